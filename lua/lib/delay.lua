@@ -1,0 +1,46 @@
+-- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both
+-- do the same operations on doubles in the same order. Whoever changes one side changes the other.
+--   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out from the first)
+-- cjson.null is a true value in Redis, so a field that can be null is asked for its type.
+local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
+
+local function grown(p, n) -- held, as 0 * inf is no number
+  return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
+end
+
+local function rq_delay(p, n, r)
+  local limit = type(p.max_delay) == 'number' and p.max_delay or CEILING
+  local listed = type(p.delays) == 'table' and p.delays[math.min(n, #p.delays)]
+  local wait = (listed or math.min(grown(p, n), limit)) * (1 + p.collision_avoidance * r)
+  return math.floor(wait > limit and 2 * limit - wait or wait)
+end
+
+local function java_spread(p, wait, r)
+  return math.floor(math.min(wait + wait * (p.collision_avoidance * r), JAVA_LONG))
+end
+
+local function artemis_delay(p, n, r)
+  return math.min(java_spread(p, math.floor(math.min(grown(p, n), JAVA_LONG)), r), p.max_delay)
+end
+
+local function activemq_delay(p, n, r, previous)
+  local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay
+  if previous and n > 1 then
+    wait, n = previous, 2 -- one step: the scripts know the wait before, so their work is bounded (I9)
+  end
+  for _ = 2, n do
+    local grows = wait > 0 and p.multiplier > 1
+    wait = grows and math.floor(math.min(wait * p.multiplier, JAVA_LONG)) or p.redelivery_delay
+    if grows and limit and wait > limit then
+      wait = math.max(limit, p.redelivery_delay)
+    end
+    wait = java_spread(p, math.max(wait, 0), r) -- below 0 Python refuses; a script has to go on
+  end
+  return wait
+end
+
+local arithmetics = { rq = rq_delay, artemis = artemis_delay, activemq = activemq_delay }
+
+local function policy_delay(redelivery, n, r, previous)
+  return arithmetics[redelivery.arithmetic](redelivery, n, r, previous)
+end

@@ -1,0 +1,21 @@
+-- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
+-- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
+--   event  at  delivery  delay  consumer  error  traceback
+local KEEP = 15
+
+local function remember(id, event, delivery, delay, consumer, failure)
+  local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+  local text = redis.call('HGET', history, id)
+  if text then
+    local lines = {}
+    for old in text:gmatch('[^\n]+') do
+      lines[#lines + 1] = old
+    end
+    lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    if #lines >= 2 * KEEP then
+      table.remove(lines, KEEP + 1)
+    end
+    line = table.concat(lines, '\n') .. '\n' .. line
+  end
+  redis.call('HSET', history, id, line)
+end

@@ -1,0 +1,44 @@
+-- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
+-- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
+local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
+local redelivery, drawn
+
+-- The client draws one number a call; golden-ratio steps from there spread a batch evenly over [-1, 1).
+local function draw()
+  drawn = drawn and (drawn + 0.6180339887498949) % 1 or tonumber(seed)
+  return 2 * drawn - 1
+end
+
+-- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+local function judge(id, state, head, event, failure)
+  redelivery = redelivery or cjson.decode(redis.call('GET', policy) or default_policy).redelivery
+  if state.part ~= 'live' then
+    stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+    return 'kept'
+  end
+  state[event] = state[event] + 1
+  state.charged = state.charged + (failure.charge and 1 or 0)
+  redis.call('HINCRBY', counters, event, 1)
+  local limit = redelivery.max_redeliveries
+  local spent = type(limit) == 'number' and state.charged > limit
+  local delay = 0
+  if not spent then
+    delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
+    delay = math.min(delay, TEN_YEARS)
+  end
+  remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+  local expiry = expiry_of(head, state)
+  if spent then
+    bury(id, state, head, 'dead', 'exhausted')
+    return 'dead'
+  elseif expiry and now + delay >= expiry then
+    bury(id, state, head, 'expired', 'expired')
+    return 'expired'
+  end
+  state.delay = delay
+  if delay > 0 then -- without a delay it returns to its old place (I8)
+    state.due = now + delay
+  end
+  stand(id, state, head)
+  return 'redelivered ' .. delay
+end

@@ -1,0 +1,50 @@
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: headers and body; no script looks into it
+local EXPIRES = 0x10
+
+local function pack_number(value, width)
+  local bytes = {}
+  for i = width, 1, -1 do
+    bytes[i] = value % 256
+    value = math.floor(value / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- The births of one call differ in their last bytes only, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+end
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+-- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return {
+    birth = unpack_number(record, 1, 7),
+    priority = math.min(record:byte(8) % EXPIRES, 9),
+    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+  }
+end

@@ -1,0 +1,22 @@
+-- Never again: straight to the dead-letter queue, whatever the budget.
+local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local leases, claims, history, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local consumer = ARGV[1]
+-- items from ARGV[2]: id, token, reason (poison or unprocessable), error
+-- @include lib/now
+-- @include lib/record
+-- @include lib/state
+-- @include lib/place
+-- @include lib/stand
+-- @include lib/fence
+-- @include lib/history
+return settle(2, 4, function(id, text, i)
+  local head = read_record(redis.call('HGET', messages, id) or '')
+  local state = parse_state(text, head.birth)
+  remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
+  if state.part == 'live' then
+    bury(id, state, head, 'dead', ARGV[i + 2])
+  else
+    stand(id, state, head)
+  end
+end)

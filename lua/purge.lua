@@ -1,0 +1,25 @@
+-- Removes messages that wait, for good; what is leased is left alone. Returns the ids.
+local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local history, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
+-- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
+-- @include lib/record
+-- @include lib/state
+-- @include lib/place
+-- @include lib/id_of
+-- @include lib/chosen
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
+local part = (place == 'ready' or place == 'scheduled') and 'live' or place
+local purged = {}
+each_chosen(index, part, 4, limit, before, function(id, _, _, member)
+  redis.call('HDEL', messages, id) -- from here on it is purged
+  redis.call('ZREM', index, member)
+  redis.call('ZREM', expiring, id)
+  redis.call('HDEL', states, id)
+  redis.call('HDEL', history, id)
+  purged[#purged + 1] = id
+end)
+if #purged > 0 then
+  redis.call('HINCRBY', counters, 'purged', #purged)
+end
+return purged

@@ -1,0 +1,134 @@
+"""Find, assemble and hash the Lua files.
+
+A script's first lines are its contract: `local ready, leases = KEYS[1], KEYS[2]` names the keys, the same with
+ARGV the arguments, and a comment `-- items from ARGV[3]: id, token` what follows for each item. Python passes
+keys and arguments by those names, so no number stands in two places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from importlib.resources.abc import Traversable
+
+_BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
+_SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
+_ITEMS = re.compile(r"^-- items from ARGV\[(\d+)\]: (.+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^( *)-- @include (\S+)$")
+_ASIDE = re.compile(r" ?\([^)]*\)|;.*$")
+
+
+def _directory() -> Traversable:
+    """The Lua files: inside the package where it is installed, beside it in a checkout."""
+    inside = resources.files("rq_dlq") / "lua"
+    if inside.is_dir():
+        return inside
+    return Path(__file__).resolve().parent.parent / "lua"
+
+
+@dataclass(frozen=True)
+class Script:
+    """One assembled Lua file and its contract.
+
+    Attributes:
+        keys: names of its keys, in order.
+        args: names of its arguments, in order.
+        items: names of what is passed for each item after the arguments; empty: it takes no items.
+    """
+
+    name: str
+    source: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    items: tuple[str, ...]
+
+    @cached_property
+    def sha(self) -> str:
+        """The name under which Redis knows it."""
+        return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+    def arguments(self, given: Mapping[str, object]) -> list[object]:
+        """The values in the script's order.
+
+        Raises:
+            TypeError: the names are not exactly those that the script binds.
+        """
+        if given.keys() != set(self.args):
+            message = f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}"
+            raise TypeError(message)
+        return [given[name] for name in self.args]
+
+
+def parse(name: str, source: str) -> Script:
+    """Read a script's contract from its first lines.
+
+    Raises:
+        ValueError: its numbers are not 1, 2, 3, … in the order of the names.
+    """
+    bound: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
+    for names, values in _BINDING.findall(source):
+        slots = _SLOT.findall(values)
+        for variable, (table, number) in zip(names.split(", "), slots, strict=True):
+            bound[table].append(variable)
+            if int(number) != len(bound[table]):
+                message = f"{name}.lua binds {table}[{number}] to {variable} out of order"
+                raise ValueError(message)
+    items: tuple[str, ...] = ()
+    if found := _ITEMS.search(source):
+        items = tuple(_ASIDE.sub("", found[2]).split(", "))
+        if int(found[1]) != len(bound["ARGV"]) + 1:
+            message = (
+                f"{name}.lua has items from ARGV[{found[1]}] after {len(bound['ARGV'])} arguments"
+            )
+            raise ValueError(message)
+    return Script(name, source, tuple(bound["KEYS"]), tuple(bound["ARGV"]), items)
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """All scripts, assembled on first use.
+
+    Args:
+        fragments: text that takes the place of a fragment, by its name (`{"lib/now": "…"}`): how a test moves
+            the clock of a real server.
+    """
+
+    fragments: Mapping[str, str] = field(default_factory=dict[str, str])
+    _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
+
+    def __getitem__(self, name: str) -> Script:
+        script = self._assembled.get(name)
+        if script is None:
+            script = self._assembled[name] = parse(name, self._assemble(name))
+        return script
+
+    def names(self) -> list[str]:
+        """The verbs, in alphabetical order."""
+        files: Iterable[Traversable] = _directory().iterdir()
+        return sorted(
+            file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua")
+        )
+
+    def _text(self, name: str) -> str:
+        if name in self.fragments:
+            return self.fragments[name]
+        return _directory().joinpath(*f"{name}.lua".split("/")).read_text(encoding="utf-8")
+
+    def _assemble(self, name: str) -> str:
+        """The text of a file with the fragments that it asks for, each as deep as it is asked for."""
+        lines: list[str] = []
+        for line in self._text(name).splitlines():
+            if include := _INCLUDE.match(line):
+                fragment = self._assemble(include[2]).splitlines()
+                lines += [include[1] + text if text else "" for text in fragment]
+            else:
+                lines.append(line)
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,111 @@
+"""Dead letters: which, by kind, and back to their queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq import _calls
+from rq_dlq._names import check_id
+from rq_dlq._work.queue import Queue, place_of
+from rq_dlq._work.steps import CHUNK, Steps
+from rq_dlq.message import DeadLetter, ErrorGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.message import Row
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadFilter:
+    """Which dead letters; None: no condition."""
+
+    ids: Sequence[str] | None = None
+    group: str | None = None
+    reason: str | None = None
+    since: float | None = None
+
+    def __post_init__(self) -> None:
+        for message_id in self.ids or ():
+            check_id(message_id)
+
+    @property
+    def selects_all(self) -> bool:
+        """There is no condition."""
+        return (
+            self.ids is None and self.group is None and self.reason is None and self.since is None
+        )
+
+    def takes(self, letter: DeadLetter[Any]) -> bool:
+        """Whether a dead letter is meant."""
+        return (
+            (self.group is None or letter.fingerprint == self.group)
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.since is None or letter.died_at.timestamp() >= self.since)
+        )
+
+
+def dead_letters(
+    queue: Queue[T], wanted: DeadFilter, limit: int | None = None
+) -> Steps[list[DeadLetter[T]]]:
+    """The dead letters that a filter takes, the oldest first; none is consumed."""
+    found: list[DeadLetter[T]] = []
+    for_ids = list(wanted.ids or ())
+    first = 0
+    while limit is None or len(found) < limit:
+        if wanted.ids is None:
+            page: list[Row] = yield _calls.browse(
+                queue.keys, place=place_of(queue), first=first, limit=CHUNK
+            )
+        else:
+            chunk = for_ids[first : first + CHUNK]
+            page = (yield _calls.browse(queue.keys, ids=chunk)) if chunk else []
+            page = [row for row in page if row.state.startswith(queue.part.encode())]
+            if chunk and not page:
+                first += CHUNK
+                continue
+        if not page:
+            break
+        first += CHUNK
+        letters = (DeadLetter(row, queue.codec, queue.keys.home) for row in page)
+        found += (letter for letter in letters if wanted.takes(letter))
+    return found[:limit]
+
+
+def groups(queue: Queue[Any], wanted: DeadFilter) -> Steps[list[ErrorGroup]]:
+    """The dead letters by kind, the largest group first."""
+    found: dict[tuple[str, str], ErrorGroup] = {}
+    for letter in (yield from dead_letters(queue, wanted)):
+        cause = letter.cause
+        key = (cause.fingerprint, letter.reason)
+        known = found.get(key)
+        found[key] = ErrorGroup(
+            fingerprint=cause.fingerprint,
+            reason=letter.reason,
+            error=": ".join(filter(None, (cause.type, cause.message))),
+            count=known.count + 1 if known else 1,
+            first_seen=known.first_seen if known else letter.died_at,
+            last_seen=letter.died_at,
+            sample_id=letter.id,
+        )
+    return sorted(found.values(), key=lambda group: (-group.count, group.fingerprint))
+
+
+def redrive(queue: Queue[Any], wanted: DeadFilter, by: str) -> Steps[int]:
+    """Bring dead letters back to their queue: how many. What dies again meanwhile is left."""
+    redriven = 0
+    if wanted.selects_all:
+        now, _ = yield _calls.stats(queue.keys, queue.name)
+        while True:
+            ids = yield _calls.redrive(queue.keys, part=queue.part, by=by, limit=CHUNK, before=now)
+            redriven += len(ids)
+            if not ids:
+                return redriven
+    letters = yield from dead_letters(queue, wanted)
+    for start in range(0, len(letters), CHUNK):
+        chunk = [letter.id for letter in letters[start : start + CHUNK]]
+        redriven += len((yield _calls.redrive(queue.keys, part=queue.part, by=by, ids=chunk)))
+    return redriven

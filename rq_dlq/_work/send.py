@@ -1,0 +1,102 @@
+"""Sending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from rq_dlq import _calls
+from rq_dlq._work.queue import Queue, only_live, open_queue
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import InvalidInput
+from rq_dlq.message import DEFAULT_PRIORITY, NO_HEADERS, Message
+
+if TYPE_CHECKING:
+    from rq_dlq._calls import Call
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """What all messages of one call share; durations in milliseconds, ttl 0: none."""
+
+    delay: int = 0
+    ttl: int = 0
+    priority: int = DEFAULT_PRIORITY
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+
+
+def send_options(
+    delay: Duration | None,
+    ttl: Duration | None,
+    priority: int,
+    headers: Mapping[str, str] | None,
+) -> SendOptions:
+    """Read what a user typed.
+
+    Raises:
+        InvalidDuration: a delay below 0 or a ttl below one millisecond.
+    """
+    return SendOptions(
+        0 if delay is None else milliseconds(delay, name="delay"),
+        0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
+        priority,
+        headers or NO_HEADERS,
+    )
+
+
+def send(
+    queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
+) -> Steps[list[str]]:
+    """Send any number of messages, in chunks; an error says how many were sent before it."""
+    only_live(queue, "send to")
+    yield from open_queue(queue)
+    sent: list[str] = []
+    source = iter(bodies)
+    try:
+        while True:
+            calls = [
+                _send_chunk(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)
+            ]
+            if not calls:
+                return sent
+            yield Batch(calls) if len(calls) > 1 else calls[0]
+    except InvalidInput as error:
+        done = len(sent) // (CHUNK * WINDOW) * CHUNK * WINDOW
+        if done:
+            error.add_note(f"{done:,} messages before it were sent")
+        raise
+
+
+def _chunks(source: Iterator[R], size: int, most: int) -> Iterator[list[R]]:
+    for _ in range(most):
+        chunk = list(islice(source, size))
+        if not chunk:
+            return
+        yield chunk
+
+
+def _send_chunk(
+    queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
+) -> Call[list[int]]:
+    items: list[bytes | str | int | float] = []
+    pack, draw = queue.codec.pack, queue.ids.draw
+    priority, headers = options.priority, options.headers
+    for body in bodies:
+        if isinstance(body, Message):
+            message_id = body.id or draw()
+            payload = pack(
+                body.body,
+                priority if body.priority is None else body.priority,
+                headers if body.headers is None else body.headers,
+            )
+        else:
+            message_id, payload = draw(), pack(body, priority, headers)
+        sent.append(message_id)
+        items += (message_id, payload)
+    return _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)

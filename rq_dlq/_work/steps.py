@@ -1,0 +1,35 @@
+"""The steps that a generator yields: a call, a batch of calls, a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from rq_dlq._calls import Call, Command
+
+R = TypeVar("R")
+
+CHUNK = 250  # messages in one script
+WINDOW = 4  # scripts in one round trip
+MOST = 1_000  # messages in one claim: Redis' Lua cannot unpack 8,000 values
+MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it looks again
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls that go out in one round trip; sent back: their results in order."""
+
+    calls: Sequence[Call[Any] | Command[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Sleep until something is pushed to the key; sent back: the milliseconds that it took."""
+
+    key: str
+    milliseconds: int
+
+
+Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait
+Steps: TypeAlias = Generator[Step, Any, R]

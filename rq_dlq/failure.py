@@ -1,0 +1,160 @@
+"""Why a delivery failed: the story that a message carries to its dead-letter queue."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_MESSAGE = 500  # characters of an error's text that are kept
+MAX_TRACEBACK = 2_000  # characters of the end of a traceback that are kept
+
+# What differs between two failures of one kind: quoted text, hex numbers and ids, numbers.
+_VARIABLE = re.compile(
+    r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d+(?:\.\d+)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What went wrong in one delivery.
+
+    Attributes:
+        type: the error's class, with its module unless it is a built-in.
+        message: the error's text, at most 500 characters.
+        fingerprint: twelve hex digits that failures of one kind share: the class, the text without its numbers
+            and quoted parts, and the function in which it was raised.
+        traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
+    """
+
+    type: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException | str | None) -> Cause:
+        """The cause for an exception, or for a reason in words."""
+        if error is None:
+            return cls()
+        if isinstance(error, str):
+            return cls("", error[:MAX_MESSAGE], fingerprint("", error, ""))
+        name, text = _class_name(type(error)), _text(error)
+        where, tail = "", ""
+        if error.__traceback__ is not None:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{frame.filename.rpartition('/')[2]}:{frame.name}"
+            tail = "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+        return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
+
+    def cells(self) -> str:
+        """As two cells of a history line: the facts and, apart, the traceback."""
+        facts = {"type": self.type, "message": self.message, "fingerprint": self.fingerprint}
+        return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
+
+
+LAPSE = Cause("Lapsed", "the lease ran out without a word from its holder", "lapsed")
+EXPIRY = Cause("Expired", "the time to live was over", "expired")
+
+
+def fingerprint(name: str, text: str, where: str) -> str:
+    """Twelve hex digits that failures of one kind share."""
+    kind = f"{name}|{_VARIABLE.sub('?', text)}|{where}"
+    digest = hashlib.sha1(kind.encode(errors="replace"), usedforsecurity=False)
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a message's history.
+
+    Attributes:
+        event: nacked, lapsed, poisoned or redriven.
+        at: when, by the server's clock.
+        delivery: which delivery of the message it ended (1 for the first).
+        delay: seconds until it was redelivered; 0 where it died or went back at once.
+        consumer: who held the message; for a redrive, who asked for it.
+        cause: what went wrong.
+    """
+
+    event: str
+    at: datetime
+    delivery: int
+    delay: float
+    consumer: str
+    cause: Cause
+
+
+def read_history(text: bytes) -> tuple[Event, ...]:
+    """The events of a stored history; a line that is damaged is left out."""
+    return tuple(_events(text.decode(errors="replace"))) if text else ()
+
+
+def _events(text: str) -> Iterator[Event]:
+    for line in text.split("\n"):
+        cells = line.split("\t")
+        if len(cells) < 6:
+            continue
+        event, at, delivery, delay, consumer, facts, *tail = cells
+        try:
+            yield Event(
+                event,
+                moment(int(at)),
+                int(delivery),
+                int(delay) / 1000,
+                msgspec.json.decode(consumer, type=str) if consumer else "",
+                _cause(facts, tail[0] if tail else ""),
+            )
+        except (ValueError, TypeError, OverflowError):
+            continue
+
+
+def _cause(facts: str, tail: str) -> Cause:
+    known: dict[str, Any] = msgspec.json.decode(facts, type=dict[str, Any]) if facts else {}
+    text = msgspec.json.decode(tail, type=str) if tail else ""
+    return Cause(
+        str(known.get("type", "")),
+        str(known.get("message", "")),
+        str(known.get("fingerprint", "")),
+        text,
+    )
+
+
+def moment(milliseconds: float) -> datetime:
+    """A time of the server as a datetime in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _class_name(kind: type[BaseException]) -> str:
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a __str__ of someone else's may do anything
+        return "(the error has no text)"
+
+
+def _json(value: object) -> str:
+    """JSON in one line; what UTF-8 cannot say (a lone surrogate) becomes a question mark."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        if isinstance(value, dict):
+            return _json({key: _clean(str(text)) for key, text in value.items()})
+        return _json(_clean(str(value)))
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,107 @@
+"""A policy's waits as a table, before anything waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rq_dlq.durations import human
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.policy.redelivery import RedeliveryPolicy
+
+WITHOUT_LIMIT: Final = 12
+"""Rows where there is no limit to show all of."""
+
+
+class Row(NamedTuple):
+    """One redelivery; the times are seconds."""
+
+    n: int
+    earliest: float
+    nominal: float
+    latest: float
+    elapsed: float
+    """The sum of the nominal waits so far."""
+
+
+class Span(NamedTuple):
+    """A time that the spread makes uncertain, in seconds."""
+
+    earliest: float
+    nominal: float
+    latest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a policy makes a message wait. `str()` is a table; `rows` is ready for JSON.
+
+    Attributes:
+        rows: the redeliveries in turn.
+        max_redeliveries: the policy's limit.
+        dead_after: the waits from the first failure to the dead-letter queue, all together, without
+            the time that handlers take; None: never.
+    """
+
+    rows: tuple[Row, ...]
+    max_redeliveries: int | None
+    dead_after: Span | None
+
+    @classmethod
+    def of(cls, policy: RedeliveryPolicy, n: int | None) -> Preview:
+        """The preview of a policy; n as in `RedeliveryPolicy.preview`."""
+        if n is not None and n < 0:
+            message = f"n is {n}. Pass how many redeliveries to show, 0 or more"
+            raise InvalidInput(message)
+        limit = policy.max_redeliveries
+        shown = n if n is not None else WITHOUT_LIMIT if limit is None else limit
+        shown = shown if limit is None else min(shown, limit)
+        rows: list[Row] = []
+        total = 0, 0, 0
+        for k, wait in enumerate(_waits(policy, shown if limit is None else limit), start=1):
+            total = total[0] + wait[0], total[1] + wait[1], total[2] + wait[2]
+            if k <= shown:
+                rows.append(Row(k, *_in_seconds(wait), total[1] / 1000))
+        dead_after = None if limit is None else _in_seconds(total)
+        return cls(tuple(rows), limit, dead_after)
+
+    def __str__(self) -> str:
+        header = ("n", "earliest", "nominal", "latest", "elapsed")
+        lines = [header, *((str(row.n), *map(_text, row[1:])) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = ("  ".join(map(str.rjust, line, widths)) for line in lines)
+        return "\n".join((*table, self._ending()))
+
+    def _ending(self) -> str:
+        if self.dead_after is None:
+            return "never dead-lettered: there is no limit to the redeliveries"
+        times = (
+            "1 redelivery"
+            if self.max_redeliveries == 1
+            else f"{self.max_redeliveries} redeliveries"
+        )
+        earliest, nominal, latest = map(_text, self.dead_after)
+        between = "" if earliest == latest else f" ({earliest} to {latest})"
+        return f"dead-lettered after {times}, {nominal}{between}"
+
+
+def _waits(policy: RedeliveryPolicy, n: int) -> Iterator[tuple[int, int, int]]:
+    """The shortest, the nominal and the longest of each wait, in milliseconds."""
+    low = mid = high = None
+    for k in range(1, n + 1):
+        low, mid = policy._wait(k, -1, low), policy._wait(k, 0, mid)  # noqa: SLF001 - two halves of one thing
+        high = policy._longest(k, high)  # noqa: SLF001
+        yield low, mid, high
+
+
+def _in_seconds(ms: tuple[int, int, int]) -> Span:
+    earliest, nominal, latest = ms
+    return Span(earliest / 1000, nominal / 1000, latest / 1000)
+
+
+def _text(seconds: float) -> str:
+    return human(round(seconds * 1000))

@@ -1,0 +1,221 @@
+"""From tenacity's strategies to a policy and back; tenacity is imported only when asked for that.
+
+A wait that no policy has exactly (to the millisecond, and in distribution where it is random) is
+refused, and the error says what is possible: a schedule that is nearly right would be found out in
+production.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, TypeVar
+
+from rq_dlq.durations import TEN_YEARS
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy.redelivery import RedeliveryPolicy
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+    from tenacity.stop import StopBaseT
+    from tenacity.wait import (
+        WaitBaseT,
+        wait_base,
+        wait_exponential,
+        wait_exponential_jitter,
+        wait_random_exponential,
+    )
+
+T = TypeVar("T")
+
+LONGEST_LIST: Final = 1_000
+FAR: Final = 10_000
+"""An attempt by which every wait that settles in a list has settled."""
+
+
+class Strategies(TypedDict):
+    """Arguments of `tenacity.Retrying`."""
+
+    wait: WaitBaseT
+    stop: StopBaseT
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWait:
+    """A policy as a wait of tenacity's; it pickles."""
+
+    policy: RedeliveryPolicy
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        """The seconds to wait after this attempt."""
+        n = retry_state.attempt_number
+        return self.policy.delay(n, previous=retry_state.upcoming_sleep if n > 1 else None)
+
+
+def strategies_of(policy: RedeliveryPolicy) -> Strategies:
+    """See `RedeliveryPolicy.as_tenacity`."""
+    from tenacity import stop_after_attempt, stop_never  # noqa: PLC0415
+
+    limit = policy.max_redeliveries
+    return {
+        "wait": PolicyWait(policy),
+        "stop": stop_never if limit is None else stop_after_attempt(limit + 1),
+    }
+
+
+def policy_of(wait: WaitBaseT | None, stop: StopBaseT | None) -> RedeliveryPolicy:
+    """See `RedeliveryPolicy.from_tenacity`."""
+    limit = _limit(stop)
+    if isinstance(wait, PolicyWait) and wait.policy.max_redeliveries == limit:
+        return wait.policy
+    return RedeliveryPolicy(**_settings(wait, limit), max_redeliveries=limit)
+
+
+def _limit(stop: StopBaseT | None) -> int | None:
+    """Redeliveries; an attempt is a delivery, and there always is a first."""
+    import tenacity as t  # noqa: PLC0415
+
+    if stop is None or _is(stop, type(t.stop_never)):
+        return None
+    if _is(stop, t.stop_after_attempt):
+        return max(stop.max_attempt_number, 1) - 1
+    message = (
+        f"{type(stop).__name__} has no equal. Possible are stop_after_attempt and stop_never; "
+        "to stop after a time, send the message with a ttl"
+    )
+    raise PolicyError(message)
+
+
+def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
+    """The settings of a policy that waits alike."""
+    import tenacity as t  # noqa: PLC0415
+
+    if wait is None:
+        return {"delays": [0]}
+    if _is(wait, t.wait_random):
+        return _uniform(wait.wait_random_min, wait.wait_random_max)
+    if _is(wait, t.wait_random_exponential):
+        return _random_exponential(wait)
+    if _exponential(wait) and _grows(wait):
+        return {
+            "initial_delay": wait.multiplier,
+            "multiplier": wait.exp_base,
+            "max_delay": _capped(wait.max),
+            "collision_avoidance": 0,
+        }
+    if _certain(wait):
+        return {"delays": _tabulated(wait, limit)}
+    message = (
+        f"{type(wait).__name__} has no equal. Possible are wait_none, wait_fixed, wait_random, "
+        "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter without "
+        "jitter, and wait_chain of those without chance; "
+        "for a spread of another kind, say RedeliveryPolicy(collision_avoidance=...)"
+    )
+    raise PolicyError(message)
+
+
+def _uniform(low: float, high: float) -> dict[str, Any]:
+    """Between two waits, evenly: their middle, spread by half their distance."""
+    spread = (high - low) / (high + low) if high > 0 else 0
+    return {
+        "initial_delay": (low + high) / 2,
+        "multiplier": 1,
+        "max_delay": None,
+        "collision_avoidance": spread,
+    }
+
+
+def _random_exponential(wait: wait_random_exponential) -> dict[str, Any]:
+    """From 0 to a wait that grows, evenly: half of it, spread by all of it.
+
+    At the maximum the spread is folded back to the same even range. Between half the maximum and
+    the maximum it would not be even, so no half may fall there.
+    """
+    if wait.exp_base == 1:
+        return _uniform(wait.min, min(wait.multiplier, wait.max))
+    limit, half = _capped(wait.max), wait.multiplier / 2
+    if wait.min != 0 or wait.multiplier <= 0 or wait.exp_base < 1:
+        message = (
+            "wait_random_exponential has an equal only with min=0, multiplier > 0 and exp_base >= 1"
+        )
+        raise PolicyError(message)
+    while limit is not None and half < limit / 2:
+        half *= wait.exp_base
+    if limit is not None and limit / 2 < half < limit:
+        message = (
+            "wait_random_exponential has an equal only where max is one of its waits. "
+            f"Pass max={2 * half:g}, or say RedeliveryPolicy("
+            f"initial_delay={wait.multiplier / 2:g}, multiplier={wait.exp_base:g}, "
+            f"max_delay={limit:g}, collision_avoidance=1), which is less even on the way there"
+        )
+        raise PolicyError(message)
+    initial = min(wait.multiplier / 2, wait.max)
+    return {
+        "initial_delay": initial,
+        "multiplier": wait.exp_base,
+        "max_delay": limit,
+        "collision_avoidance": 1,
+    }
+
+
+def _exponential(wait: object) -> TypeGuard[wait_exponential | wait_exponential_jitter]:
+    """Whether it is an exponential wait without chance."""
+    import tenacity as t  # noqa: PLC0415
+
+    return _is(wait, t.wait_exponential) or (
+        _is(wait, t.wait_exponential_jitter) and not wait.jitter
+    )
+
+
+def _grows(wait: wait_exponential | wait_exponential_jitter) -> bool:
+    """Whether it starts at a whole number of milliseconds and grows up to its maximum."""
+    start = wait.multiplier * 1000
+    in_order = max(wait.min, 0) <= wait.multiplier <= wait.max and wait.exp_base >= 1
+    return in_order and math.isclose(start, round(start))
+
+
+def _capped(longest: float) -> float | None:
+    """A maximum; None for one beyond ten years, such as tenacity's default."""
+    return longest if longest * 1000 < TEN_YEARS else None
+
+
+def _certain(wait: object) -> TypeGuard[wait_base]:
+    """Whether the attempt alone settles it, and past its links it only rises or only falls."""
+    import tenacity as t  # noqa: PLC0415
+
+    if _is(wait, t.wait_chain):
+        return all(map(_certain, wait.strategies))
+    return _exponential(wait) or type(wait) in {t.wait_none, t.wait_fixed, t.wait_incrementing}
+
+
+def _tabulated(wait: wait_base, limit: int | None) -> list[float]:
+    """Its waits, in seconds, until they change no more or there are no more redeliveries."""
+    last, links = _at(wait, FAR), _links(wait)
+    waits: list[int] = []
+    for n in range(1, LONGEST_LIST + 1):
+        waits.append(_at(wait, n))
+        if (n >= links and waits[-1] == last) or (limit is not None and n >= limit):
+            return [ms / 1000 for ms in waits]
+    changes = f"{type(wait).__name__} still changes after {LONGEST_LIST} waits"
+    message = f"{changes}. Pass max, or stop_after_attempt"
+    raise PolicyError(message)
+
+
+def _links(wait: object) -> int:
+    """The attempts by which a chain has come to its last link."""
+    links: tuple[object, ...] = getattr(wait, "strategies", ())
+    return max([len(links), *map(_links, links)])
+
+
+def _at(wait: wait_base, attempt: int) -> int:
+    """The wait after an attempt, in milliseconds."""
+    from tenacity import RetryCallState, Retrying  # noqa: PLC0415
+
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = attempt
+    return round(min(wait(state) * 1000, TEN_YEARS))
+
+
+def _is(value: object, kind: type[T]) -> TypeGuard[T]:
+    """Whether it is of that very class: a subclass may wait in another way."""
+    return type(value) is kind

@@ -1,0 +1,303 @@
+"""A queue and its deliveries."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq import _work
+from rq_dlq._calls import Part
+from rq_dlq.dlq import DeadLetters
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import Poison, Redeliver
+from rq_dlq.message import DEFAULT_PRIORITY, Leased, Message, Received, Row, held
+from rq_dlq.settings import count_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from rq_dlq.broker import Broker
+    from rq_dlq.message import QueueStats, Settlement
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Delivery(Leased[T]):
+    """One handing-out of a message: the message, a token, a lease.
+
+    As a context manager it settles itself: ack on success; on an error nack by the policy, or dead when the
+    budget is spent or the error is fatal, and the error goes on its way. `Redeliver` and `Poison` are done and
+    stop there. Anything that is no Exception (KeyboardInterrupt) releases it.
+    """
+
+    def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
+        super().__init__(row, queue.work.codec, queue.name, token, lease_until)
+        self._queue = queue
+
+    def ack(self) -> Settlement:
+        """Done: the message is gone.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return self._settle(_work.ack(self._queue.work, [self.held]))
+
+    def nack(
+        self,
+        error: BaseException | str | None = None,
+        *,
+        delay: Duration | None = None,
+        charge: bool = True,
+    ) -> Settlement:
+        """Failed: redelivered by the policy, or dead when the budget is spent.
+
+        Args:
+            error: what went wrong; it goes into the message's history.
+            delay: until the redelivery, instead of the policy's.
+            charge: False leaves the budget untouched.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        steps = _work.nack(self._queue.work, [self.held], error, delay=delay, charge=charge)
+        return self._settle(steps)
+
+    def poison(self, error: BaseException | str | None = None) -> Settlement:
+        """Never again: straight to the dead-letter queue.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return self._settle(_work.poison(self._queue.work, [self.held], error))
+
+    def release(self) -> Settlement:
+        """Give it back unseen: not charged, due now, at its old place.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return self._settle(_work.release(self._queue.work, [self.held]))
+
+    def extend(self, lease: Duration | None = None) -> datetime:
+        """Start the lease anew; it is one for all that was claimed together.
+
+        Args:
+            lease: from now; None: the queue's.
+
+        Returns:
+            When it runs out now (UTC).
+
+        Raises:
+            LeaseLost: the token is stale.
+        """
+        work = self._queue.work
+        span = work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
+        self.lease_ends = self._queue.run(_work.extend_one(work, self.held, span))
+        return self.lease_until
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not self.settled:
+            self._settle(_work.settle_by_error(self._queue.work, [self.held], error))
+        return isinstance(error, Redeliver | Poison)
+
+    def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
+        settlement = self._queue.run(_work.one(steps))
+        self.settled = True
+        return settlement
+
+
+class Queue(Generic[T]):
+    """A queue of one broker; made by `broker.queue(name)`."""
+
+    def __init__(self, broker: Broker, work: _work.Queue[T]) -> None:
+        self.broker = broker
+        self.work = work
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} at {self.broker.url}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        work = self.work
+        redelivery = work.redelivery if work.declares else None
+        return (_again, (self.broker, work.name, work.codec.type, work.lease, redelivery))
+
+    @property
+    def name(self) -> str:
+        """What the queue is called."""
+        return self.work.name
+
+    @cached_property
+    def dlq(self) -> DeadLetters[T]:
+        """What died of this queue."""
+        return DeadLetters(self._part("dead"), self.broker.connections)
+
+    @cached_property
+    def expired(self) -> DeadLetters[T]:
+        """What expired in this queue."""
+        return DeadLetters(self._part("expired"), self.broker.connections)
+
+    def send(
+        self,
+        body: T,
+        *,
+        id: str | None = None,  # noqa: A002 - the name people type
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Send a message.
+
+        Args:
+            id: the message's name for life, at most 200 bytes; drawn when None. An id that the queue knows
+                already, in whatever state, is not sent again.
+            delay: until it is first delivered.
+            ttl: until it expires; None: never.
+            priority: 9 (first) to 0 (last).
+            headers: text beside the body.
+
+        Returns:
+            The id.
+
+        Raises:
+            InvalidInput: an argument makes no sense, or the body does not encode; nothing was sent.
+            BrokerUnavailable: the outcome is not known; sending again under the same id is safe.
+        """
+        options = _work.send_options(delay, ttl, priority, headers)
+        return self.run(_work.send(self.work, [Message(body=body, id=id)], options))[0]
+
+    def send_many(
+        self,
+        bodies: Iterable[T | Message[T]],
+        *,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Send any number of messages, a thousand a round trip.
+
+        Args:
+            bodies: any iterable; a `Message` where one has an id, headers or a priority of its own.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            InvalidInput: a body does not encode; a note on the error says how many were sent before it.
+        """
+        options = _work.send_options(delay, ttl, priority, headers)
+        return self.run(_work.send(self.work, bodies, options))
+
+    def claim(
+        self,
+        count: int = 1,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> list[Delivery[T]]:
+        """Claim up to `count` messages under one lease.
+
+        Args:
+            count: 1 to 1,000.
+            wait: for the first message; None: do not wait.
+            lease: how long they may be held; None: the queue's.
+
+        Returns:
+            What there is; an empty list when the wait is over.
+        """
+        steps = _work.claim(
+            self.work,
+            self.delivery,
+            count=count_of(count),
+            wait=0 if wait is None else milliseconds(wait, name="wait"),
+            lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
+        )
+        return self.run(steps)
+
+    def ack(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
+        """Done, as one batch; each settlement says what became of its message."""
+        return self.run(_work.ack(self.work, held(deliveries)))
+
+    def nack(
+        self,
+        deliveries: Sequence[Delivery[T]],
+        error: BaseException | str | None = None,
+        *,
+        delay: Duration | None = None,
+        charge: bool = True,
+    ) -> list[Settlement]:
+        """Failed, as one batch; each message is judged by itself."""
+        steps = _work.nack(self.work, held(deliveries), error, delay=delay, charge=charge)
+        return self.run(steps)
+
+    def poison(
+        self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
+    ) -> list[Settlement]:
+        """Never again, as one batch."""
+        return self.run(_work.poison(self.work, held(deliveries), error))
+
+    def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
+        """Given back unseen, as one batch."""
+        return self.run(_work.release(self.work, held(deliveries)))
+
+    def extend(
+        self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None
+    ) -> list[bool]:
+        """Start the leases anew; whether each is still held."""
+        span = self.work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
+        return self.run(_work.extend(self.work, held(deliveries), span))[1]
+
+    def peek(self, limit: int = 20) -> list[Received[T]]:
+        """The next messages in their order, without claiming them."""
+        rows = self.run(_work.browse(self.work, _work.place_of(self.work), limit))
+        return [Received(row, self.work.codec, self.name) for row in rows]
+
+    def purge(self) -> int:
+        """Remove all that waits (ready and scheduled); what is leased is left alone. How many."""
+        return self.run(_work.purge(self.work, _work.places_of(self.work)))
+
+    def stats(self) -> QueueStats:
+        """The counts by state, and the totals since the queue began."""
+        return self.run(_work.stats(self.work))
+
+    def maintain(self) -> dict[str, int]:
+        """Do the steps of maintenance that are due: lapsed leases, due messages, expired ones. How many."""
+        return self.run(_work.maintain(self.work))
+
+    def handler(self, *, concurrency: int = 1, timeout: Duration | None = None) -> Callable[[F], F]:
+        """Make a function the handler of this queue's messages, for `broker.run()`.
+
+        Args:
+            concurrency: how many run at once in one process.
+            timeout: of one call; None: no limit while the worker lives.
+        """
+        return self.broker.add_handler(self, concurrency, timeout)
+
+    def delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:
+        """A delivery of this queue."""
+        return Delivery(row, token, lease_until, self)
+
+    def _part(self, part: Part) -> _work.Queue[T]:
+        return _work.sibling(self.work, part, self.broker.settings.naming)
+
+    def run(self, steps: _work.Steps[R]) -> R:
+        """Run the steps of an operation on this queue."""
+        return self.broker.connections.run(steps)
+
+
+def _again(broker: Broker, name: str, kind: Any, lease: int, redelivery: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, redelivery=redelivery)

@@ -1,0 +1,129 @@
+"""What a broker is made of, as a value that crosses processes: the URL and the settings, never a connection."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq._calls import Command
+from rq_dlq._keys import QueueKeys
+from rq_dlq._names import Naming, check_name
+from rq_dlq._work import MOST, Queue, Steps
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.message import Codec, Ids
+from rq_dlq.policy import RedeliveryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_MESSAGE_BYTES = 1 << 20
+OLDEST_SERVER = (6, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings:
+    """The settings of a broker.
+
+    Args:
+        url: of Redis; None: $RQ_DLQ_URL, else the embedded server.
+        namespace: what all keys begin with.
+        naming: how dead-letter and expiry queues are called.
+        max_message_bytes: of headers and body, encoded.
+        require_noeviction: refuse a server that would evict queues when memory is full.
+    """
+
+    url: str | None = None
+    namespace: str = "rq"
+    naming: Naming = field(default_factory=Naming)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    require_noeviction: bool = True
+
+    def __post_init__(self) -> None:
+        check_name(self.namespace)
+
+    def queue(
+        self, name: str, ids: Ids, kind: Any, lease: Duration, redelivery: RedeliveryPolicy | None
+    ) -> Queue[Any]:
+        """What the verbs of one queue need to know.
+
+        Raises:
+            InvalidName, InvalidDuration, InvalidMessage: an argument makes no sense.
+        """
+        address = self.naming.resolve(name)
+        if redelivery is not None and address.part != "live":
+            message = f"{name!r} has no redelivery: what fails there stays there. Set it on {address.home!r}"
+            raise InvalidInput(message)
+        return Queue(
+            name=name,
+            keys=QueueKeys(self.namespace, address.home),
+            part=address.part,  # type: ignore[arg-type]
+            codec=Codec(kind, self.max_message_bytes),
+            lease=milliseconds(lease, name="lease", minimum=1),
+            redelivery=redelivery or RedeliveryPolicy(),
+            declares=redelivery is not None,
+            consumer=consumer_name(),
+            ids=ids,
+        )
+
+    def check_server(self) -> Steps[None]:
+        """Look at the server once, before the first operation.
+
+        Raises:
+            BrokerRefused: it is older than Redis 6.2, or would evict queues.
+        """
+        facts = yield from server_facts()
+        version = facts.get("redis_version", "")
+        if version and version_of(version) < OLDEST_SERVER:
+            message = f"the server is Redis {version}; 6.2 is the oldest that has what queues need: upgrade it"
+            raise BrokerRefused(message)
+        eviction = facts.get("maxmemory_policy", "noeviction")
+        if self.require_noeviction and eviction != "noeviction":
+            message = (
+                f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole queues. "
+                "Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
+            )
+            raise BrokerRefused(message)
+
+
+def server_facts() -> Steps[Mapping[str, str]]:
+    """What INFO says; empty where it may not be asked."""
+    facts: dict[str, str] = {}
+    for section in (b"server", b"memory", b"persistence", b"replication"):
+        try:
+            facts |= yield Command((b"INFO", section), _read_info)
+        except BrokerRefused:
+            return facts
+    return facts
+
+
+def _read_info(reply: Any, repeated: bool) -> dict[str, str]:
+    del repeated
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """(7, 0, 15) of "7.0.15"."""
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def consumer_name() -> str:
+    """Who claims: host and process, as a JSON text."""
+    return msgspec.json.encode(f"{socket.gethostname()}:{os.getpid()}").decode()
+
+
+def count_of(count: int) -> int:
+    """Check how many messages a claim asks for.
+
+    Raises:
+        InvalidInput: it is not a whole number from 1 to 1,000.
+    """
+    if type(count) is not int or not 1 <= count <= MOST:
+        message = f"count {count!r}: ask for 1 to {MOST:,} messages at a time"
+        raise InvalidInput(message)
+    return count

@@ -1,0 +1,58 @@
+"""One suite for both colours: the blocking API behind the awaiting one's face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rq_dlq
+from rq_dlq.dlq import DeadLetters
+
+_FACES = (rq_dlq.Broker, rq_dlq.Queue, rq_dlq.Delivery, DeadLetters)
+_PLAIN = {"queue", "handler"}  # what does not await in either colour
+
+
+class Awaited:
+    """A blocking object whose methods are awaited."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.inner, name)
+        if not callable(value) or name in _PLAIN:
+            return _plain(value) if callable(value) else _face(value)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return _face(value(*_bare(args), **kwargs))
+
+        return call
+
+    async def __aenter__(self) -> Awaited:
+        self.inner.__enter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return self.inner.__exit__(*error)
+
+
+def _plain(function: Any) -> Any:
+    return lambda *args, **kwargs: _face(function(*args, **kwargs))
+
+
+def _face(value: Any) -> Any:
+    if isinstance(value, _FACES):
+        return Awaited(value)
+    if isinstance(value, list):
+        return [_face(item) for item in value]
+    return value
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, Awaited):
+        return value.inner
+    if isinstance(value, list | tuple):
+        return type(value)(_bare(item) for item in value)
+    return value

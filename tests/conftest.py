@@ -1,0 +1,127 @@
+"""Brokers for the tests: fakeredis and a real Redis, blocking and awaiting, with a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import fakeredis
+import pytest
+import pytest_asyncio
+import redis
+import redis.asyncio
+
+import rq_dlq
+import rq_dlq.asyncio
+from rq_dlq._scripts import Scripts
+from rq_dlq.durations import Duration, milliseconds
+from tests import servers
+from tests.audit import audit
+from tests.colours import Awaited
+
+# In place of lua/lib/now.lua: the same scripts, but the time is what the test says it is.
+MOVED_CLOCK = Scripts({"lib/now": "local now = tonumber(redis.call('GET', 'clock'))\n"})
+VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
+
+
+class Clock:
+    """The server's clock, moved by hand; milliseconds."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self.set(1_790_000_000_000)
+
+    def set(self, now: int) -> None:
+        """Make it this time."""
+        self.now = now
+        self._raw.set("clock", now)
+
+    def advance(self, span: Duration) -> None:
+        """Let time pass."""
+        self.set(self.now + milliseconds(span, name="span"))
+
+
+@pytest.fixture(scope="session")
+def redis_socket() -> Iterator[str]:
+    """A real server for the whole session."""
+    with servers.running() as path:
+        yield path
+
+
+@pytest.fixture(params=["fake", "real"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Which kind of server."""
+    return str(request.param)
+
+
+@pytest.fixture
+def server(backend: str, request: pytest.FixtureRequest) -> Any:
+    """An empty server: a fakeredis one, or the path of a socket."""
+    if backend == "fake":
+        return fakeredis.FakeServer()
+    path = request.getfixturevalue("redis_socket")
+    client = redis.Redis(unix_socket_path=path)
+    client.flushall()
+    client.close()
+    return path
+
+
+@pytest.fixture
+def raw(server: Any) -> Iterator[Any]:
+    """A plain client, to look at the keys."""
+    if isinstance(server, str):
+        client = redis.Redis(unix_socket_path=server)
+    else:
+        client = fakeredis.FakeRedis(server=server)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def clock(raw: Any) -> Clock:
+    """The clock of `broker`."""
+    return Clock(raw)
+
+
+@pytest.fixture
+def sync_broker(server: Any, clock: Clock) -> Iterator[rq_dlq.Broker]:
+    """A blocking broker with the moved clock."""
+    del clock
+    if isinstance(server, str):
+        broker = rq_dlq.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+    else:
+        pool = fakeredis.FakeRedis(server=server).connection_pool
+        broker = rq_dlq.Broker(pool=pool, scripts=MOVED_CLOCK)
+    yield broker
+    broker.close()
+
+
+@pytest_asyncio.fixture
+async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asyncio.Broker]:
+    """An awaiting broker with the moved clock."""
+    del clock
+    if isinstance(server, str):
+        broker = rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+    else:
+        pool = fakeredis.FakeAsyncRedis(server=server).connection_pool
+        broker = rq_dlq.asyncio.Broker(pool=pool, scripts=MOVED_CLOCK)
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def broker(request: pytest.FixtureRequest) -> Any:
+    """A broker to be awaited, of either colour; the behaviour suite runs on this."""
+    if request.param == "async":
+        return request.getfixturevalue("async_broker")
+    return Awaited(request.getfixturevalue("sync_broker"))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After every test that used a server: its keys agree with each other, and nothing is left behind."""
+    client = request.getfixturevalue("raw") if "raw" in request.fixturenames else None
+    yield
+    if client is not None:
+        for home in client.smembers("rq:queues"):
+            audit(client, home.decode())
