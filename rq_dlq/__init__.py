@@ -1,4 +1,4 @@
-"""rq_dlq: redelivery done right, on Redis. (No relation to the library RQ.)"""
+"""Redelivery done right, on Redis. No relation to the library RQ."""
 
 from rq_dlq.broker import Broker
 from rq_dlq.errors import (

@@ -1,6 +1,6 @@
 """Every operation of the broker as a value: which script, which keys and arguments, how to read the reply.
 
-Nothing here talks to Redis; whoever runs a call does (`_redis`).
+Nothing here talks to Redis; `_redis` does.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ R = TypeVar("R")
 Part = Literal["live", "dead", "expired"]
 Place = Literal["ready", "scheduled", "dead", "expired"]
 Argument = bytes | str | int | float
-_BAND = (
-    1 << 42
-)  # lua/lib/place.lua: the score of a ready message is a priority's band and the due time
+_BAND = 1 << 42  # lua/lib/place.lua: the score of a ready message is a priority's band and the due time
 EVERYTHING = "+inf"
 
 
@@ -38,8 +36,8 @@ class Call(Generic[R]):
         script: the name of its Lua file.
         args: by the names that the script binds.
         items: what follows for each item, flat.
-        read: the reply as a value; its second argument says that the call is a repetition of one whose outcome
-            is not known.
+        read: the reply as a value; its second argument says that the call is a repetition of one whose
+            outcome is not known.
     """
 
     script: str
@@ -133,10 +131,7 @@ def claim(
 
 def _read_claim(reply: Any, repeated: bool) -> Claimed:
     del repeated
-    rows = [
-        Row(reply[i].decode(), reply[i + 1], reply[i + 2], reply[i + 3])
-        for i in range(2, len(reply), 4)
-    ]
+    rows = [Row(reply[i].decode(), reply[i + 1], reply[i + 2], reply[i + 3]) for i in range(2, len(reply), 4)]
     return Claimed(reply[0], reply[1], rows)
 
 

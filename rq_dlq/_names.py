@@ -85,9 +85,7 @@ def check_name(name: object) -> None:
         message = f"a queue's name is text of at least one character, not {name!r}"
         raise InvalidName(message)
     if _size(name) > MAX_BYTES:
-        message = (
-            f"the queue name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
-        )
+        message = f"the queue name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
         raise InvalidName(message)
     if not _NAME.fullmatch(name) or _size(name) < 0:
         message = (

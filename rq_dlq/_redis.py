@@ -1,17 +1,16 @@
 """The only room that talks to Redis: it runs steps, blocking or awaiting.
 
-Our own retry takes the place of redis-py's, which would run a script twice without saying so: a call is repeated
-only as a repetition (I12). Connections are redis-py's, without its command layer.
+Our own retry takes the place of redis-py's, which would run a script twice without saying so: a call is
+repeated only as a repetition (I12). Connections are redis-py's, without its command layer.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import redis
 import redis.asyncio
@@ -22,9 +21,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from rq_dlq._calls import Call, Command
-from rq_dlq._scripts import Scripts
 from rq_dlq._work import Batch, Step, Steps, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    import threading
+
+    from rq_dlq._scripts import Scripts
 
 R = TypeVar("R")
 Calls: TypeAlias = Sequence[Call[Any] | Command[Any]]
@@ -107,9 +110,7 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
     if unknown:
         missing = {script.sha: script for i in unknown if (script := calls[i].loads(scripts))}
         yield [(b"SCRIPT", b"LOAD", script.source) for script in missing.values()]
-        for i, reply in zip(
-            unknown, (yield [calls[i].command(scripts) for i in unknown]), strict=True
-        ):
+        for i, reply in zip(unknown, (yield [calls[i].command(scripts) for i in unknown]), strict=True):
             replies[i] = reply
     for reply in replies:
         if isinstance(reply, Exception):
@@ -119,9 +120,7 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
 
 def _refusal(error: Exception) -> Exception:
     text = str(error)
-    if isinstance(error, exceptions.BusyLoadingError | exceptions.ReadOnlyError) or text.startswith(
-        _PASSING
-    ):
+    if isinstance(error, exceptions.BusyLoadingError | exceptions.ReadOnlyError) or text.startswith(_PASSING):
         return _Passing(text)
     for word, advice in _ADVICE.items():
         if word in text.split(" ", 1)[0] or (word == "OOM" and "OOM" in text):

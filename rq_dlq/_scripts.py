@@ -1,8 +1,8 @@
 """Find, assemble and hash the Lua files.
 
-A script's first lines are its contract: `local ready, leases = KEYS[1], KEYS[2]` names the keys, the same with
-ARGV the arguments, and a comment `-- items from ARGV[3]: id, token` what follows for each item. Python passes
-keys and arguments by those names, so no number stands in two places.
+A script's first lines are its contract: `local ready, leases = KEYS[1], KEYS[2]` names the keys, the same
+with ARGV the arguments, and a comment `-- items from ARGV[3]: id, token` what follows for each item. Python
+passes keys and arguments by those names, so no number stands in two places.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def parse(name: str, source: str) -> Script:
     if found := _ITEMS.search(source):
         items = tuple(_ASIDE.sub("", found[2]).split(", "))
         if int(found[1]) != len(bound["ARGV"]) + 1:
-            message = (
-                f"{name}.lua has items from ARGV[{found[1]}] after {len(bound['ARGV'])} arguments"
-            )
+            message = f"{name}.lua has items from ARGV[{found[1]}] after {len(bound['ARGV'])} arguments"
             raise ValueError(message)
     return Script(name, source, tuple(bound["KEYS"]), tuple(bound["ARGV"]), items)
 
@@ -113,9 +111,7 @@ class Scripts:
     def names(self) -> list[str]:
         """The verbs, in alphabetical order."""
         files: Iterable[Traversable] = _directory().iterdir()
-        return sorted(
-            file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua")
-        )
+        return sorted(file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua"))
 
     def _text(self, name: str) -> str:
         if name in self.fragments:

@@ -7,12 +7,9 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import redis
-
 from rq_dlq import _calls
 from rq_dlq._redis import FAIL_FAST, Connections, Retries, masked
 from rq_dlq._scripts import Scripts
-from rq_dlq.durations import Duration
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.handlers import Handler
 from rq_dlq.message import Ids
@@ -24,8 +21,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    import redis
+
     from rq_dlq import asyncio
     from rq_dlq._work import Steps
+    from rq_dlq.durations import Duration
     from rq_dlq.embedded import Endpoint
     from rq_dlq.policy import RedeliveryPolicy
 
@@ -132,7 +132,7 @@ class Broker:
         self,
         name: str,
         *,
-        type: Any = Any,  # noqa: A002 - the name people type
+        type: Any = Any,
         lease: Duration = "30s",
         redelivery: RedeliveryPolicy | None = None,
     ) -> Queue[Any]:
@@ -153,15 +153,11 @@ class Broker:
         """The names of all queues that were ever used, sorted."""
         return self._run(self._one(_calls.registered(self.settings.namespace)))
 
-    def add_handler(
-        self, queue: Queue[Any], concurrency: int, timeout: Duration | None
-    ) -> Callable[[F], F]:
+    def add_handler(self, queue: Queue[Any], concurrency: int, timeout: Duration | None) -> Callable[[F], F]:
         """The decorator behind `queue.handler`."""
 
         def register(function: F) -> F:
-            self.handlers.append(
-                Handler.checked(queue, function, concurrency, timeout, self.handlers)
-            )
+            self.handlers.append(Handler.checked(queue, function, concurrency, timeout, self.handlers))
             return function
 
         return register
@@ -172,7 +168,7 @@ class Broker:
         Args:
             burst: stop when the queues have nothing ready.
         """
-        from rq_dlq.worker import Worker  # noqa: PLC0415 - sugar: the worker is built upon the broker
+        from rq_dlq.worker import Worker  # noqa: PLC0415 - the worker is built upon the broker
 
         Worker(self, burst=burst).run()
 
@@ -213,9 +209,7 @@ class Broker:
         return (yield call)
 
 
-def settings_of(
-    url: str | None, settings: BrokerSettings | None, options: dict[str, Any]
-) -> BrokerSettings:
+def settings_of(url: str | None, settings: BrokerSettings | None, options: dict[str, Any]) -> BrokerSettings:
     """The settings that a user typed.
 
     Raises:

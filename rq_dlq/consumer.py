@@ -22,7 +22,7 @@ STUCK_AFTER = 1.0  # seconds after which what waits behind a running call is giv
 IDLE_WAIT = 1_000  # milliseconds of one waiting claim
 
 
-class HandlerTimeout(TimeoutError):
+class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
     """A call ran longer than its handler's timeout."""
 
 

@@ -26,13 +26,9 @@ class DeadLetters(Generic[T]):
         self._work = work
         self._connections = connections
 
-    def groups(
-        self, *, reason: str | None = None, since: datetime | None = None
-    ) -> list[ErrorGroup]:
+    def groups(self, *, reason: str | None = None, since: datetime | None = None) -> list[ErrorGroup]:
         """The dead letters by kind of failure, the largest group first."""
-        return self._connections.run(
-            _work.groups(self._work, dead_filter(None, None, reason, since))
-        )
+        return self._connections.run(_work.groups(self._work, dead_filter(None, None, reason, since)))
 
     def browse(
         self,
@@ -76,7 +72,7 @@ class DeadLetters(Generic[T]):
         *,
         ids: Sequence[str] | None = None,
         older_than: Duration | None = None,
-        all: bool = False,  # noqa: A002 - the name people type
+        all: bool = False,
     ) -> int:
         """Remove dead letters for good.
 

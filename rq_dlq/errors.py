@@ -74,11 +74,11 @@ class ConfigurationError(RqDlqError):
     """An app, a setting or an optional dependency is not there."""
 
 
-class Poison(Exception):  # noqa: N818 - an instruction to the worker, not an error of ours
+class Poison(Exception):
     """Raise it in a handler: the message goes straight to the dead-letter queue."""
 
 
-class Redeliver(Exception):  # noqa: N818 - an instruction to the worker, not an error of ours
+class Redeliver(Exception):
     """Raise it in a handler: deliver again, after this delay instead of the policy's.
 
     Args:
@@ -86,9 +86,7 @@ class Redeliver(Exception):  # noqa: N818 - an instruction to the worker, not an
         charge: False leaves the redelivery budget untouched.
     """
 
-    def __init__(
-        self, after: float | str | timedelta | None = None, *, charge: bool = True
-    ) -> None:
+    def __init__(self, after: float | str | timedelta | None = None, *, charge: bool = True) -> None:
         super().__init__(after, charge)
         self.after = after
         self.charge = charge

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_MESSAGE = 500  # characters of an error's text that are kept
+CELLS = 6  # of a line of history, not counting the traceback
 MAX_TRACEBACK = 2_000  # characters of the end of a traceback that are kept
 
 # What differs between two failures of one kind: quoted text, hex numbers and ids, numbers.
-_VARIABLE = re.compile(
-    r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d+(?:\.\d+)?"
-)
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,8 @@ class Cause:
     Attributes:
         type: the error's class, with its module unless it is a built-in.
         message: the error's text, at most 500 characters.
-        fingerprint: twelve hex digits that failures of one kind share: the class, the text without its numbers
-            and quoted parts, and the function in which it was raised.
+        fingerprint: twelve hex digits that failures of one kind share: the class, the text without its
+            numbers and quoted parts, and the function in which it was raised.
         traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
     """
 
@@ -101,7 +100,7 @@ def read_history(text: bytes) -> tuple[Event, ...]:
 def _events(text: str) -> Iterator[Event]:
     for line in text.split("\n"):
         cells = line.split("\t")
-        if len(cells) < 6:
+        if len(cells) < CELLS:
             continue
         event, at, delivery, delay, consumer, facts, *tail = cells
         try:

@@ -52,14 +52,10 @@ class Handler:
             ConfigurationError: it cannot be called with a body, or the queue has a handler already.
         """
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
-            message = (
-                f"concurrency {concurrency!r}: use a whole number from 1 to {MOST_CONCURRENT:,}"
-            )
+            message = f"concurrency {concurrency!r}: use a whole number from 1 to {MOST_CONCURRENT:,}"
             raise ConfigurationError(message)
         if any(other.queue.name == queue.name for other in others):
-            message = (
-                f"queue {queue.name!r} has a handler already: one function takes all its messages"
-            )
+            message = f"queue {queue.name!r} has a handler already: one function takes all its messages"
             raise ConfigurationError(message)
         limit = None if timeout is None else milliseconds(timeout, name="timeout", minimum=1) / 1000
         return cls(
@@ -120,14 +116,10 @@ def report(delivery: Received[Any], settlement: Settlement, error: BaseException
     cause = f"{type(error).__name__}: {str(error)[:200]}" if error is not None else ""
     where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
     if settlement.outcome == "redelivered":
-        logger.info(
-            "%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause
-        )
+        logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
     elif settlement.outcome == "dead":
         logger.warning("%s: dead after %d deliveries: %s", where, tries, cause)
     elif settlement.outcome == "expired":
         logger.warning("%s: expired after %d deliveries: %s", where, tries, cause)
     elif not settlement:
-        logger.warning(
-            "%s: the lease was lost, so the result of delivery %d does not count", where, tries
-        )
+        logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)

@@ -27,11 +27,15 @@ NO_HEADERS: Mapping[str, str] = {}
 
 # The flags of a record (lua/lib/record.lua): the priority in the low four bits, then these.
 _EXPIRES, _HEADERS, _BYTES = 0x10, 0x20, 0x40
+HEAD = 8  # bytes of a record before the expiry: birth and flags
+STATE_CELLS = 10  # of a state line (lua/lib/state.lua)
+MAX_HEADERS = 0xFFFF  # bytes, encoded: their length takes two
+SHORTEST = 3  # digits of the count in an id
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Ids:
-    """Draws message ids: a random prefix for each process, then a count. Twelve characters for the first 238,328."""
+    """Draws message ids: a random prefix for each process, then a count; twelve characters at first."""
 
     def __init__(self) -> None:
         self._process = 0
@@ -46,7 +50,7 @@ class Ids:
             self._process = os.getpid()
         number = next(self._count)
         tail = ""
-        while number or len(tail) < 3:
+        while number or len(tail) < SHORTEST:
             number, digit = divmod(number, len(_DIGITS))
             tail = _DIGITS[digit] + tail
         return self._prefix + tail
@@ -60,7 +64,7 @@ class Codec(Generic[T]):
         max_bytes: the largest encoded message.
     """
 
-    def __init__(self, type: Any, max_bytes: int) -> None:  # noqa: A002 - the name people type
+    def __init__(self, type: Any, max_bytes: int) -> None:
         self.type = type
         self._max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder()
@@ -142,8 +146,8 @@ def _pack_headers(headers: Mapping[Any, Any]) -> bytes:
     except UnicodeEncodeError:
         message = "a header holds text that UTF-8 cannot say (a lone surrogate)"
         raise InvalidMessage(message) from None
-    if len(data) > 0xFFFF:
-        message = f"headers of {len(data):,} bytes: 65,535 are the most; put data into the body"
+    if len(data) > MAX_HEADERS:
+        message = f"headers of {len(data):,} bytes: {MAX_HEADERS:,} are the most; put data into the body"
         raise MessageTooLarge(message)
     return len(data).to_bytes(2, "big") + data
 
@@ -193,7 +197,7 @@ class Received(Generic[T]):
     @cached_property
     def _flags(self) -> int:
         record = self._row.record
-        if len(record) < 8:
+        if len(record) < HEAD:
             message = f"the record of message {self.id} is damaged ({len(record)} bytes)"
             raise UnprocessableMessage(message)
         return record[7]
@@ -201,7 +205,7 @@ class Received(Generic[T]):
     @cached_property
     def _content(self) -> tuple[Mapping[str, str], bytes]:
         """The headers and the encoded body."""
-        start = 14 if self._flags & _EXPIRES else 8
+        start = 14 if self._flags & _EXPIRES else HEAD
         record = self._row.record
         if not self._flags & _HEADERS:
             return NO_HEADERS, record[start:]
@@ -252,7 +256,7 @@ class Received(Generic[T]):
     @cached_property
     def _state(self) -> list[str]:
         cells = self._row.state.decode(errors="replace").split(" ")
-        return cells if len(cells) == 10 else ["live", "-", "0", "0", "0", "0", "0", "0", "0", "0"]
+        return cells if len(cells) == STATE_CELLS else ["live", "-", "0", "0", "0", "0", "0", "0", "0", "0"]
 
     @property
     def delivery_count(self) -> int:
@@ -387,9 +391,7 @@ class ErrorGroup:
     sample_id: str
 
 
-Outcome = Literal[
-    "acked", "redelivered", "dead", "expired", "released", "kept", "settled", "lost", "gone"
-]
+Outcome = Literal["acked", "redelivered", "dead", "expired", "released", "kept", "settled", "lost", "gone"]
 
 
 @dataclass(frozen=True, slots=True)

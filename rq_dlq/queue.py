@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
-from rq_dlq._calls import Part
 from rq_dlq.dlq import DeadLetters
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import Poison, Redeliver
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rq_dlq._calls import Part
     from rq_dlq.broker import Broker
     from rq_dlq.message import QueueStats, Settlement
 
@@ -30,9 +30,9 @@ F = TypeVar("F", bound="Callable[..., Any]")
 class Delivery(Leased[T]):
     """One handing-out of a message: the message, a token, a lease.
 
-    As a context manager it settles itself: ack on success; on an error nack by the policy, or dead when the
-    budget is spent or the error is fatal, and the error goes on its way. `Redeliver` and `Poison` are done and
-    stop there. Anything that is no Exception (KeyboardInterrupt) releases it.
+    As a context manager it settles itself: ack on success; on an error nack by the policy, or dead when
+    the budget is spent or the error is fatal, and the error goes on its way. `Redeliver` and `Poison` are
+    done and stop there. Anything that is no Exception (KeyboardInterrupt) releases it.
     """
 
     def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
@@ -153,7 +153,7 @@ class Queue(Generic[T]):
         self,
         body: T,
         *,
-        id: str | None = None,  # noqa: A002 - the name people type
+        id: str | None = None,
         delay: Duration | None = None,
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
@@ -254,9 +254,7 @@ class Queue(Generic[T]):
         """Given back unseen, as one batch."""
         return self.run(_work.release(self.work, held(deliveries)))
 
-    def extend(
-        self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None
-    ) -> list[bool]:
+    def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Start the leases anew; whether each is still held."""
         span = self.work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         return self.run(_work.extend(self.work, held(deliveries), span))[1]

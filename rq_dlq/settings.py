@@ -1,4 +1,4 @@
-"""What a broker is made of, as a value that crosses processes: the URL and the settings, never a connection."""
+"""What a broker is made of, as a value that crosses processes: the URL, the settings, no connection."""
 
 from __future__ import annotations
 
@@ -79,13 +79,15 @@ class BrokerSettings:
         facts = yield from server_facts()
         version = facts.get("redis_version", "")
         if version and version_of(version) < OLDEST_SERVER:
-            message = f"the server is Redis {version}; 6.2 is the oldest that has what queues need: upgrade it"
+            message = (
+                f"the server is Redis {version}; 6.2 is the oldest that has what queues need: upgrade it"
+            )
             raise BrokerRefused(message)
         eviction = facts.get("maxmemory_policy", "noeviction")
         if self.require_noeviction and eviction != "noeviction":
             message = (
-                f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole queues. "
-                "Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
+                f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole "
+                "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
             )
             raise BrokerRefused(message)
 

@@ -11,7 +11,8 @@ end
 local function rq_delay(p, n, r)
   local limit = type(p.max_delay) == 'number' and p.max_delay or CEILING
   local listed = type(p.delays) == 'table' and p.delays[math.min(n, #p.delays)]
-  local wait = (listed or math.min(grown(p, n), limit)) * (1 + p.collision_avoidance * r)
+  local base = listed or math.min(grown(p, n), limit)
+  local wait = base + base * (p.collision_avoidance * r)
   return math.floor(wait > limit and 2 * limit - wait or wait)
 end
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._work.queue import Queue, open_queue
 from rq_dlq._work.settle import poison
-from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait
+from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
 from rq_dlq.errors import UnprocessableMessage
 
 if TYPE_CHECKING:
@@ -47,13 +46,11 @@ def claim(
                 lease=held_for,
                 patience=patience,
                 consumer=queue.consumer,
-                seed=random.random(),  # noqa: S311 - spreads retries, guards nothing
+                seed=seed(),
                 default_policy=queue.policy,
             )
         except BaseException:
-            queue.unsure.append(
-                token
-            )  # perhaps it was done: the next claim asks again under this token
+            queue.unsure.append(token)  # perhaps it was done: the next claim asks again under this token
             raise
         deliveries = [make(row, token, claimed.now + held_for) for row in claimed.rows]
         good = yield from _decodable(queue, deliveries, token)

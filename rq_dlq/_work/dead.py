@@ -35,9 +35,7 @@ class DeadFilter:
     @property
     def selects_all(self) -> bool:
         """There is no condition."""
-        return (
-            self.ids is None and self.group is None and self.reason is None and self.since is None
-        )
+        return self.ids is None and self.group is None and self.reason is None and self.since is None
 
     def takes(self, letter: DeadLetter[Any]) -> bool:
         """Whether a dead letter is meant."""
@@ -48,18 +46,14 @@ class DeadFilter:
         )
 
 
-def dead_letters(
-    queue: Queue[T], wanted: DeadFilter, limit: int | None = None
-) -> Steps[list[DeadLetter[T]]]:
+def dead_letters(queue: Queue[T], wanted: DeadFilter, limit: int | None = None) -> Steps[list[DeadLetter[T]]]:
     """The dead letters that a filter takes, the oldest first; none is consumed."""
     found: list[DeadLetter[T]] = []
     for_ids = list(wanted.ids or ())
     first = 0
     while limit is None or len(found) < limit:
         if wanted.ids is None:
-            page: list[Row] = yield _calls.browse(
-                queue.keys, place=place_of(queue), first=first, limit=CHUNK
-            )
+            page: list[Row] = yield _calls.browse(queue.keys, place=place_of(queue), first=first, limit=CHUNK)
         else:
             chunk = for_ids[first : first + CHUNK]
             page = (yield _calls.browse(queue.keys, ids=chunk)) if chunk else []

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Command, Part, Place
 from rq_dlq._names import Address
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq.errors import InvalidInput
-from rq_dlq.message import Codec, Ids
 
 if TYPE_CHECKING:
+    from rq_dlq._calls import Call, Command, Part, Place
     from rq_dlq._keys import QueueKeys
     from rq_dlq._names import Naming
+    from rq_dlq.message import Codec, Ids
     from rq_dlq.policy import RedeliveryPolicy
 
 T = TypeVar("T")

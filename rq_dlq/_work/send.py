@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -15,6 +14,8 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.message import DEFAULT_PRIORITY, NO_HEADERS, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from rq_dlq._calls import Call
 
 T = TypeVar("T")
@@ -50,9 +51,7 @@ def send_options(
     )
 
 
-def send(
-    queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
-) -> Steps[list[str]]:
+def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
     """Send any number of messages, in chunks; an error says how many were sent before it."""
     only_live(queue, "send to")
     yield from open_queue(queue)
@@ -60,9 +59,7 @@ def send(
     source = iter(bodies)
     try:
         while True:
-            calls = [
-                _send_chunk(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)
-            ]
+            calls = [_send_chunk(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
             if not calls:
                 return sent
             yield Batch(calls) if len(calls) > 1 else calls[0]

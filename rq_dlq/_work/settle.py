@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, seed
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.failure import Cause
@@ -41,7 +40,7 @@ def nack(
     def call(chunk: Sequence[Held]) -> Call[list[Settlement]]:
         return _calls.nack(
             queue.keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
-            seed=random.random(), default_policy=queue.policy,  # noqa: S311
+            seed=seed(), default_policy=queue.policy,
         )  # fmt: skip
 
     return (yield from _settle(held, call))
@@ -144,8 +143,6 @@ def held_or_raise(settlement: Settlement) -> Settlement:
         )
         raise LeaseLost(message)
     if settlement.outcome == "gone":
-        message = (
-            f"message {settlement.id} is no longer in the queue: it was settled or removed before"
-        )
+        message = f"message {settlement.id} is no longer in the queue: it was settled or removed before"
         raise LeaseLost(message)
     return settlement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -33,3 +34,8 @@ class Wait:
 
 Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait
 Steps: TypeAlias = Generator[Step, Any, R]
+
+
+def seed() -> float:
+    """A number in [0, 1), from which a script spreads the delays of a batch."""
+    return random.random()  # noqa: S311 - spreads retries, guards nothing

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _calls
-from rq_dlq._work.steps import CHUNK, Batch, Steps
+from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +24,8 @@ def maintain(queue: Queue[Any], limit: int = 200) -> Steps[dict[str, int]]:
                 _calls.sweep(
                     queue.keys,
                     limit=limit,
-                    seed=random.random(),
-                    default_policy=queue.policy,  # noqa: S311
+                    seed=seed(),
+                    default_policy=queue.policy,
                 ),
                 _calls.promote(queue.keys, limit=limit),
                 _calls.expire(queue.keys, limit=limit),

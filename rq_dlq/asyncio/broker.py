@@ -110,7 +110,7 @@ class Broker:
         self,
         name: str,
         *,
-        type: Any = Any,  # noqa: A002 - the name people type
+        type: Any = Any,
         lease: Duration = "30s",
         redelivery: RedeliveryPolicy | None = None,
     ) -> Queue[Any]:

@@ -25,9 +25,7 @@ class DeadLetters(Generic[T]):
         self._work = work
         self._broker = broker
 
-    async def groups(
-        self, *, reason: str | None = None, since: datetime | None = None
-    ) -> list[ErrorGroup]:
+    async def groups(self, *, reason: str | None = None, since: datetime | None = None) -> list[ErrorGroup]:
         """The dead letters by kind of failure, the largest group first."""
         wanted = dead_filter(None, None, reason, since)
         return await self._broker.run_steps(_work.groups(self._work, wanted))
@@ -63,7 +61,7 @@ class DeadLetters(Generic[T]):
         *,
         ids: Sequence[str] | None = None,
         older_than: Duration | None = None,
-        all: bool = False,  # noqa: A002 - the name people type
+        all: bool = False,
     ) -> int:
         """Remove dead letters for good: how many."""
         steps = purge(self._work, ids, older_than, everything=all)

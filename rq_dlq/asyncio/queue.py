@@ -113,7 +113,7 @@ class Queue(Generic[T]):
         self,
         body: T,
         *,
-        id: str | None = None,  # noqa: A002 - the name people type
+        id: str | None = None,
         delay: Duration | None = None,
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
@@ -188,9 +188,7 @@ class Queue(Generic[T]):
         """Given back unseen, as one batch."""
         return await self.run(_work.release(self.work, held(deliveries)))
 
-    async def extend(
-        self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None
-    ) -> list[bool]:
+    async def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Start the leases anew; whether each is still held."""
         span = self.work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         return (await self.run(_work.extend(self.work, held(deliveries), span)))[1]
