@@ -6,12 +6,14 @@ repeated only as a repetition (I12). Connections are redis-py's, without its com
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import hiredis
 import redis
 import redis.asyncio
 import tenacity
@@ -179,6 +181,8 @@ class Connections:
             with _readable(url):
                 pool = redis.ConnectionPool.from_url(url, **_pool_settings(Retry(NoBackoff(), 0)))
         self.pool = pool
+        self._idle: list[Any] = []
+        self._process = os.getpid()
 
     def run(self, steps: Steps[R]) -> R:
         """Run the steps to their end."""
@@ -224,12 +228,9 @@ class Connections:
 
     def _talk(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """One round trip; an error of the server is a reply, one of the connection is raised."""
-        connection: Any = self.pool.get_connection()
+        connection = self._connection()
         try:
-            if len(commands) == 1:
-                connection.send_command(*commands[0])
-            else:
-                connection.send_packed_command(connection.pack_commands(commands))
+            connection.send_packed_command([b"".join(map(hiredis.pack_command, commands))])
             replies: list[Any] = []
             for _ in commands:
                 try:
@@ -237,12 +238,20 @@ class Connections:
                 except exceptions.ResponseError as error:
                     replies.append(error)
         except BaseException:
-            connection.disconnect()
+            self._idle.append(connection)
+            self._give_up_idle()  # what ended one has likely ended all
             raise
-        else:
-            return replies
-        finally:
-            self.pool.release(connection)
+        self._idle.append(connection)
+        return replies
+
+    def _connection(self) -> Any:
+        """An idle connection of ours, without the pool's lock and bookkeeping; else one of the pool."""
+        if self._process != os.getpid():  # a forked child shares no socket with its parent
+            self._idle, self._process = [], os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.pool.get_connection()
 
     def with_retries(self, retries: Retries) -> Connections:
         """The same connections with other patience."""
@@ -250,7 +259,14 @@ class Connections:
 
     def close(self) -> None:
         """Close the connections; the next run opens new ones."""
+        self._give_up_idle()
         self.pool.disconnect()
+
+    def _give_up_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.disconnect()
+            self.pool.release(connection)
 
 
 class AsyncConnections:
@@ -274,6 +290,7 @@ class AsyncConnections:
                     url, **_pool_settings(AsyncRetry(NoBackoff(), 0))
                 )
         self.pool = pool
+        self._idle: list[Any] = []
 
     async def run(self, steps: Steps[R]) -> R:
         """Run the steps to their end."""
@@ -318,13 +335,9 @@ class AsyncConnections:
                 return stop.value if isinstance(step, Batch) else stop.value[0]
 
     async def _talk(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        pool: Any = self.pool  # redis-py's types cover a part of it
-        connection: Any = await pool.get_connection()
+        connection: Any = self._idle.pop() if self._idle else await self._pooled()
         try:
-            if len(commands) == 1:
-                await connection.send_command(*commands[0])
-            else:
-                await connection.send_packed_command(connection.pack_commands(commands))
+            await connection.send_packed_command(b"".join(map(hiredis.pack_command, commands)))
             replies: list[Any] = []
             for _ in commands:
                 try:
@@ -332,16 +345,26 @@ class AsyncConnections:
                 except exceptions.ResponseError as error:
                     replies.append(error)
         except BaseException:
-            await connection.disconnect(nowait=True)
+            self._idle.append(connection)
+            await self._give_up_idle()
             raise
-        else:
-            return replies
-        finally:
-            await self.pool.release(connection)
+        self._idle.append(connection)
+        return replies
+
+    async def _pooled(self) -> Any:
+        pool: Any = self.pool  # redis-py's types cover a part of it
+        return await pool.get_connection()
 
     async def close(self) -> None:
         """Close the connections; the next run opens new ones."""
+        await self._give_up_idle()
         await self.pool.disconnect()
+
+    async def _give_up_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.disconnect(nowait=True)
+            await self.pool.release(connection)
 
 
 class _readable:  # noqa: N801 - used as a function

@@ -6,8 +6,7 @@ import itertools
 import os
 import secrets
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 T = TypeVar("T")
+_UNREAD = object()  # of a body that was not decoded yet
 
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
@@ -51,7 +51,7 @@ class Ids:
         number = next(self._count)
         tail = ""
         while number or len(tail) < SHORTEST:
-            number, digit = divmod(number, len(_DIGITS))
+            number, digit = divmod(number, 62)
             tail = _DIGITS[digit] + tail
         return self._prefix + tail
 
@@ -166,8 +166,7 @@ class Message(Generic[T]):
             check_id(self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A message as a script returns it."""
 
     id: str
@@ -190,24 +189,36 @@ class Received(Generic[T]):
         self.queue = queue
         self._row = row
         self._codec = codec
+        self._body: Any = _UNREAD
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of {self.queue!r}>"
 
-    @cached_property
+    @property
+    def body(self) -> T:
+        """The body, decoded as the queue's type.
+
+        Raises:
+            UnprocessableMessage: it does not decode.
+        """
+        if self._body is _UNREAD:
+            self._body = self._codec.decode(self._content[1], raw=bool(self._flags & _BYTES))
+        return self._body  # type: ignore[no-any-return]
+
+    @property
     def _flags(self) -> int:
         record = self._row.record
         if len(record) < HEAD:
             message = f"the record of message {self.id} is damaged ({len(record)} bytes)"
             raise UnprocessableMessage(message)
-        return record[7]
+        return record[HEAD - 1]
 
-    @cached_property
+    @property
     def _content(self) -> tuple[Mapping[str, str], bytes]:
         """The headers and the encoded body."""
-        start = 14 if self._flags & _EXPIRES else HEAD
-        record = self._row.record
-        if not self._flags & _HEADERS:
+        flags, record = self._flags, self._row.record
+        start = 14 if flags & _EXPIRES else HEAD
+        if not flags & _HEADERS:
             return NO_HEADERS, record[start:]
         end = start + 2 + int.from_bytes(record[start : start + 2], "big")
         try:
@@ -216,15 +227,6 @@ class Received(Generic[T]):
             message = f"the headers of message {self.id} do not decode: {error}"
             raise UnprocessableMessage(message) from error
         return headers, record[end:]
-
-    @cached_property
-    def body(self) -> T:
-        """The body, decoded as the queue's type.
-
-        Raises:
-            UnprocessableMessage: it does not decode.
-        """
-        return self._codec.decode(self._content[1], raw=bool(self._flags & _BYTES))
 
     @property
     def data(self) -> bytes:
@@ -253,7 +255,7 @@ class Received(Generic[T]):
             return None
         return moment(int.from_bytes(self._row.record[8:14], "big"))
 
-    @cached_property
+    @property
     def _state(self) -> list[str]:
         cells = self._row.state.decode(errors="replace").split(" ")
         return cells if len(cells) == STATE_CELLS else ["live", "-", "0", "0", "0", "0", "0", "0", "0", "0"]
@@ -293,7 +295,7 @@ class Received(Generic[T]):
         """Whether it was handed out before."""
         return self.delivery_count > 1
 
-    @cached_property
+    @property
     def history(self) -> tuple[Event, ...]:
         """What befell it: the first 15 events and the last 15."""
         return read_history(self._row.history)
