@@ -15,6 +15,7 @@ end
 local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
 local existing = redis.call('HMGET', messages, unpack(ids))
 local records, places, stated, deadlines = {}, {}, {}, {}
+local placed, place
 for n, id in ipairs(ids) do
   if existing[n] or seen[id] then
     known[#known + 1] = n
@@ -33,7 +34,11 @@ for n, id in ipairs(ids) do
     end
     records[#records + 1] = id
     records[#records + 1] = pack_birth(birth) .. payload
-    places[#places + 1] = delay > 0 and due or score_of(head.priority, due)
+    local score = delay > 0 and due or score_of(head.priority, due)
+    if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
+      placed, place = score, string.format('%.0f', score)
+    end
+    places[#places + 1] = place
     places[#places + 1] = member_of(id, head, due)
     seen[id], birth = true, birth + 1
   end

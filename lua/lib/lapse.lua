@@ -3,19 +3,18 @@
 local function sweep_message(id, token, consumer)
   local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
   if not holds(token, text) then
-    return 0
+    return
   elseif not record then
     redis.call('HDEL', states, id) -- an ack was cut off
-    return 0
+    return
   end
   local head = read_record(record)
   local failure = { charge = true, consumer = consumer, error = lapse_error }
   judge(id, parse_state(text, head.birth), head, 'lapsed', failure)
-  return 1
 end
 
 local function sweep(limit)
-  local looked, swept = 0, 0
+  local looked = 0
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, limit)) do
     local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
     local left = {}
@@ -24,7 +23,7 @@ local function sweep(limit)
         left[#left + 1] = id
       else
         looked = looked + 1
-        swept = swept + sweep_message(id, token, consumer)
+        sweep_message(id, token, consumer)
       end
     end
     if #left == 0 then
@@ -34,5 +33,5 @@ local function sweep(limit)
       redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(left, '\n'))
     end
   end
-  return swept
+  return looked
 end

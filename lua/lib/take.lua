@@ -8,10 +8,11 @@ local function for_touched()
   -- @include lib/state
   -- @include lib/place
   -- @include lib/stand
-  return function(id, record, text, due)
+  return function(id, record, text, row)
     local head = read_record(record)
     local state = parse_state(text, head.birth)
-    if state.part ~= part or state.mark == '+' or state.due ~= due % BAND then
+    local early = state.due > now and state.due ~= math.floor(head.birth / 4096)
+    if state.part ~= part or state.mark == '+' or early or member_of(id, head, state.due) ~= row then
       return nil
     end
     local expiry = part == 'live' and expiry_of(head, state)
@@ -26,8 +27,8 @@ end
 
 local function choose(rows, reply)
   local ids, chosen, leased, mortal = {}, {}, {}, {}
-  for i = 1, #rows, 2 do
-    ids[#ids + 1] = id_of(rows[i])
+  for n, row in ipairs(rows) do
+    ids[n] = id_of(row)
   end
   local records = redis.call('HMGET', messages, unpack(ids))
   local texts = redis.call('HMGET', states, unpack(ids))
@@ -37,7 +38,7 @@ local function choose(rows, reply)
     local line = record and fresh
     if record and (text or math.floor((record:byte(8) or 0) / 16) % 2 == 1) then
       touched = touched or for_touched()
-      line = touched(id, record, text, tonumber(rows[2 * n]))
+      line = touched(id, record, text, rows[n])
       mortal[#mortal + 1] = id
     end
     if line then
@@ -54,7 +55,7 @@ local function choose(rows, reply)
 end
 
 local function take(source, most, reply)
-  local rows = redis.call('ZRANGE', source, 0, most - 1, 'WITHSCORES')
+  local rows = redis.call('ZRANGE', source, 0, most - 1)
   if #rows == 0 then
     return
   end
@@ -64,11 +65,7 @@ local function take(source, most, reply)
     redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
     redis.call('HSET', states, unpack(leased)) -- from here on they are leased
   end
-  local members = {}
-  for i = 1, #rows, 2 do
-    members[#members + 1] = rows[i]
-  end
-  redis.call('ZREM', source, unpack(members))
+  redis.call('ZREM', source, unpack(rows))
   if #mortal > 0 then
     redis.call('ZREM', expiring, unpack(mortal))
   end

@@ -1,0 +1,51 @@
+# Tools come from .venv if it is there (`make .venv` makes it), else from PATH.
+BIN := $(addsuffix /,$(wildcard .venv/bin))
+SHELL := /bin/bash
+
+.DEFAULT_GOAL := help
+.PHONY: help check lint types test reliability bench wheel format constraints clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.venv: pyproject.toml constraints.txt ## a virtual environment with all tools
+	python3 -m venv .venv
+	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[dev]'
+	@touch .venv
+
+check: ## all that CI runs
+	@.ci/run lint types wheel tests
+
+lint: ## ruff, import-linter, luacheck on the assembled scripts
+	@.ci/run lint
+
+types: ## mypy and pyright
+	@.ci/run types
+
+test: ## the tests; for some of them: pytest tests/policy -k jitter
+	@.ci/run tests
+
+reliability: ## the long suites: faults, kills, exhaustive search
+	$(BIN)pytest -m slow --timeout 0
+
+bench: ## the benchmarks
+	$(BIN)python3 -m tests.benchmarks
+
+wheel: ## build sdist and wheel, install and use them elsewhere
+	@.ci/run wheel
+
+format: ## let the tools mend what they can
+	$(BIN)ruff check --fix .
+	$(BIN)ruff format .
+	@if command -v stylua >/dev/null; then stylua lua; else echo 'no stylua: lua/ stays as it is'; fi
+
+constraints: ## new pins: the newest versions that pyproject.toml allows (on Linux with Python 3.11 or 3.12)
+	@fresh=$$(mktemp -d) && trap "rm -rf $$fresh" EXIT && python3 -m venv $$fresh \
+	&& $$fresh/bin/pip install -q -e '.[dev]' 'pyright[nodejs]' \
+	&& { grep '^#' constraints.txt; $$fresh/bin/pip list --format=freeze --disable-pip-version-check \
+	    --exclude-editable --exclude pip --exclude setuptools; } > $$fresh/pins \
+	&& mv $$fresh/pins constraints.txt
+
+clean: ## remove what tools left behind
+	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
