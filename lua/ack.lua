@@ -2,7 +2,7 @@
 local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
 local leases, claims, counters = KEYS[4], KEYS[5], KEYS[6]
 -- items from ARGV[1]: id, token
--- @include lib/fence
+-- @include lib/settle
 local acked = {}
 return settle(1, 2, function(id)
   acked[#acked + 1] = id

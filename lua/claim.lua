@@ -10,17 +10,21 @@ local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber
 local patience, seed, default_policy, lapse_error = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
 local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
 -- @include lib/now
--- @include lib/id_of
--- @include lib/wake
--- @include lib/alarm
--- @include lib/take
+local reply = { now, -1 }
+local given = redis.call('HGET', claims, token)
+if given then
+  -- @include lib/given_before
+end
 
-local function maintain()
+local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
+local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
+local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+if lapsed + fallen_due + outlived > 0 then
   -- @include lib/record
   -- @include lib/state
   -- @include lib/place
   -- @include lib/stand
-  -- @include lib/fence
+  -- @include lib/holds
   -- @include lib/history
   -- @include lib/delay
   -- @include lib/judge
@@ -32,37 +36,19 @@ local function maintain()
   expire(STEPS)
 end
 
--- What this token was given before and still holds.
-local function given_before(list, reply)
-  -- @include lib/fence
-  for id in list:match('\n.*'):gmatch('[^\n]+') do
-    local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
-    if record and holds(token, text) then
-      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
-      reply[#reply + 1] = redis.call('HGET', history, id) or ''
-    end
-  end
-  return #reply > 2
-end
-
-local reply = { now, -1 }
-local list = redis.call('HGET', claims, token)
-if list and given_before(list, reply) then
-  return reply
-end
-if (next_event() or math.huge) <= now then
-  maintain()
-end
-take(part == 'dead' and dead or part == 'expired' and expired or ready, count, reply)
+local source = part == 'dead' and dead or part == 'expired' and expired or ready
+-- @include lib/take
 if part == 'live' then
   local left = redis.call('ZCARD', ready) > 0
   if left then
+    -- @include lib/wake
     wake_one()
+    reply[2] = 0
   else
     redis.call('DEL', wake)
-  end
-  if #reply == 2 then
-    reply[2] = left and 0 or patience > 0 and take_alarm(patience) or -1
+    if #reply == 2 and patience > 0 then
+      -- @include lib/alarm
+    end
   end
 end
 return reply

@@ -3,7 +3,8 @@ local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: id, token
 -- @include lib/now
--- @include lib/fence
+-- @include lib/holds
+-- @include lib/refusal
 -- Returns the new deadline, then a verdict for each item.
 local ids, reply = {}, { now + lease }
 for i = 2, #ARGV, 2 do

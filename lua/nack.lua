@@ -9,7 +9,7 @@ local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
--- @include lib/fence
+-- @include lib/settle
 -- @include lib/history
 -- @include lib/delay
 -- @include lib/judge

@@ -8,7 +8,7 @@ local consumer = ARGV[1]
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
--- @include lib/fence
+-- @include lib/settle
 -- @include lib/history
 return settle(2, 4, function(id, text, i)
   local head = read_record(redis.call('HGET', messages, id) or '')

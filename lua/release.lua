@@ -7,7 +7,7 @@ local leases, claims, dead, expired, counters, wake = KEYS[6], KEYS[7], KEYS[8],
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
--- @include lib/fence
+-- @include lib/settle
 -- @include lib/wake
 return settle(1, 2, function(id, text)
   local head = read_record(redis.call('HGET', messages, id) or '')

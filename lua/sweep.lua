@@ -9,7 +9,7 @@ local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARG
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
--- @include lib/fence
+-- @include lib/holds
 -- @include lib/history
 -- @include lib/delay
 -- @include lib/judge

@@ -1,22 +1,5 @@
--- The fence (I2): only the current token settles a message. A token that settled it before is known, so that
--- a call whose reply was lost can be repeated (I12).
-local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
-local needle_of, needle
-local function holds(token, text)
-  if token ~= needle_of then
-    needle_of, needle = token, ' +' .. token .. ' '
-  end
-  return text and text:find(needle, 1, true) ~= nil
-end
-
-local function refusal(id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
-    return SETTLED_BEFORE
-  end
-  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
-end
-
+-- @include lib/holds
+-- @include lib/refusal
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then

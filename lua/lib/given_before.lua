@@ -1,0 +1,12 @@
+-- What this token was given before and still holds: the reply of a claim that is repeated (I12).
+-- @include lib/holds
+for id in given:match('\n.*'):gmatch('[^\n]+') do
+  local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
+  if record and holds(token, text) then
+    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
+    reply[#reply + 1] = redis.call('HGET', history, id) or ''
+  end
+end
+if #reply > 2 then
+  return reply
+end

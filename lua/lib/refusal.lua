@@ -1,0 +1,10 @@
+-- What to say of a message that the caller's token does not hold. A token that settled it before is known, so
+-- that a call whose reply was lost can be repeated (I12).
+local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
+
+local function refusal(id, token, text)
+  if text and text:find(' -' .. token .. ' ', 1, true) then
+    return SETTLED_BEFORE
+  end
+  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+end
