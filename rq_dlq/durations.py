@@ -43,9 +43,7 @@ def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
         )
         raise InvalidDuration(message)
     if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
-        message = (
-            f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
-        )
+        message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
         raise InvalidDuration(message)
     return whole
 

@@ -1,6 +1,6 @@
--- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both
--- do the same operations on doubles in the same order. Whoever changes one side changes the other.
---   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out from the first)
+-- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since
+-- both do the same operations on doubles in the same order. Whoever changes one changes the other.
+--   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
 -- cjson.null is a true value in Redis, so a field that can be null is asked for its type.
 local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
 
@@ -25,17 +25,17 @@ local function artemis_delay(p, n, r)
 end
 
 local function activemq_delay(p, n, r, previous)
-  local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay
+  local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
   if previous and n > 1 then
     wait, n = previous, 2 -- one step: the scripts know the wait before, so their work is bounded (I9)
   end
   for _ = 2, n do
-    local grows = wait > 0 and p.multiplier > 1
-    wait = grows and math.floor(math.min(wait * p.multiplier, JAVA_LONG)) or p.redelivery_delay
-    if grows and limit and wait > limit then
-      wait = math.max(limit, p.redelivery_delay)
+    if wait > 0 and p.multiplier > 1 then
+      wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
+    else
+      wait = math.max(p.redelivery_delay, 0) -- below 0 Python refuses; a script has to go on
     end
-    wait = java_spread(p, math.max(wait, 0), r) -- below 0 Python refuses; a script has to go on
+    wait = java_spread(p, wait, r)
   end
   return wait
 end

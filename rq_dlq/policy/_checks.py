@@ -84,13 +84,14 @@ def within(low: int, high: int | None, lower: str, upper: str) -> None:
         raise PolicyError(message)
 
 
-def exceptions(values: Iterable[type[BaseException]], name: str) -> tuple[type[BaseException], ...]:
+def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException], ...]:
     """Exception classes, as isinstance() takes them."""
-    checked = tuple(values) if isinstance(values, Iterable) else (None,)
-    if not all(isinstance(value, type) and issubclass(value, BaseException) for value in checked):
-        message = f"{name} is {shown(values)}. Pass a tuple of exception classes, such as (ValueError,)"
+    given: tuple[object, ...] = tuple(values) if isinstance(values, Iterable) else (None,)
+    classes = tuple(v for v in given if isinstance(v, type) and issubclass(v, BaseException))
+    if len(classes) < len(given):
+        message = f"{name} is {shown(values)}. Pass a tuple of exception classes: (ValueError,)"
         raise PolicyError(message)
-    return checked
+    return classes
 
 
 def growing(
@@ -118,8 +119,6 @@ def listed(
         limit,
     )
     if said != settled:
-        message = (
-            "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
-        )
+        message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
         raise PolicyError(message)
     return settled

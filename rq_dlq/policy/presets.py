@@ -150,9 +150,7 @@ class ActiveMQRedelivery(RedeliveryPolicy):
             delays=None,
             fatal=check.exceptions(fatal, "fatal"),
             initial_redelivery_delay=initial,
-            redelivery_delay=check.whole(
-                redelivery_delay, "redeliveryDelay", -JAVA_LONG, JAVA_LONG
-            ),
+            redelivery_delay=check.whole(redelivery_delay, "redeliveryDelay", -JAVA_LONG, JAVA_LONG),
             maximum_redelivery_delay=None if limit == -1 else limit,
         )
         self._check_redelivery_delay()
@@ -174,9 +172,7 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         limit = self.maximum_redelivery_delay
         check.within(self.redelivery_delay, limit, "redeliveryDelay", "maximumRedeliveryDelay")
         grows = self.initial_redelivery_delay > 0 and self.multiplier > 1
-        if self.redelivery_delay < 0 and not (
-            grows and self.collision_avoidance == 0 and limit != 0
-        ):
+        if self.redelivery_delay < 0 and not (grows and self.collision_avoidance == 0 and limit != 0):
             message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
             raise PolicyError(message)
 
@@ -197,15 +193,15 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         wait = self.redelivery_delay
         if previous > 0 and self.multiplier > 1:
             wait = _long(previous * self.multiplier)
-            if self.maximum_redelivery_delay is not None and wait > self.maximum_redelivery_delay:
-                wait = max(self.maximum_redelivery_delay, self.redelivery_delay)
+            if self.maximum_redelivery_delay is not None:  # never below redelivery_delay, as checked
+                wait = min(wait, self.maximum_redelivery_delay)
         if wait < 0:
             message = f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more"
             raise PolicyError(message)
         return _spread(wait, self.collision_avoidance, r)
 
 
-def artemis(settings: Mapping[str, Any], fatal: Iterable[type[BaseException]]) -> ArtemisRedelivery:
+def artemis(settings: Mapping[str, object]) -> ArtemisRedelivery:
     """See `RedeliveryPolicy.artemis`."""
     names = (
         "redelivery-delay",
@@ -213,13 +209,12 @@ def artemis(settings: Mapping[str, Any], fatal: Iterable[type[BaseException]]) -
         "max-redelivery-delay",
         "redelivery-collision-avoidance-factor",
         "max-delivery-attempts",
+        "fatal",
     )
-    return ArtemisRedelivery(**_arguments(settings, names, "Artemis"), fatal=fatal)
+    return ArtemisRedelivery(**_arguments(settings, names, "Artemis"))
 
 
-def activemq(
-    settings: Mapping[str, Any], fatal: Iterable[type[BaseException]]
-) -> ActiveMQRedelivery:
+def activemq(settings: Mapping[str, object]) -> ActiveMQRedelivery:
     """See `RedeliveryPolicy.activemq`."""
     names = (
         "maximumRedeliveries",
@@ -231,11 +226,12 @@ def activemq(
         "useCollisionAvoidance",
         "collisionAvoidanceFactor",
         "collisionAvoidancePercent",
+        "fatal",
     )
-    return ActiveMQRedelivery(**_arguments(settings, names, "ActiveMQ"), fatal=fatal)
+    return ActiveMQRedelivery(**_arguments(settings, names, "ActiveMQ"))
 
 
-def _arguments(settings: Mapping[str, Any], names: Iterable[str], owner: str) -> dict[str, Any]:
+def _arguments(settings: Mapping[str, object], names: Iterable[str], owner: str) -> dict[str, Any]:
     """The settings by the names of our parameters."""
     spellings = {_snake(name): name for name in names}
     arguments: dict[str, Any] = {}
@@ -270,9 +266,7 @@ def _after_the_first(attempts: object) -> int | None:
 
 def _factor(factor: float | None, percent: float | None) -> float:
     if factor is not None and percent is not None:
-        message = (
-            "collisionAvoidanceFactor and collisionAvoidancePercent say the same. Give one of them"
-        )
+        message = "collisionAvoidanceFactor and collisionAvoidancePercent say the same. Give one of them"
         raise PolicyError(message)
     if percent is not None:
         return check.number(percent, "collisionAvoidancePercent", 0, 100) * 0.01

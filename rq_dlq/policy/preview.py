@@ -79,11 +79,7 @@ class Preview:
     def _ending(self) -> str:
         if self.dead_after is None:
             return "never dead-lettered: there is no limit to the redeliveries"
-        times = (
-            "1 redelivery"
-            if self.max_redeliveries == 1
-            else f"{self.max_redeliveries} redeliveries"
-        )
+        times = "1 redelivery" if self.max_redeliveries == 1 else f"{self.max_redeliveries} redeliveries"
         earliest, nominal, latest = map(_text, self.dead_after)
         between = "" if earliest == latest else f" ({earliest} to {latest})"
         return f"dead-lettered after {times}, {nominal}{between}"

@@ -164,49 +164,42 @@ class RedeliveryPolicy:
         return read(wire)
 
     @staticmethod
-    def artemis(
-        *, fatal: Iterable[type[BaseException]] = (), **settings: float | None
-    ) -> RedeliveryPolicy:
+    def artemis(**settings: object) -> RedeliveryPolicy:
         """Redelivery as ActiveMQ Artemis does it, to the bit; see `presets.ArtemisRedelivery`.
 
         Args:
-            fatal: exception classes; ours, not Artemis'.
             settings: `redelivery-delay`, `redelivery-delay-multiplier`, `max-redelivery-delay`,
                 `redelivery-collision-avoidance-factor`, `max-delivery-attempts`, in milliseconds,
-                in that spelling or with underscores; left out or None: Artemis' default.
+                in that spelling or with underscores; left out or None: Artemis'
+                default. And `fatal`, which is ours.
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
         from rq_dlq.policy.presets import artemis  # noqa: PLC0415 - the presets build on this class
 
-        return artemis(settings, fatal)
+        return artemis(settings)
 
     @staticmethod
-    def activemq(
-        *, fatal: Iterable[type[BaseException]] = (), **settings: float | None
-    ) -> RedeliveryPolicy:
+    def activemq(**settings: object) -> RedeliveryPolicy:
         """Redelivery as ActiveMQ Classic does it, to the bit; see `presets.ActiveMQRedelivery`.
 
         Args:
-            fatal: exception classes; ours, not ActiveMQ's.
             settings: `maximumRedeliveries`, `initialRedeliveryDelay`, `redeliveryDelay`,
                 `backOffMultiplier`, `useExponentialBackOff`, `maximumRedeliveryDelay`,
                 `useCollisionAvoidance`, `collisionAvoidanceFactor` or `collisionAvoidancePercent`,
                 in milliseconds, in that spelling or with underscores; left out or None: ActiveMQ's
-                default.
+                default. And `fatal`, which is ours.
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
         from rq_dlq.policy.presets import activemq  # noqa: PLC0415 - the presets build on this class
 
-        return activemq(settings, fatal)
+        return activemq(settings)
 
     @staticmethod
-    def from_tenacity(
-        *, wait: WaitBaseT | None = None, stop: StopBaseT | None = None
-    ) -> RedeliveryPolicy:
+    def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:
         """The policy that waits and stops as these strategies of tenacity do.
 
         Args:
@@ -233,16 +226,17 @@ class RedeliveryPolicy:
     def _wait(self, n: int, r: float, previous: int | None) -> int:  # noqa: ARG002 - `previous` is for variants
         """The arithmetic, in milliseconds.
 
-        It is Artemis' own, but that theirs cuts the spread off at the maximum, where all waits end
-        up equal.
+        It is Artemis', in the order of its operations, but that theirs cuts the spread off at the
+        maximum, where all waits end up equal.
         """
         base, limit = self._base(n), self._limit()
-        wait = base * (1 + self.collision_avoidance * r)
+        wait = base + base * (self.collision_avoidance * r)
         return math.floor(2 * limit - wait if wait > limit else wait)
 
     def _longest(self, n: int, previous: int | None) -> int:  # noqa: ARG002 - `previous` is for variants
         """The longest that the n-th wait can be; not at r = 1, where the spread is folded back."""
-        return math.floor(min(self._base(n) * (1 + self.collision_avoidance), self._limit()))
+        base = self._base(n)
+        return math.floor(min(base + base * self.collision_avoidance, self._limit()))
 
     def _base(self, n: int) -> float:
         if self.delays is not None:

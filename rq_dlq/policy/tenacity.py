@@ -107,8 +107,8 @@ def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
         return {"delays": _tabulated(wait, limit)}
     message = (
         f"{type(wait).__name__} has no equal. Possible are wait_none, wait_fixed, wait_random, "
-        "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter without "
-        "jitter, and wait_chain of those without chance; "
+        "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter "
+        "without jitter, and wait_chain of those without chance; "
         "for a spread of another kind, say RedeliveryPolicy(collision_avoidance=...)"
     )
     raise PolicyError(message)
@@ -135,9 +135,7 @@ def _random_exponential(wait: wait_random_exponential) -> dict[str, Any]:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
     limit, half = _capped(wait.max), wait.multiplier / 2
     if wait.min != 0 or wait.multiplier <= 0 or wait.exp_base < 1:
-        message = (
-            "wait_random_exponential has an equal only with min=0, multiplier > 0 and exp_base >= 1"
-        )
+        message = "wait_random_exponential has an equal only with min=0, multiplier > 0 and exp_base >= 1"
         raise PolicyError(message)
     while limit is not None and half < limit / 2:
         half *= wait.exp_base
@@ -162,9 +160,7 @@ def _exponential(wait: object) -> TypeGuard[wait_exponential | wait_exponential_
     """Whether it is an exponential wait without chance."""
     import tenacity as t  # noqa: PLC0415
 
-    return _is(wait, t.wait_exponential) or (
-        _is(wait, t.wait_exponential_jitter) and not wait.jitter
-    )
+    return _is(wait, t.wait_exponential) or (_is(wait, t.wait_exponential_jitter) and not wait.jitter)
 
 
 def _grows(wait: wait_exponential | wait_exponential_jitter) -> bool:

@@ -25,9 +25,7 @@ def read(wire: Mapping[str, Any]) -> RedeliveryPolicy:
     own, reader = READERS[arithmetic]
     wrong = sorted(fields.keys() ^ (COMMON | own))
     if wrong:
-        message = (
-            f"no policy of arithmetic {arithmetic!r}: missing or unknown is {', '.join(wrong)}"
-        )
+        message = f"no policy of arithmetic {arithmetic!r}: missing or unknown is {', '.join(wrong)}"
         raise PolicyError(message)
     return reader(fields)
 
@@ -75,9 +73,7 @@ def _span(ms: object, name: str) -> timedelta:
 COMMON: Final = frozenset(
     {"initial_delay", "multiplier", "max_delay", "collision_avoidance", "max_redeliveries"}
 )
-READERS: Final[
-    dict[str, tuple[frozenset[str], Callable[[Mapping[str, Any]], RedeliveryPolicy]]]
-] = {
+READERS: Final[dict[str, tuple[frozenset[str], Callable[[Mapping[str, Any]], RedeliveryPolicy]]]] = {
     RedeliveryPolicy.ARITHMETIC: (frozenset({"delays"}), _rq),
     ArtemisRedelivery.ARITHMETIC: (frozenset(), _artemis),
     ActiveMQRedelivery.ARITHMETIC: (frozenset({"redelivery_delay"}), _activemq),

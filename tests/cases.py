@@ -1,0 +1,17 @@
+"""The cases of `tests/cases/*.yaml`: what other systems do, and what is done here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).with_name("cases")
+
+
+def load(group: str) -> list[dict[str, Any]]:
+    """The rows of a group, in the order of its file."""
+    content = yaml.safe_load((FOLDER / f"{group}.yaml").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = content["cases"]
+    return rows

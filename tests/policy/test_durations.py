@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rq_dlq.durations import TEN_YEARS, human, milliseconds
+from rq_dlq.errors import InvalidDuration, InvalidInput
+
+WHOLE = st.integers(0, TEN_YEARS)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        (1, 1_000),
+        (1.5, 1_500),
+        (0.29, 290),
+        (0.0004, 0),
+        (0.0006, 1),
+        ("500ms", 500),
+        ("1.5s", 1_500),
+        ("1m30s", 90_000),
+        (" 1m 30s ", 90_000),
+        ("2h", 7_200_000),
+        ("1d", 86_400_000),
+        ("1d2h3m4s5ms", 93_784_005),
+        ("0s", 0),
+        ("90", 90_000),
+        ("0.25", 250),
+        (timedelta(minutes=1, milliseconds=5), 60_005),
+        (timedelta(microseconds=1_600), 2),
+        ("3650d", TEN_YEARS),
+        (TEN_YEARS // 1000, TEN_YEARS),
+    ],
+)
+def test_reads_every_form(value: Any, expected: int) -> None:
+    assert milliseconds(value, name="delay") == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *[-1, -0.001, "-1s", timedelta(seconds=-1), float("nan"), float("inf"), -float("inf")],
+        *[
+            True,
+            False,
+            None,
+            [],
+            b"1s",
+            1j,
+            "",
+            "  ",
+            "s",
+            "1x",
+            "1s1m",
+            "1m1m",
+            "1.s",
+            "1e3",
+            "NaN",
+        ],
+        *[
+            "٣s",
+            "0x10",
+            "1_000",
+            TEN_YEARS / 1000 + 0.001,
+            "3651d",
+            timedelta.max,
+            10**400,
+            10**5000,
+        ],
+        *["9" * 5000, "9" * 5000 + "ms"],
+    ],
+    ids=lambda value: (
+        f"{type(value).__name__}-{str(value)[:12]}"
+        if not isinstance(value, int) or abs(value) < 1e9
+        else f"int-{value.bit_length()}-bits"
+    ),
+)
+def test_refuses_and_names_the_argument(value: Any) -> None:
+    with pytest.raises(InvalidDuration, match=r"^lease: .+ (is no duration|is out of range)\. Pass"):
+        milliseconds(value, name="lease")
+
+
+def test_the_error_says_what_is_accepted() -> None:
+    with pytest.raises(InvalidDuration) as caught:
+        milliseconds("soon", name="ttl")
+    assert str(caught.value) == (
+        "ttl: 'soon' is no duration. "
+        'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
+    )
+    assert isinstance(caught.value, InvalidInput)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("value", [0, 0.0004, "0ms", 0.0009999])
+def test_minimum(value: Any) -> None:
+    assert milliseconds("1ms", name="lease", minimum=1) == 1
+    with pytest.raises(InvalidDuration, match=r"lease: .* Pass 1ms to 3650d"):
+        milliseconds(value, name="lease", minimum=1)
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (250, "250ms"),
+        (1_000, "1s"),
+        (1_500, "1.5s"),
+        (1_005, "1.005s"),
+        (60_001, "1m0.001s"),
+        (90_000, "1m30s"),
+        (7_200_000, "2h"),
+        (86_400_000 + 60_000, "1d1m"),
+    ],
+)
+def test_human(ms: int, expected: str) -> None:
+    assert human(ms) == expected
+
+
+@given(WHOLE)
+def test_human_is_read_back(ms: int) -> None:
+    assert milliseconds(human(ms), name="delay") == ms
+
+
+@given(WHOLE)
+def test_all_forms_agree(ms: int) -> None:
+    span = timedelta(milliseconds=ms)
+    forms = (ms / 1000, span, f"{ms}ms", f"{ms // 1000}s{ms % 1000}ms")
+    assert {milliseconds(form, name="delay") for form in forms} == {ms}

@@ -1,0 +1,108 @@
+"""`lua/lib/delay.lua` and `RedeliveryPolicy.delay_ms` agree, on fakeredis and on Redis."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import fakeredis
+import pytest
+import redis
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from rq_dlq.policy import RedeliveryPolicy
+from tests.policy import policies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Ask: TypeAlias = "Callable[[RedeliveryPolicy, int, float, int | None], float]"
+
+FRAGMENT = Path(__file__).parents[2] / "lua" / "lib" / "delay.lua"
+SCRIPT = (
+    FRAGMENT.read_text(encoding="utf-8")
+    + """
+local redelivery = cjson.decode(ARGV[1])
+local wait = policy_delay(redelivery, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
+return { string.format('%.17g', wait), wait == math.floor(wait) and 1 or 0 }
+"""
+)
+SERVER = shutil.which("redis-server")
+LONG = {
+    "redelivery-delay": 1,
+    "redelivery-delay-multiplier": 1e300,
+    "max-redelivery-delay": 2**62,
+}
+previous_wait = st.one_of(st.none(), st.just(0), policies.long)
+
+
+def asker(client: redis.Redis) -> Ask:
+    script = client.register_script(SCRIPT)
+
+    def ask(policy: RedeliveryPolicy, n: int, r: float, previous: int | None) -> float:
+        wire = json.dumps(policy.as_wire())
+        wait, whole = script(args=[wire, n, repr(r), "" if previous is None else previous])
+        assert whole == 1
+        return float(wait)
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[redis.Redis]:
+    if SERVER is None:
+        pytest.skip("no redis-server on PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        socket = Path(folder) / "redis.sock"
+        process = subprocess.Popen(
+            [SERVER, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder],
+            stdout=subprocess.DEVNULL,
+        )
+        patient = Retry(ConstantBackoff(0.02), 500, (redis.ConnectionError,))
+        try:
+            with redis.Redis(unix_socket_path=str(socket), retry=patient) as client:
+                client.ping()
+                yield client
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture(scope="module", params=["fakeredis", "redis-server"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    if request.param == "fakeredis":
+        return asker(fakeredis.FakeRedis())
+    return asker(request.getfixturevalue("server"))
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(policies.every, st.one_of(policies.n, st.integers(1, 3)), policies.r, previous_wait)
+@example(RedeliveryPolicy(), 5_000, 0.999, None)
+@example(RedeliveryPolicy(max_delay=10), 6, -0.999, None)  # told apart by the order of operations
+@example(RedeliveryPolicy(initial_delay=0, multiplier=1e300), 5_000, 0.5, None)
+@example(RedeliveryPolicy(max_delay=None, multiplier=10), 400, -0.5, None)
+@example(RedeliveryPolicy(delays=[1, 60, 5], collision_avoidance=0.5), 2, 0.9, None)
+@example(RedeliveryPolicy(delays=[1, 60, 5]), 5_000, 0.9, None)
+@example(RedeliveryPolicy.artemis(**{"redelivery-delay-multiplier": 1e300}), 5_000, 0.5, None)
+@example(RedeliveryPolicy.artemis(**LONG), 5_000, 0.5, None)
+@example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 5_000, 0.5, None)
+@example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 1, 0.5, 300)
+@example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 9, 0.5, 0)
+def test_lua_and_python_agree(
+    ask: Ask, policy: RedeliveryPolicy, n: int, r: float, previous: int | None
+) -> None:
+    # As doubles, since Lua has nothing else: the largest long is one off there.
+    assert ask(policy, n, r, previous) == float(policy.delay_ms(n, r, previous))
+
+
+def test_a_script_goes_on_where_python_refuses(ask: Ask) -> None:
+    policy = RedeliveryPolicy.activemq(redeliveryDelay=-100, useExponentialBackOff=True)
+    assert ask(policy, 2, 0.0, 0) == 0
+    assert ask(policy, 2, 0.0, 42) == 210
