@@ -61,6 +61,8 @@ class Script:
         Raises:
             TypeError: the names are not exactly those that the script binds.
         """
+        if tuple(given) == self.args:
+            return list(given.values())
         if given.keys() != set(self.args):
             message = f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}"
             raise TypeError(message)

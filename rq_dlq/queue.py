@@ -177,7 +177,7 @@ class Queue(Generic[T]):
             BrokerUnavailable: the outcome is not known; sending again under the same id is safe.
         """
         options = _work.send_options(delay, ttl, priority, headers)
-        return self.run(_work.send(self.work, [Message(body=body, id=id)], options))[0]
+        return self.run(_work.send_one(self.work, body, id, options))
 
     def send_many(
         self,

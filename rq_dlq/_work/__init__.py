@@ -7,7 +7,7 @@ the result. `_redis` runs the steps, blocking or awaiting.
 from rq_dlq._work.claim import claim
 from rq_dlq._work.dead import DeadFilter, dead_letters, groups, redrive
 from rq_dlq._work.queue import Queue, open_queue, place_of, places_of, sibling
-from rq_dlq._work.send import SendOptions, send, send_options
+from rq_dlq._work.send import SendOptions, send, send_one, send_options
 from rq_dlq._work.settle import (
     ack,
     extend,
@@ -51,6 +51,7 @@ __all__ = [
     "redrive",
     "release",
     "send",
+    "send_one",
     "send_options",
     "settle_by_error",
     "sibling",

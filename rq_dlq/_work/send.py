@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _calls
+from rq_dlq._names import check_id
 from rq_dlq._work.queue import Queue, only_live, open_queue
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
 from rq_dlq.durations import Duration, milliseconds
@@ -49,6 +50,19 @@ def send_options(
         priority,
         headers or NO_HEADERS,
     )
+
+
+def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
+    """Send one message; its id."""
+    only_live(queue, "send to")
+    if message_id is None:
+        message_id = queue.ids.draw()
+    else:
+        check_id(message_id)
+    items = (message_id, queue.codec.pack(body, options.priority, options.headers))
+    yield from open_queue(queue)
+    yield _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+    return message_id
 
 
 def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:

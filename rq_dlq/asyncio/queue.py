@@ -121,7 +121,7 @@ class Queue(Generic[T]):
     ) -> str:
         """Send a message; the id."""
         options = _work.send_options(delay, ttl, priority, headers)
-        return (await self.run(_work.send(self.work, [Message(body=body, id=id)], options)))[0]
+        return await self.run(_work.send_one(self.work, body, id, options))
 
     async def send_many(
         self,
