@@ -45,13 +45,13 @@ class Cause:
         if error is None:
             return cls()
         if isinstance(error, str):
-            return cls("", error[:MAX_MESSAGE], fingerprint("", error, ""))
-        name, text = _class_name(type(error)), _text(error)
+            return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, ""))
+        name, text = _class_name(type(error)), _clean(_text(error))
         where, tail = "", ""
         if error.__traceback__ is not None:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{frame.filename.rpartition('/')[2]}:{frame.name}"
-            tail = "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+            tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
         return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
 
     def cells(self) -> str:
@@ -146,14 +146,9 @@ def _text(error: BaseException) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON in one line; what UTF-8 cannot say (a lone surrogate) becomes a question mark."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:
-        if isinstance(value, dict):
-            return _json({key: _clean(str(text)) for key, text in value.items()})
-        return _json(_clean(str(value)))
+    return msgspec.json.encode(value).decode()
 
 
 def _clean(text: str) -> str:
+    """The text with a question mark for what UTF-8 cannot say (a lone surrogate)."""
     return text.encode(errors="replace").decode()

@@ -1,0 +1,31 @@
+"""The examples run as they are, and print what they say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+SAYS = {
+    "01_send_and_claim.py": ["order 3 delivery 1", "5 acked in one call", "1 scheduled for later"],
+    "02_worker.py": ["charged order 1 at delivery 1", "charged order 2 at delivery 2", "order 3 is dead: poison"],
+    "03_dead_letters.py": ["3 x exhausted: ConnectionRefusedError", "3 redriven", "1 time redriven"],
+    "04_policies.py": ["[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]", "[5.0, 10.0, 20.0, 40.0]"],
+    "05_asyncio.py": ["100 in all"],
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(path: Path, redis_socket: str) -> None:
+    environment = {**os.environ, "RQ_DLQ_URL": f"unix://{redis_socket}", "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for line in SAYS[path.name]:
+        assert line in result.stdout
