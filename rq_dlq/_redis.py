@@ -53,6 +53,12 @@ _ADVICE = {
 }
 
 
+_CODES = {
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.NoPermissionError: "NOPERM",
+}  # redis-py drops the code
+
+
 class _Passing(Exception):  # noqa: N818 - never leaves this file
     """The server answered that it cannot do it now."""
 
@@ -124,10 +130,13 @@ def _refusal(error: Exception) -> Exception:
     text = str(error)
     if isinstance(error, exceptions.BusyLoadingError | exceptions.ReadOnlyError) or text.startswith(_PASSING):
         return _Passing(text)
-    for word, advice in _ADVICE.items():
-        if word in text.split(" ", 1)[0] or (word == "OOM" and "OOM" in text):
-            return BrokerRefused(f"{advice} (the server said: {text[:200]})")
-    return BrokerRefused(f"the server refused: {text[:300]}")
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
+    if code is None:
+        # Older servers wrap what a command in a script said: "ERR Error running script …: -OOM …"
+        code = next((code for code in _ADVICE if re.search(rf"(^|[ -]){code}\b", text)), None)
+    if code is None:
+        return BrokerRefused(f"the server refused: {text[:300]}")
+    return BrokerRefused(f"{_ADVICE[code]} (the server said: {text[:200]})")
 
 
 def unavailable(url: str, error: BaseException) -> Exception:
@@ -174,7 +183,7 @@ class Connections:
         revive: Callable[[], object] | None = None,
     ) -> None:
         self._url = url
-        self._scripts = scripts
+        self.scripts = scripts
         self._retries = retries.settings()
         self._revive = revive
         if pool is None:
@@ -218,7 +227,7 @@ class Connections:
             self._talk([(b"BLPOP", step.key, max(BLPOP_SLACK, step.milliseconds / 1000))])
             return (time.monotonic() - begin) * 1000
         calls = step.calls if isinstance(step, Batch) else (step,)
-        talk = exchange(calls, self._scripts, repeated=repeated)
+        talk = exchange(calls, self.scripts, repeated=repeated)
         commands = next(talk)
         while True:
             try:
@@ -255,7 +264,7 @@ class Connections:
 
     def with_retries(self, retries: Retries) -> Connections:
         """The same connections with other patience."""
-        return Connections(self._url, self._scripts, retries, self.pool, self._revive)
+        return Connections(self._url, self.scripts, retries, self.pool, self._revive)
 
     def close(self) -> None:
         """Close the connections; the next run opens new ones."""
@@ -281,7 +290,7 @@ class AsyncConnections:
         revive: Callable[[], object] | None = None,
     ) -> None:
         self._url = url
-        self._scripts = scripts
+        self.scripts = scripts
         self._retries = retries.settings()
         self._revive = revive
         if pool is None:
@@ -326,7 +335,7 @@ class AsyncConnections:
             await self._talk([(b"BLPOP", step.key, max(BLPOP_SLACK, step.milliseconds / 1000))])
             return (time.monotonic() - begin) * 1000
         calls = step.calls if isinstance(step, Batch) else (step,)
-        talk = exchange(calls, self._scripts, repeated=repeated)
+        talk = exchange(calls, self.scripts, repeated=repeated)
         commands = next(talk)
         while True:
             try:

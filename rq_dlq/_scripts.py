@@ -23,6 +23,9 @@ _BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULT
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
 _ITEMS = re.compile(r"^-- items from ARGV\[(\d+)\]: (.+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^( *)-- @include (\S+)$")
+# What has to run when memory is full, so that a full server can drain; Redis 6.2 has no word for it.
+_DRAINS = {"claim", "ack", "nack", "poison", "release", "extend", "sweep", "promote", "expire", "purge"}
+_ALLOW_OOM = "#!lua flags=allow-oom\n"
 _ASIDE = re.compile(r" ?\([^)]*\)|;.*$")
 
 
@@ -99,16 +102,23 @@ class Scripts:
     Args:
         fragments: text that takes the place of a fragment, by its name (`{"lib/now": "…"}`): how a test moves
             the clock of a real server.
+        allow_oom: for Redis 7 and later, where a script can say that it may run when memory is full (I9).
     """
 
     fragments: Mapping[str, str] = field(default_factory=dict[str, str])
+    allow_oom: bool = False
     _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
 
     def __getitem__(self, name: str) -> Script:
         script = self._assembled.get(name)
         if script is None:
-            script = self._assembled[name] = parse(name, self._assemble(name))
+            shebang = _ALLOW_OOM if self.allow_oom and name in _DRAINS else ""
+            script = self._assembled[name] = parse(name, shebang + self._assemble(name))
         return script
+
+    def for_server(self, version: tuple[int, ...]) -> Scripts:
+        """The same scripts, as this version of Redis can run them best."""
+        return Scripts(self.fragments, allow_oom=version >= (7,))
 
     def names(self) -> list[str]:
         """The verbs, in alphabetical order."""

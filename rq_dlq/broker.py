@@ -102,7 +102,8 @@ class Broker:
             self._pool,
             revive_of(self.settings, self._pool),
         )
-        connections.run(self.settings.check_server())
+        version = connections.run(self.settings.check_server())
+        connections.scripts = self._scripts.for_server(version)
         return connections
 
     def _address(self) -> str:

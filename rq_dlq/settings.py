@@ -31,14 +31,14 @@ class BrokerSettings:
 
     Args:
         url: of Redis; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: what all keys begin with.
+        namespace: what all keys begin with; unless said $RQ_DLQ_NAMESPACE, else "rq".
         naming: how dead-letter and expiry queues are called.
         max_message_bytes: of headers and body, encoded.
         require_noeviction: refuse a server that would evict queues when memory is full.
     """
 
     url: str | None = None
-    namespace: str = "rq"
+    namespace: str = field(default_factory=lambda: os.environ.get("RQ_DLQ_NAMESPACE") or "rq")
     naming: Naming = field(default_factory=Naming)
     max_message_bytes: int = MAX_MESSAGE_BYTES
     require_noeviction: bool = True
@@ -58,11 +58,12 @@ class BrokerSettings:
         if redelivery is not None and address.part != "live":
             message = f"{name!r} has no redelivery: what fails there stays there. Set it on {address.home!r}"
             raise InvalidInput(message)
+        codec: Codec[Any] = Codec(kind, self.max_message_bytes)
         return Queue(
             name=name,
             keys=QueueKeys(self.namespace, address.home),
             part=address.part,  # type: ignore[arg-type]
-            codec=Codec(kind, self.max_message_bytes),
+            codec=codec,
             lease=milliseconds(lease, name="lease", minimum=1),
             redelivery=redelivery or RedeliveryPolicy(),
             declares=redelivery is not None,
@@ -70,17 +71,18 @@ class BrokerSettings:
             ids=ids,
         )
 
-    def check_server(self) -> Steps[None]:
-        """Look at the server once, before the first operation.
+    def check_server(self) -> Steps[tuple[int, ...]]:
+        """Look at the server once, before the first operation; its version, empty where it does not say.
 
         Raises:
             BrokerRefused: it is older than Redis 6.2, or would evict queues.
         """
         facts = yield from server_facts()
-        version = facts.get("redis_version", "")
-        if version and version_of(version) < OLDEST_SERVER:
+        version = version_of(facts.get("redis_version", ""))
+        if version and version < OLDEST_SERVER:
             message = (
-                f"the server is Redis {version}; 6.2 is the oldest that has what queues need: upgrade it"
+                f"the server is Redis {facts['redis_version']}; 6.2 is the oldest that has what queues "
+                "need: upgrade it"
             )
             raise BrokerRefused(message)
         eviction = facts.get("maxmemory_policy", "noeviction")
@@ -90,6 +92,7 @@ class BrokerSettings:
                 "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
             )
             raise BrokerRefused(message)
+        return version
 
 
 def server_facts() -> Steps[Mapping[str, str]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._work.queue import Queue, open_queue
 from rq_dlq._work.settle import poison
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
-from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +32,12 @@ def claim(
 
     A message whose body does not decode is dead at once (`unprocessable`) and not returned.
     """
-    yield from open_queue(queue)
+    with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
+        yield from open_queue(queue)
     held_for = queue.lease if lease is None else lease
     left = wait
     while True:
-        token = queue.unsure.popleft() if queue.unsure else secrets.token_urlsafe(12)
+        token = _token(queue)
         patience = max(0, min(left, MAX_BLOCK))
         try:
             claimed: _calls.Claimed = yield _calls.claim(
@@ -49,11 +51,11 @@ def claim(
                 seed=seed(),
                 default_policy=queue.policy,
             )
+            deliveries = [make(row, token, claimed.now + held_for) for row in claimed.rows]
+            good = yield from _decodable(queue, deliveries, token)
         except BaseException:
             queue.unsure.append(token)  # perhaps it was done: the next claim asks again under this token
             raise
-        deliveries = [make(row, token, claimed.now + held_for) for row in claimed.rows]
-        good = yield from _decodable(queue, deliveries, token)
         if good:
             return good
         if deliveries or claimed.wait == 0:
@@ -62,6 +64,13 @@ def claim(
             return []
         pause = patience if claimed.wait < 0 else min(claimed.wait, patience)
         left -= yield Wait(queue.keys["wake"], max(1, pause))
+
+
+def _token(queue: Queue[Any]) -> str:
+    try:
+        return queue.unsure.popleft()
+    except IndexError:
+        return secrets.token_urlsafe(12)
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list[D]]:

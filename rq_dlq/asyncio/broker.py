@@ -71,7 +71,8 @@ class Broker:
         """Run the steps of an operation."""
         if self._connections is None:
             connections = self._connect()
-            await connections.run(self.settings.check_server())
+            version = await connections.run(self.settings.check_server())
+            connections.scripts = self._scripts.for_server(version)
             self._connections = connections
         return await self._connections.run(steps)
 
