@@ -1,0 +1,71 @@
+"""One exchange with a server, without the socket: both kinds of connections run it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import hiredis
+from redis import exceptions
+
+from rq_dlq._calls import Call, Command
+from rq_dlq._redis.trouble import refusal
+from rq_dlq._work import Batch, Step, Wait
+
+if TYPE_CHECKING:
+    from rq_dlq._scripts import Scripts
+
+Calls: TypeAlias = Sequence[Call[Any] | Command[Any]]
+Commands: TypeAlias = list[tuple[Any, ...]]
+Exchange: TypeAlias = Generator[Commands, list[Any], Any]
+
+SOCKET_TIMEOUT = 5.0  # seconds; longer than any blocking wait of ours (_work.MAX_BLOCK)
+CONNECT_TIMEOUT = 2.0
+BLPOP_SLACK = 0.001  # seconds: to Redis a timeout of 0 means for ever
+
+
+def perform(step: Step, scripts: Scripts, *, repeated: bool) -> Exchange:
+    """What a step says to the server; returns what the step is sent back."""
+    if isinstance(step, Wait):
+        began = time.monotonic()
+        yield [(b"BLPOP", step.key, max(BLPOP_SLACK, step.milliseconds / 1000))]
+        return (time.monotonic() - began) * 1000
+    if isinstance(step, Batch):
+        return (yield from exchange(step.calls, scripts, repeated=repeated))
+    (result,) = yield from exchange((step,), scripts, repeated=repeated)
+    return result
+
+
+def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
+    """Commands out, replies in; scripts that the server does not know are loaded on the way."""
+    replies = yield [call.command(scripts) for call in calls]
+    unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
+    if unknown:
+        missing = {script.sha: script for i in unknown if (script := calls[i].loads(scripts))}
+        yield [(b"SCRIPT", b"LOAD", script.source) for script in missing.values()]
+        for i, reply in zip(unknown, (yield [calls[i].command(scripts) for i in unknown]), strict=True):
+            replies[i] = reply
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise refusal(reply)
+    return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
+
+
+def packed(commands: Commands) -> bytes:
+    """As they go over the wire."""
+    pack: Any = hiredis.pack_command
+    return b"".join(map(pack, commands))
+
+
+def pool_settings(retry: Any) -> dict[str, Any]:
+    """For a pool of redis-py's; `retry`: none, in the words of its colour."""
+    return {
+        "socket_timeout": SOCKET_TIMEOUT,
+        "socket_connect_timeout": CONNECT_TIMEOUT,
+        "decode_responses": False,
+        "protocol": 2,
+        "retry": retry,
+        "retry_on_error": [],
+        "health_check_interval": 0,
+    }
