@@ -66,7 +66,7 @@ class Script:
         """
         if tuple(given) == self.args:
             return list(given.values())
-        if given.keys() != set(self.args):
+        if set(given) != set(self.args):
             message = f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}"
             raise TypeError(message)
         return [given[name] for name in self.args]

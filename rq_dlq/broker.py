@@ -2,87 +2,37 @@
 
 from __future__ import annotations
 
-import logging
-import os
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rq_dlq import _calls
-from rq_dlq._redis import FAIL_FAST, Connections, Retries, masked
-from rq_dlq._scripts import Scripts
+from rq_dlq._redis import FAIL_FAST, Connections, Retries
+from rq_dlq.base import BrokerBase
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.handlers import Handler
-from rq_dlq.message import Ids
 from rq_dlq.queue import Queue
-from rq_dlq.settings import BrokerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
-    import redis
-
     from rq_dlq import asyncio
-    from rq_dlq._work import Steps
     from rq_dlq.durations import Duration
-    from rq_dlq.embedded import Endpoint
     from rq_dlq.policy import RedeliveryPolicy
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
-R = TypeVar("R")
-logger = logging.getLogger("rq_dlq")
 
 
-class Broker:
-    """Queues on one Redis. Connects when it is first used; safe with threads, after a fork, and to pickle.
-
-    Args:
-        url: redis://…, rediss://… or unix://…; None: $RQ_DLQ_URL, else the embedded server (it says so).
-        settings: everything else about it; keyword arguments of BrokerSettings do as well.
-        pool: a redis-py connection pool to use instead of a URL (such a broker does not pickle).
-        scripts: the Lua files; tests pass some with another clock.
-        retries: how long a call is repeated while Redis does not answer.
-    """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        settings: BrokerSettings | None = None,
-        pool: redis.ConnectionPool | None = None,
-        scripts: Scripts | None = None,
-        retries: Retries = FAIL_FAST,
-        **options: Any,
-    ) -> None:
-        self.settings = settings_of(url, settings, options)
-        self.handlers: list[Handler] = []
-        self._pool = pool
-        self._scripts = scripts or Scripts()
-        self._retries = retries
-        self._ids = Ids()
-
-    def __repr__(self) -> str:
-        return f"<Broker {self.url}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._pool is not None:
-            message = "a broker made from a connection pool cannot cross processes: give it a URL"
-            raise ConfigurationError(message)
-        return (_again, (self.settings, self._retries))
-
-    @property
-    def url(self) -> str:
-        """Where it is, without the password."""
-        known = self.settings.url or os.environ.get("RQ_DLQ_URL")
-        if known is None and self._pool is None:
-            return "the embedded server"
-        return masked(known or "the given pool")
+class Broker(BrokerBase):
+    """Queues on one Redis, blocking; safe with threads and after a fork. Its arguments: see `BrokerBase`."""
 
     @cached_property
-    def _embedded(self) -> Endpoint:
-        return start_embedded()
+    def handlers(self) -> list[Handler]:
+        """What `queue.handler` has registered, for `run`."""
+        return []
 
     @cached_property
     def connections(self) -> Connections:
@@ -95,21 +45,10 @@ class Broker:
         Raises:
             BrokerRefused: the server is too old, or would evict queues.
         """
-        connections = Connections(
-            self._address(),
-            self._scripts,
-            retries,
-            self._pool,
-            revive_of(self.settings, self._pool),
-        )
+        connections = Connections(retries=retries, **self._connection_settings())
         version = connections.run(self.settings.check_server())
         connections.scripts = self._scripts.for_server(version)
         return connections
-
-    def _address(self) -> str:
-        if self._pool is not None:
-            return "the given pool"
-        return self.settings.url or os.environ.get("RQ_DLQ_URL") or self._embedded.url
 
     @overload
     def queue(
@@ -152,7 +91,7 @@ class Broker:
 
     def queues(self) -> list[str]:
         """The names of all queues that were ever used, sorted."""
-        return self._run(self._one(_calls.registered(self.settings.namespace)))
+        return self.connections.run(self._step(_calls.registered(self.settings.namespace)))
 
     def add_handler(self, queue: Queue[Any], concurrency: int, timeout: Duration | None) -> Callable[[F], F]:
         """The decorator behind `queue.handler`."""
@@ -173,7 +112,7 @@ class Broker:
 
         Worker(self, burst=burst).run()
 
-    def twin(self) -> asyncio.Broker:
+    def twin(self, retries: Retries = FAIL_FAST) -> asyncio.Broker:
         """The same broker for asyncio.
 
         Raises:
@@ -184,7 +123,9 @@ class Broker:
         if self._pool is not None:
             message = "async handlers need a broker with a URL, not one made from a connection pool"
             raise ConfigurationError(message)
-        return asyncio.Broker(self._address(), settings=self.settings, scripts=self._scripts)
+        return asyncio.Broker(
+            settings=replace(self.settings, url=self.address()), scripts=self._scripts, retries=retries
+        )
 
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
@@ -201,48 +142,3 @@ class Broker:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _run(self, steps: Steps[R]) -> R:
-        return self.connections.run(steps)
-
-    @staticmethod
-    def _one(call: Any) -> Steps[Any]:
-        return (yield call)
-
-
-def settings_of(url: str | None, settings: BrokerSettings | None, options: dict[str, Any]) -> BrokerSettings:
-    """The settings that a user typed.
-
-    Raises:
-        ConfigurationError: an option that there is not.
-    """
-    if settings is not None:
-        return settings
-    try:
-        return BrokerSettings(url=url, **options)
-    except TypeError:
-        known = ", ".join(name for name in BrokerSettings.__dataclass_fields__ if name != "url")
-        message = f"unknown option {', '.join(options)}: a broker has {known}"
-        raise ConfigurationError(message) from None
-
-
-def start_embedded() -> Endpoint:
-    """The embedded server of this user; says on one line what it is and where the data are."""
-    from rq_dlq.embedded import ensure  # noqa: PLC0415 - only who has no server needs it
-
-    endpoint = ensure()
-    logger.warning("%s", endpoint.describe())
-    return endpoint
-
-
-def revive_of(settings: BrokerSettings, pool: object) -> Callable[[], object] | None:
-    """What starts the server anew when it has died: only for the embedded one."""
-    if settings.url or os.environ.get("RQ_DLQ_URL") or pool is not None:
-        return None
-    from rq_dlq.embedded import ensure  # noqa: PLC0415 - only who has no server needs it
-
-    return ensure
-
-
-def _again(settings: BrokerSettings, retries: Retries) -> Broker:
-    return Broker(settings=settings, retries=retries)

@@ -40,9 +40,8 @@ class AsyncConnections:
         self._revive = revive
         if pool is None:
             with readable(url):
-                kind: Any = redis.asyncio.ConnectionPool  # redis-py's types cover a part of it
-                pool = kind.from_url(url, **pool_settings(Retry(NoBackoff(), 0)))
-        self.pool = pool
+                pool = redis.asyncio.ConnectionPool.from_url(url, **pool_settings(Retry(NoBackoff(), 0)))
+        self.pool: Any = pool  # redis-py's types cover a part of it
         self._idle: list[Any] = []
 
     async def run(self, steps: Steps[R]) -> R:
@@ -101,8 +100,7 @@ class AsyncConnections:
         return replies
 
     async def _pooled(self) -> Any:
-        pool: Any = self.pool  # redis-py's types cover a part of it
-        return await pool.get_connection()
+        return await self.pool.get_connection()
 
     async def close(self) -> None:
         """Close the connections; the next run opens new ones."""

@@ -47,9 +47,8 @@ class Connections:
         self._revive = revive
         if pool is None:
             with readable(url):
-                kind: Any = redis.ConnectionPool  # redis-py's types cover a part of it
-                pool = kind.from_url(url, **pool_settings(Retry(NoBackoff(), 0)))
-        self.pool = pool
+                pool = redis.ConnectionPool.from_url(url, **pool_settings(Retry(NoBackoff(), 0)))
+        self.pool: Any = pool  # redis-py's types cover a part of it
         self._idle: list[Any] = []
         self._process = os.getpid()
 
@@ -116,8 +115,7 @@ class Connections:
         try:
             return self._idle.pop()
         except IndexError:
-            pool: Any = self.pool
-            return pool.get_connection()
+            return self.pool.get_connection()
 
     def with_retries(self, retries: Retries) -> Connections:
         """The same connections with other patience."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import hiredis
@@ -52,10 +52,12 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
     return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
 
 
+_pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportUnknownVariableType]
+
+
 def packed(commands: Commands) -> bytes:
     """As they go over the wire."""
-    pack: Any = hiredis.pack_command
-    return b"".join(map(pack, commands))
+    return b"".join(map(_pack, commands))
 
 
 def pool_settings(retry: Any) -> dict[str, Any]:

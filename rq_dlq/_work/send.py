@@ -102,7 +102,7 @@ def _send_chunk(
         if isinstance(body, Message):
             message_id = body.id or draw()
             payload = pack(
-                body.body,
+                body.body,  # pyright: ignore[reportUnknownArgumentType] - isinstance forgets the T
                 priority if body.priority is None else body.priority,
                 headers if body.headers is None else body.headers,
             )
