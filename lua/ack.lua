@@ -8,7 +8,7 @@ return settle(1, 2, function(id)
   acked[#acked + 1] = id
 end, function()
   redis.call('HDEL', messages, unpack(acked)) -- from here on they are acked
-  redis.call('HDEL', states, unpack(acked))
   redis.call('HDEL', history, unpack(acked))
+  redis.call('HDEL', states, unpack(acked)) -- the last: by it a sweep knows an ack that was cut off
   redis.call('HINCRBY', counters, 'acked', #acked)
 end)

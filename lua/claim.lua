@@ -7,7 +7,8 @@ local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], 
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, wake, alarm, policy = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local patience, seed, default_policy, lapse_error = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
+local seed, default_policy, lapse_error = ARGV[8], ARGV[9], ARGV[10]
 local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
 -- @include lib/now
 local reply = { now, -1 }
@@ -28,12 +29,17 @@ if lapsed + fallen_due + outlived > 0 then
   -- @include lib/history
   -- @include lib/delay
   -- @include lib/judge
+  -- @include lib/let_go
   -- @include lib/lapse
   -- @include lib/due
   -- @include lib/expiry
   sweep(STEPS)
   promote(STEPS + count)
   expire(STEPS)
+  if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
+    -- @include lib/wake
+    wake_one()
+  end
 end
 
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
@@ -49,6 +55,11 @@ if part == 'live' then
     if #reply == 2 and patience > 0 then
       -- @include lib/alarm
     end
+  end
+  if alarmed == '1' and (#reply > 2 or patience == 0) then -- another has to watch the time
+    -- @include lib/wake
+    redis.call('DEL', alarm)
+    wake_one()
   end
 end
 return reply

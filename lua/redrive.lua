@@ -16,7 +16,7 @@ local part, limit, before, by = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/chosen
 local source = part == 'dead' and dead or expired
 local redriven = {}
-each_chosen(source, part, 5, limit, before, function(id, state, head, member)
+each_chosen(source, 5, limit, before, function(id, state, head, member)
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
   remember(id, 'redriven', state.deliveries, 0, by, '')

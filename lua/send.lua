@@ -22,7 +22,8 @@ for n, id in ipairs(ids) do
   else
     local payload = ARGV[2 * n + 2]
     local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
-    local due = delay > 0 and now + delay or math.floor(birth / 4096)
+    local born = math.floor(birth / 4096)
+    local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
     if ttl > 0 then
       payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
       deadlines[#deadlines + 1] = now + ttl
@@ -45,16 +46,16 @@ for n, id in ipairs(ids) do
 end
 if #records > 0 then
   redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
+  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
   if delay > 0 then
     redis.call('HSET', states, unpack(stated))
   end
   if ttl > 0 then
     redis.call('ZADD', expiring, unpack(deadlines))
   end
-  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
   redis.call('HSET', messages, unpack(records)) -- from here on they are sent
   redis.call('HINCRBY', counters, 'sent', #records / 2)
-  if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0)[1] == places[2] then
+  if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
     wake_one()
   end
 end

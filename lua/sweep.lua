@@ -13,6 +13,7 @@ local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARG
 -- @include lib/history
 -- @include lib/delay
 -- @include lib/judge
+-- @include lib/let_go
 -- @include lib/lapse
 -- @include lib/wake
 local looked = sweep(limit)

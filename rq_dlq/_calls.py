@@ -49,15 +49,11 @@ class Call(Generic[R]):
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command; it expects the server to know the script."""
         script = scripts[self.script]
-        keys = self.keys.by_name
-        return (
-            b"EVALSHA",
-            script.sha,
-            len(script.keys),
-            *[keys[name] for name in script.keys],
-            *script.arguments(self.args),
-            *self.items,
-        )
+        head = self.keys.heads.get(script.sha)
+        if head is None:
+            names = [self.keys[name] for name in script.keys]
+            head = self.keys.heads[script.sha] = (b"EVALSHA", script.sha, len(names), *names)
+        return (*head, *script.arguments(self.args), *self.items)
 
     def loads(self, scripts: Scripts) -> Script | None:
         """The script that the server must know before."""
@@ -110,11 +106,17 @@ def claim(
     count: int,
     lease: int,
     patience: int,
+    alarmed: bool = False,
     consumer: str,
     seed: float,
     default_policy: bytes,
 ) -> Call[Claimed]:
-    """Hand out up to `count` messages for `lease` milliseconds."""
+    """Hand out up to `count` messages for `lease` milliseconds.
+
+    Args:
+        patience: milliseconds that the client would wait for something to come.
+        alarmed: the last claim told this client when to wake, and no other.
+    """
     args: dict[str, Argument] = {
         "token": token,
         "count": count,
@@ -122,6 +124,7 @@ def claim(
         "part": part,
         "consumer": consumer,
         "patience": patience,
+        "alarmed": int(alarmed),
         "seed": seed,
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),
@@ -208,7 +211,10 @@ def _items(held: Iterable[Held], *after: Argument) -> tuple[list[str], list[Argu
 
 def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settlement]]:
     def read(reply: Any, repeated: bool) -> list[Settlement]:
-        return [_settlement(i, said, done, repeated) for i, said in zip(ids, reply, strict=True)]
+        return [
+            Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
+            for i, said in zip(ids, reply, strict=True)
+        ]
 
     return read
 
@@ -216,23 +222,21 @@ def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settle
 _SETTLED, _SETTLED_BEFORE, _LOST, _GONE = 1, 2, 0, -1  # lua/lib/fence.lua
 
 
-def _settlement(message_id: str, said: Any, done: Any, repeated: bool) -> Settlement:
-    """What a script says of one message.
+def _settlement(message_id: str, said: Any, repeated: bool) -> Settlement:
+    """What a script says of one message, where it is more than "settled".
 
     A repeated call finds its message settled by its own token, or gone: then the first try did it.
     """
     if isinstance(said, bytes):
         outcome, _, delay = said.decode().partition(" ")
         return Settlement(message_id, outcome, int(delay) / 1000 if delay else None)  # type: ignore[arg-type]
-    if said == _SETTLED:
-        return Settlement(message_id, done)
     if repeated and said in {_SETTLED_BEFORE, _GONE}:
         return Settlement(message_id, "settled")
     return Settlement(message_id, "gone" if said == _GONE else "lost")
 
 
 def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) -> Call[int]:
-    """Bring back what lapsed leases held. Reads as how many messages."""
+    """Bring back what lapsed leases held. Reads as how many messages were looked at."""
     args: dict[str, Argument] = {
         "limit": limit,
         "seed": seed,

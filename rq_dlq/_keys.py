@@ -30,6 +30,16 @@ class QueueKeys:
         """Every key of the queue, by the name that the scripts use."""
         return {name: self._key(name) for name in NAMES}
 
+    @cached_property
+    def heads(self) -> dict[str, tuple[object, ...]]:
+        """How the commands begin that run scripts on these keys, by the scripts' hashes; filled on use."""
+        return {}
+
+    @property
+    def silent(self) -> str:
+        """A key that never exists: who waits for dead letters sleeps on it, and takes no consumer's call."""
+        return self._key("silent")
+
     def __getitem__(self, name: str) -> str:
         return self.by_name[name]
 

@@ -1,6 +1,7 @@
 -- The messages that an operation on a waiting part of the queue is about: the ids given from ARGV[first] on, or
 -- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
-local function each_chosen(index, part, first, limit, highest, visit)
+-- @include lib/left_over
+local function each_chosen(index, first, limit, highest, visit)
   local ids, rows = {}, {}
   if #ARGV >= first then
     for i = first, #ARGV do
@@ -16,12 +17,16 @@ local function each_chosen(index, part, first, limit, highest, visit)
     local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
     local head = record and read_record(record)
     local state = record and parse_state(text, head.birth)
-    local member = state and member_of(id, head, state.due)
-    local waits = state and state.part == part and state.mark == '-' and redis.call('ZSCORE', index, member)
-    if waits then
+    local member = rows[n] or state and member_of(id, head, state.due)
+    local waits = state and not left_over(index, member, id, state, head)
+    if waits and redis.call('ZSCORE', index, member) then
       visit(id, state, head, member)
-    elseif rows[n] then
-      redis.call('ZREM', index, rows[n]) -- left behind by a script that was cut off
+    elseif rows[n] then -- left behind by a script that was cut off
+      if not record then
+        redis.call('HDEL', states, id)
+        redis.call('HDEL', history, id)
+      end
+      redis.call('ZREM', index, member)
     end
   end
 end

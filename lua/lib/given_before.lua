@@ -8,5 +8,6 @@ for id in given:match('\n.*'):gmatch('[^\n]+') do
   end
 end
 if #reply > 2 then
+  redis.call('ZADD', leases, now + lease, token) -- which is how the client reads this reply
   return reply
 end

@@ -38,7 +38,10 @@ local function judge(id, state, head, event, failure)
   state.delay = delay
   if delay > 0 then -- without a delay it returns to its old place (I8)
     state.due = now + delay
+    if state.due == math.floor(head.birth / 4096) then -- see lib/place
+      state.due = state.due + 1
+    end
   end
-  stand(id, state, head)
+  stand(id, state, head, delay > 0)
   return 'redelivered ' .. delay
 end

@@ -3,27 +3,32 @@
 local function sweep_message(id, token, consumer)
   local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
   if not holds(token, text) then
-    return
+    return 0
   elseif not record then
     redis.call('HDEL', states, id) -- an ack was cut off
-    return
+    redis.call('HDEL', history, id)
+    return 1
   end
   local head = read_record(record)
   local failure = { charge = true, consumer = consumer, error = lapse_error }
   judge(id, parse_state(text, head.birth), head, 'lapsed', failure)
+  return 1
 end
 
 local function sweep(limit)
   local looked = 0
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, limit)) do
+    if looked == limit then
+      break
+    end
     local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-    local left = {}
+    local left, swept = {}, 0
     for id in list:gmatch('[^\n]+') do
       if looked == limit then
         left[#left + 1] = id
       else
         looked = looked + 1
-        sweep_message(id, token, consumer)
+        swept = swept + sweep_message(id, token, consumer)
       end
     end
     if #left == 0 then
@@ -31,6 +36,9 @@ local function sweep(limit)
       redis.call('ZREM', leases, token)
     else
       redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(left, '\n'))
+      if swept > 0 then -- minus nothing is "-0", which Redis does not count with
+        let_go(token, swept)
+      end
     end
   end
   return looked

@@ -3,6 +3,8 @@
 -- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
 -- message stands where it was born, since the score says that millisecond already; else 9 - priority and
 -- the whole birth (8 bytes, the first 0 to 9).
+-- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
+-- promote reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)

@@ -1,12 +1,6 @@
 -- @include lib/holds
 -- @include lib/refusal
--- The lease goes with the last message of its claim.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('ZREM', leases, token)
-    redis.call('HDEL', claims, token, token .. ':held')
-  end
-end
+-- @include lib/let_go
 
 -- Settles the items (id, token, …) that begin at ARGV[first]: calls act(id, text, i) for those whose token
 -- holds, i being the item's place in ARGV, then finish(), then lets their leases go. Returns for each item a

@@ -21,7 +21,7 @@ local function parse_state(text, birth)
   end
   if part then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
-    s.due = due == '0' and s.due or tonumber(due)
+    s.due = tonumber(due) == 0 and s.due or tonumber(due)
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
     s.delay = tonumber(delay)

@@ -4,13 +4,15 @@
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
+-- @include lib/left_over
 return function(id, record, text, row)
   local head = read_record(record)
   local state = parse_state(text, head.birth)
-  local early = state.due > now and state.due ~= math.floor(head.birth / 4096)
-  if state.part ~= part or state.mark == '+' or early or member_of(id, head, state.due) ~= row then
+  local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
+  if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
     return nil
   end
+  state.part = part
   local expiry = part == 'live' and expiry_of(head, state)
   if expiry and expiry <= now then
     bury(id, state, head, 'expired', 'expired')

@@ -1,0 +1,68 @@
+"""What can be done to a queue: how often, and with what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rq_dlq.policy import RedeliveryPolicy
+from tests.model.driver import PLACES
+
+IDS = [f"m{number}" for number in range(6)]
+
+# Few values, so that times meet often.
+spans = st.sampled_from([0, 1, 500, 1_000, 3_000])
+seldom = st.sampled_from([0, 0, 0, 0, 500, 3_000])
+charged = st.sampled_from([True, True, False])
+leases = st.sampled_from([500, 1_000, 30_000])
+seeds = st.sampled_from([0.0, 0.25, 0.5, 0.987654321])
+lost = st.sampled_from([False, False, True])
+limits = st.sampled_from([1, 2, 3, 100])
+places = st.integers(0, len(IDS) - 1)
+whose = st.sampled_from(["current"] * 6 + ["stale", "nobody's"])
+items = st.lists(st.tuples(places, whose), min_size=1, max_size=4)
+some_ids = st.lists(st.sampled_from(IDS), max_size=4)
+sent = st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from([4, 4, 0, 9])), min_size=1, max_size=4)
+graves = st.sampled_from(["dead", "expired"])
+
+# What can be done: how often, and with what.
+ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
+    "claim": (
+        6,
+        {
+            "part": st.sampled_from(["live"] * 6 + ["dead", "expired"]), "count": st.integers(1, 4),
+            "lease": leases, "seed": seeds, "patience": st.sampled_from([0, 1_000]), "woken": st.booleans(),
+            "alarmed": st.booleans(), "lost": lost,
+        },
+    ),
+    "nack": (6, {"items": items, "delay": st.none() | spans, "charge": charged, "seed": seeds, "lost": lost}),
+    "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 600_000, -1, -500, -1_000])}),
+    "sweep": (3, {"limit": limits, "seed": seeds}),
+    "release": (3, {"items": items, "lost": lost}),
+    "poison": (2, {"items": items, "reason": st.sampled_from(["poison", "unprocessable"]), "lost": lost}),
+    "extend": (2, {"items": items, "lease": leases, "lost": lost}),
+    "claim_again": (2, {"place": places, "lease": leases}),
+    "redrive": (3, {"part": graves, "chosen": some_ids, "limit": limits, "age": spans, "lost": lost}),
+    "ack": (1, {"items": items, "lost": lost}),
+    "repeat_late": (1, {"which": st.integers(0, 20)}),
+    "promote": (1, {"limit": limits}),
+    "expire": (1, {"limit": limits}),
+    "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
+    "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "lost": lost}),
+}  # fmt: skip
+NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat
+SETTLING = {"claim_again", "ack", "nack", "poison", "release", "extend"}
+
+policies = st.sampled_from(
+    [
+        RedeliveryPolicy(initial_delay=1, max_redeliveries=2),
+        RedeliveryPolicy(initial_delay=1, max_redeliveries=None, collision_avoidance=0),
+        RedeliveryPolicy(delays=[0, 0.5, 1], max_redeliveries=4),
+        RedeliveryPolicy(max_redeliveries=0),
+        RedeliveryPolicy.activemq(
+            maximumRedeliveries=3, useExponentialBackOff=True, useCollisionAvoidance=True
+        ),
+        RedeliveryPolicy.artemis(**{"redelivery-delay": 500, "max-delivery-attempts": 3}),
+    ]
+)

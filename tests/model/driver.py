@@ -1,0 +1,92 @@
+"""Runs calls on a server through a plain client, and looks at what they did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from redis.exceptions import ResponseError
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Claimed, Part
+from rq_dlq._keys import QueueKeys
+from rq_dlq._redis import exchange
+from rq_dlq._scripts import Scripts
+from rq_dlq.codec import Codec
+from rq_dlq.message import Received, Settlement
+from rq_dlq.policy import RedeliveryPolicy
+from tests.conftest import MOVED_CLOCK
+
+R = TypeVar("R")
+CODEC: Codec[bytes] = Codec(bytes, 1_000)
+LIVE: tuple[_calls.Place, ...] = ("ready", "scheduled")
+PLACES: tuple[_calls.Place, ...] = (*LIVE, "dead", "expired")
+
+
+@dataclass
+class Driver:
+    """One queue on one server."""
+
+    raw: Any
+    policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
+    scripts: Scripts = MOVED_CLOCK
+    keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
+
+    @property
+    def wire(self) -> bytes:
+        """The policy as the scripts take it."""
+        return _calls.encode_policy(self.policy.as_wire())
+
+    def run(self, call: Call[R], *, repeated: bool = False) -> R:
+        """Run a call; `repeated` says that it is the second try of one whose reply was lost."""
+        talk = exchange((call,), self.scripts, repeated=repeated)
+        commands = next(talk)
+        while True:
+            try:
+                commands = talk.send([self._reply(command) for command in commands])
+            except StopIteration as stop:
+                result: R = stop.value[0]
+                return result
+
+    def settle(self, call: Call[list[Settlement]]) -> bool:
+        """Run a call that settles; whether all of its messages were its own to settle."""
+        settlements = self.run(call)
+        return all(settlements)
+
+    def _reply(self, command: tuple[Any, ...]) -> Any:
+        try:
+            return self.raw.execute_command(*command)
+        except ResponseError as error:
+            return error
+
+    def send_call(self, *items: tuple[str, int], delay: int = 0, ttl: int = 0) -> Call[list[int]]:
+        """Messages of these ids and priorities."""
+        flat = [cell for name, priority in items for cell in (name, CODEC.packer(priority, {})(b"x"))]
+        return _calls.send(self.keys, delay=delay, ttl=ttl, items=flat)
+
+    def claim_call(
+        self,
+        token: str,
+        count: int = 1,
+        *,
+        part: Part = "live",
+        lease: int = 30_000,
+        patience: int = 0,
+        alarmed: bool = False,
+        seed: float = 0.25,
+    ) -> Call[Claimed]:
+        """A claim under a token of the caller's."""
+        return _calls.claim(
+            self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
+            consumer='"c"', seed=seed, default_policy=self.wire,
+        )  # fmt: skip
+
+    def browse(self, place: _calls.Place) -> list[Received[bytes]]:
+        """All that is at a place, in order."""
+        rows = self.run(_calls.browse(self.keys, place=place, limit=1_000))
+        return [Received(row, CODEC, "q") for row in rows]
+
+    def look_up(self, ids: list[str]) -> dict[str, tuple[Received[bytes], int]]:
+        """These messages wherever they are, each with the end of its lease."""
+        rows = self.run(_calls.browse(self.keys, ids=ids)) if ids else []
+        return {row.id: (Received(row, CODEC, "q"), row.lease_until) for row in rows}

@@ -1,0 +1,298 @@
+"""What a queue does, said in plain Python: the semantics without Redis, bytes or indexes.
+
+A queue is a dict of messages; everything else follows. Read `judge` for what becomes of a failure and `rank`
+for the order. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rq_dlq.policy import RedeliveryPolicy
+
+STEPS = 100  # messages that a claim moves at most in each step of maintenance
+GOLDEN = 0.6180339887498949
+
+Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that followed
+
+
+@dataclass
+class Message:
+    """One message; `due` is when it is or was ready, or when it died."""
+
+    id: str
+    number: int  # of all messages of the queue, in send order; the upper bits are the millisecond
+    priority: int
+    due: int
+    expires: int | None
+    waits: bool  # for `due`
+    part: str = "live"
+    reason: str = ""
+    holder: str | None = None  # the token of who has it
+    delay: int = 0  # of the last redelivery
+    counts: Counter[str] = field(default_factory=Counter[str])
+    story: list[Event] = field(default_factory=list[Event])
+
+    @property
+    def place(self) -> str:
+        """ready, scheduled, leased, dead or expired."""
+        if self.holder is not None:
+            return "leased"
+        if self.part != "live":
+            return self.part
+        return "scheduled" if self.waits else "ready"
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """I8: priority, due time, send order; the dead and the scheduled by time alone.
+
+        Of equal ones those that came back precede those that were due when they were born: they are older
+        (but for a server clock that stepped back). Elsewhere than among the ready, priority decides only
+        between those that came back.
+        """
+        at_birth = self.due == self.number // 4096
+        first = -self.priority if self.place == "ready" else 0
+        return (first, self.due, at_birth, 0 if at_birth else -self.priority, self.number)
+
+    @property
+    def deadline(self) -> int | None:
+        """The end of its time to live; a death ends that for good."""
+        return None if self.counts["redriven"] else self.expires
+
+    @property
+    def history(self) -> list[Event]:
+        """The first 15 events and the last 15."""
+        return self.story if len(self.story) <= 30 else self.story[:15] + self.story[-15:]
+
+
+def draws(seed: float) -> Iterator[float]:
+    """The client draws one number a call; golden-ratio steps spread a batch evenly over [-1, 1)."""
+    while True:
+        yield 2 * seed - 1
+        seed = (seed + GOLDEN) % 1
+
+
+class Model:
+    """One queue with its dead letters and its expired messages."""
+
+    def __init__(self, policy: RedeliveryPolicy, now: int) -> None:
+        self.policy = policy
+        self.now = now
+        self.messages: dict[str, Message] = {}
+        self.leases: dict[str, int] = {}  # token: when it lapses
+        self.claims: dict[str, list[str]] = {}  # token: what it was given
+        self.totals: Counter[str] = Counter()
+        self.last = 0
+
+    def at(self, place: str) -> list[Message]:
+        """The messages at a place, in order."""
+        return sorted((m for m in self.messages.values() if m.place == place), key=lambda m: m.rank)
+
+    def held_by(self, token: str) -> list[Message]:
+        """What a token holds, in the order in which it was given."""
+        given = (self.messages.get(message_id) for message_id in self.claims.get(token, ()))
+        return [m for m in given if m is not None and m.holder == token]
+
+    def next_event(self) -> int | None:
+        """When the next thing falls due."""
+        waiting = [m for m in self.messages.values() if m.place in {"ready", "scheduled"}]
+        times = [m.due for m in waiting if m.waits] + [m.deadline for m in waiting if m.deadline]
+        return min([*times, *self.leases.values()], default=None)
+
+    # The verbs
+
+    def send(self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int) -> list[int]:
+        """Add messages, (id, priority) each; the places of those that were known."""
+        known = []
+        for place, (message_id, priority) in enumerate(items):
+            if message_id in self.messages:
+                known.append(place)
+                continue
+            self.last = number = max(self.now * 4096, self.last + 1)
+            due = self.later(delay, number) if delay else number // 4096
+            expires = self.now + ttl if ttl else None
+            message = Message(message_id, number, priority, due, expires, waits=delay > 0)
+            self.messages[message_id] = message
+            self.totals["sent"] += 1
+        return known
+
+    def claim(self, token: str, part: str, count: int, lease: int, seed: float) -> list[str]:
+        """Hand out up to `count` messages, or again what the token was given before; the ids."""
+        if not self.held_by(token):
+            self.sweep(STEPS, seed)
+            self.promote(STEPS + count)
+            self.expire(STEPS)
+            given = self.at("ready" if part == "live" else part)[:count]
+            for message in given:
+                message.holder = token
+                message.counts["delivered"] += 1
+            self.claims[token] = [message.id for message in given]
+        if held := self.held_by(token):
+            self.leases[token] = self.now + lease
+        return [message.id for message in held]
+
+    def ack(self, held: Iterable[tuple[str, str]]) -> list[str]:
+        """Done."""
+
+        def act(message: Message) -> str:
+            del self.messages[message.id]
+            self.totals["acked"] += 1
+            return "acked"
+
+        return self.settle(held, act)
+
+    def nack(
+        self, held: Iterable[tuple[str, str]], *, delay: int | None, charge: bool, seed: float
+    ) -> list[str]:
+        """Failed."""
+        drawn = draws(seed)
+        return self.settle(held, lambda m: self.judge(m, "nacked", drawn, charge=charge, delay=delay))
+
+    def poison(self, held: Iterable[tuple[str, str]], reason: str) -> list[str]:
+        """Never again."""
+
+        def act(message: Message) -> str:
+            self.note(message, "poisoned", 0)
+            if message.part == "live":
+                self.bury(message, "dead", reason)
+            return "dead"
+
+        return self.settle(held, act)
+
+    def release(self, held: Iterable[tuple[str, str]]) -> list[str]:
+        """Given back: not charged, at its old place."""
+
+        def act(message: Message) -> str:
+            self.count(message, "released")
+            message.waits = False
+            return "released"
+
+        return self.settle(held, act)
+
+    def extend(self, held: Iterable[tuple[str, str]], lease: int) -> list[bool]:
+        """The leases start anew, each for all that its token holds."""
+        still = []
+        for message_id, token in held:
+            message = self.messages.get(message_id)
+            still.append(message is not None and message.holder == token)
+            if still[-1]:
+                self.leases[token] = self.now + lease
+        return still
+
+    def sweep(self, limit: int, seed: float) -> int:
+        """Look at messages of lapsed leases, and say at how many: what their tokens still hold has failed."""
+        drawn, looked = draws(seed), 0
+        lapsed = (token for token, until in self.leases.items() if until <= self.now)
+        for token in sorted(lapsed, key=lambda token: (self.leases[token], token)):
+            given = self.claims[token]
+            now, self.claims[token] = given[: limit - looked], given[limit - looked :]
+            looked += len(now)
+            for message in map(self.messages.get, now):
+                if message is not None and message.holder == token:
+                    message.holder = None
+                    self.judge(message, "lapsed", drawn, charge=True, delay=None)
+            self.let_go(token)
+        return looked
+
+    def promote(self, limit: int) -> int:
+        """The scheduled that are due become ready; how many."""
+        due = [m for m in self.at("scheduled") if m.due <= self.now][:limit]
+        for message in due:
+            message.waits = False
+        return len(due)
+
+    def expire(self, limit: int) -> int:
+        """What waits and has no time left expires; how many."""
+        waiting = self.at("ready") + self.at("scheduled")
+        over = [(m.deadline, m.id, m) for m in waiting if m.deadline and m.deadline <= self.now]
+        for _, _, message in sorted(over, key=lambda row: row[:2])[:limit]:
+            self.bury(message, "expired", "expired")
+        return min(limit, len(over))
+
+    def redrive(self, part: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
+        """Bring back the dead: the same message, a fresh budget."""
+        chosen = self.chosen(part, ids, limit, before)
+        for message in chosen:
+            message.part, message.reason, message.due, message.delay = "live", "", self.now, 0
+            message.waits, message.counts["charged"] = False, 0
+            self.count(message, "redriven")
+            self.note(message, "redriven", 0)
+        return [message.id for message in chosen]
+
+    def purge(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
+        """Remove what waits."""
+        chosen = self.chosen(place, ids, limit, before)
+        for message in chosen:
+            del self.messages[message.id]
+            self.totals["purged"] += 1
+        return [message.id for message in chosen]
+
+    # What they share
+
+    def settle(self, held: Iterable[tuple[str, str]], act: Callable[[Message], str]) -> list[str]:
+        """I2: only the current token settles a message."""
+        outcomes, done = [], set[str]()
+        for message_id, token in held:
+            message = self.messages.get(message_id)
+            if message is not None and message.holder == token:
+                message.holder = None
+                outcomes.append(act(message))
+                done.add(message_id)
+                self.let_go(token)
+            else:
+                outcomes.append("gone" if message is None and message_id not in done else "lost")
+        return outcomes
+
+    def judge(
+        self, message: Message, event: str, drawn: Iterator[float], *, charge: bool, delay: int | None
+    ) -> str:
+        """What becomes of a message that failed. Exhausted beats expired; a dead letter stays one."""
+        if message.part != "live":
+            return "kept"
+        self.count(message, event)
+        message.counts["charged"] += charge
+        if self.policy.spent(message.counts["charged"]):
+            self.note(message, event, 0)
+            self.bury(message, "dead", "exhausted")
+            return "dead"
+        if delay is None:
+            n = max(message.counts["charged"], 1)
+            delay = self.policy.delay_ms(n, next(drawn), message.delay)
+        self.note(message, event, delay)
+        if message.deadline and self.now + delay >= message.deadline:
+            self.bury(message, "expired", "expired")
+            return "expired"
+        message.delay, message.waits = delay, delay > 0
+        if delay:  # without one it returns to its old place
+            message.due = self.later(delay, message.number)
+        return "redelivered"
+
+    def later(self, delay: int, number: int) -> int:
+        """When a delay is over; never the millisecond of birth (see lua/lib/place.lua)."""
+        due = self.now + delay
+        return due + 1 if due == number // 4096 else due
+
+    def bury(self, message: Message, part: str, reason: str) -> None:
+        message.part, message.reason, message.due, message.waits = part, reason, self.now, False
+        self.totals[reason] += 1
+
+    def note(self, message: Message, event: str, delay: int) -> None:
+        message.story.append((event, self.now, message.counts["delivered"], delay))
+
+    def count(self, message: Message, event: str) -> None:
+        message.counts[event] += 1
+        self.totals[event] += 1
+
+    def let_go(self, token: str) -> None:
+        """A lease goes with the last message of its claim."""
+        if not self.held_by(token):
+            self.leases.pop(token, None)
+            self.claims.pop(token, None)
+
+    def chosen(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[Message]:
+        if not ids:
+            return [m for m in self.at(place) if m.due <= before][:limit]
+        known = (self.messages.get(message_id) for message_id in dict.fromkeys(ids))
+        return [m for m in known if m is not None and m.place == place]

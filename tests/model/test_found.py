@@ -1,0 +1,170 @@
+"""The shortest ways to what the model, the search and the stops have found, each once wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq.failure import read_history
+from rq_dlq.policy import RedeliveryPolicy
+from tests.audit import audit
+from tests.conftest import Clock
+from tests.model.driver import Driver
+from tests.model.world import CAUSE
+
+
+class Bench:
+    """A queue, its clock, and the few verbs that the traces need."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.clock = Clock(raw)
+        self.queue = Driver(
+            raw, RedeliveryPolicy(initial_delay=1, collision_avoidance=0, max_redeliveries=None)
+        )
+        self.keys = self.queue.keys
+
+    def send(self, *items: tuple[str, int], **options: int) -> None:
+        self.queue.run(self.queue.send_call(*items, **options))
+
+    def claim(self, token: str, count: int = 1, **options: Any) -> list[str]:
+        return [row.id for row in self.queue.run(self.queue.claim_call(token, count, **options)).rows]
+
+    def nack(self, token: str, message_id: str, delay: int | None = None) -> None:
+        call = _calls.nack(
+            self.keys, [(message_id, token)], delay=delay, charge=True, cause=CAUSE, consumer='"c"', seed=0.5,
+            default_policy=self.queue.wire,
+        )  # fmt: skip
+        assert self.queue.settle(call)
+
+    def sweep(self, limit: int) -> int:
+        call = _calls.sweep(self.keys, limit=limit, seed=0.5, default_policy=self.queue.wire)
+        return self.queue.run(call)
+
+    def step(self, span: int) -> None:
+        self.clock.set(self.clock.now + span)
+
+
+@pytest.fixture
+def bench(raw: Any) -> Iterator[Bench]:
+    bench = Bench(raw)
+    yield bench
+    audit(raw, "q")
+
+
+def test_what_was_ready_survives_a_step_back_of_the_clock(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("a")
+    bench.nack("a", "m", delay=1_000)
+    bench.step(1_000)
+    assert bench.queue.run(_calls.promote(bench.keys, limit=1)) == 1
+    bench.step(-1)
+    assert bench.claim("b") == ["m"]  # it was dropped from its index, and nowhere then
+
+
+@pytest.mark.parametrize("back", ["release", "nack"])
+def test_a_step_back_of_the_clock_hangs_no_one(bench: Bench, back: str) -> None:
+    bench.send(("m", 4))
+    bench.step(-3_600_000)
+    assert bench.claim("a") == ["m"]
+    if back == "release":
+        assert bench.queue.settle(_calls.release(bench.keys, [("m", "a")]))
+    else:
+        bench.nack("a", "m", delay=0)
+    assert bench.claim("b") == ["m"]  # it waited for the hour to come again
+
+
+@pytest.mark.parametrize("by", ["send", "nack"])
+def test_what_falls_due_when_it_was_born_keeps_its_priority(bench: Bench, by: str) -> None:
+    bench.send(("a", 9))
+    bench.step(-1_000)
+    bench.send(("m", 9), delay=1_000 if by == "send" else 0)  # born with a: births do not step back
+    assert bench.claim("t", 2) == (["a"] if by == "send" else ["a", "m"])
+    if by == "nack":
+        bench.nack("t", "m", delay=1_000)
+    bench.step(2_000)
+    bench.send(("late", 5))
+    assert bench.claim("u", 2) == ["m", "late"]  # its priority was read as below 0
+
+
+def test_a_claim_swept_in_parts_lets_go_of_its_lease(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    bench.step(1_000)
+    assert bench.sweep(1) == 1
+    held = [("b", "t"), ("c", "t")]
+    assert bench.queue.run(_calls.extend(bench.keys, held, lease=1_000))[1] == [True, True]
+    assert bench.queue.settle(_calls.ack(bench.keys, held))
+    assert bench.raw.zcard(bench.keys["leases"]) == 0  # it was kept, for a message that it had no more
+
+
+def test_a_claim_that_is_taken_up_again_holds_as_long_as_its_reply_says(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t", lease=1_000)  # the reply is lost
+    bench.step(999)
+    assert bench.claim("t", lease=1_000) == ["m"]
+    bench.step(999)
+    assert bench.claim("other") == []
+    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))  # it lapsed in the hands of its new holder
+
+
+def test_a_claim_of_the_dead_wakes_someone_for_what_it_made_ready(bench: Bench) -> None:
+    bench.send(("m", 4), delay=1_000)
+    bench.raw.delete(bench.keys["wake"])
+    bench.step(1_000)
+    assert bench.claim("t", part="dead") == []
+    assert bench.raw.llen(bench.keys["wake"]) == 1
+
+
+def test_a_batch_that_is_due_first_wakes_someone_whatever_comes_first_in_it(bench: Bench) -> None:
+    bench.send(("later", 4), delay=5_000)
+    bench.raw.delete(bench.keys["wake"])
+    bench.send(("low", 0), ("high", 9), delay=1_000)
+    assert bench.raw.llen(bench.keys["wake"]) == 1
+
+
+def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
+    run, keys, held = bench.queue.run, bench.keys, [("m", "t")]
+    poison = _calls.poison(keys, held, reason="poison", cause=CAUSE, consumer='"c"')
+    bench.send(("m", 4), delay=1_000)
+    bench.step(1_000)
+    verbs: dict[str, Callable[[], object]] = {
+        "promote": lambda: run(_calls.promote(keys, limit=1)),
+        "release": lambda: run(_calls.release(keys, held)),
+        "nack": lambda: bench.nack("t", "m", delay=0),
+        "redrive": lambda: run(_calls.redrive(keys, part="dead", by='"op"', ids=["m"])),
+        "send": lambda: bench.send(("m", 4)),
+    }
+    for verb, act in verbs.items():
+        if verb == "redrive":
+            run(poison)
+        if verb == "send":
+            run(_calls.ack(keys, held))
+        bench.raw.delete(keys["wake"])
+        act()
+        assert bench.raw.llen(keys["wake"]) == 1, verb
+        assert bench.claim("t") == ["m"]
+        assert bench.raw.llen(keys["wake"]) == 0, "nothing is left to wake anyone for"
+
+
+@pytest.mark.parametrize(("delay", "place"), [(999, "scheduled"), (1_000, "expired"), (1_001, "expired")])
+def test_a_redelivery_that_would_fall_due_too_late_expires_at_once(
+    bench: Bench, delay: int, place: Any
+) -> None:
+    bench.send(("m", 4), ttl=1_000)
+    bench.claim("t")
+    bench.nack("t", "m", delay=delay)
+    assert [message.id for message in bench.queue.browse(place)] == ["m"]
+
+
+def test_the_first_and_the_last_fifteen_events_stay(bench: Bench) -> None:
+    bench.send(("m", 4))
+    for n in range(40):
+        bench.claim(f"t{n}")
+        bench.nack(f"t{n}", "m", delay=0)
+    (message,) = bench.queue.browse("ready")
+    deliveries = [event.delivery for event in read_history(message._row.history)]
+    assert deliveries == [*range(1, 16), *range(26, 41)]

@@ -1,0 +1,298 @@
+"""T2: the real Lua and the model do the same, whatever is done to them (I1 to I8, I12, I13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Part, Place
+from rq_dlq.failure import Cause
+from rq_dlq.message import Received, Settlement
+from rq_dlq.policy import RedeliveryPolicy
+from tests.audit import audit
+from tests.conftest import Clock
+from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies
+from tests.model.driver import CODEC, PLACES, Driver
+from tests.model.queue_model import Message, Model
+
+COUNTS = ("nacked", "lapsed", "released", "redriven", "charged")
+CAUSE = Cause("Error", "no", "f00", "the traceback")
+
+
+class Machine(RuleBasedStateMachine):
+    """Does everything twice: on a server and in the model; `raw` is a plain client of the server."""
+
+    raw: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw.flushall()
+        self.clock = Clock(self.raw)
+        self.tokens: dict[str, list[str]] = {message_id: [] for message_id in IDS}
+        self.drawn = 0
+        self.settled: list[Call[list[Settlement]]] = []
+
+    @initialize(policy=policies)
+    def begin(self, policy: RedeliveryPolicy) -> None:
+        self.queue = Driver(self.raw, policy)
+        self.keys = self.queue.keys
+        self.model = Model(policy, self.clock.now)
+        self.run(_calls.declare(self.keys, self.queue.wire))
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        """Any action that makes sense; rules of their own would be drawn where nothing is leased, mostly."""
+        possible = self.possible()
+        verb = possible[data.draw(NUMBERS) % len(possible)]
+        note(f"# {verb}")
+        arguments = data.draw(st.fixed_dictionaries(ACTIONS[verb][1]), label="arguments")
+        getattr(self, verb)(**arguments)
+
+    def possible(self) -> list[str]:
+        """The actions by their weights."""
+        if not self.model.messages:
+            return ["send"]
+        weights = {verb: weight for verb, (weight, _) in ACTIONS.items()}
+        if not self.model.at("leased"):
+            weights.update(dict.fromkeys(SETTLING, 0))
+        if not self.model.at("ready"):
+            weights["claim"] = 1
+        if any(until <= self.model.now for until in self.model.leases.values()):
+            weights["claim"] = weights["sweep"] = 9
+        if not self.model.at("dead") + self.model.at("expired"):
+            weights["redrive"] = 0
+        if not self.settled:
+            weights["repeat_late"] = 0
+        return [verb for verb, weight in weights.items() for _ in range(weight)]
+
+    def run(self, call: Call[Any], *, lost: bool = False) -> tuple[Any, Any]:
+        """Run a call; where its reply is lost, once more; both replies."""
+        reply = self.queue.run(call)
+        return reply, self.queue.run(call, repeated=True) if lost else None
+
+    # Sending and claiming
+
+    def send(self, items: list[tuple[str, int]], delay: int, ttl: int, lost: bool) -> None:
+        known, again = self.run(self.queue.send_call(*items, delay=delay, ttl=ttl), lost=lost)
+        assert known == self.model.send(items, delay=delay, ttl=ttl)
+        assert again is None or again == list(range(len(items)))
+
+    def claim(
+        self,
+        *,
+        part: Part,
+        count: int,
+        lease: int,
+        seed: float,
+        woken: bool,
+        patience: int,
+        alarmed: bool,
+        lost: bool,
+    ) -> None:
+        if woken and part == "live":  # a client that was blocked claims at once
+            self.raw.lpop(self.keys["wake"])
+        self.drawn += 1
+        token = f"t{self.drawn}"
+        call = self.queue.claim_call(
+            token, count, part=part, lease=lease, patience=patience, alarmed=alarmed, seed=seed
+        )
+        claimed, again = self.run(call, lost=lost)
+        given = self.model.claim(token, part, count, lease, seed)
+        assert claimed.now == self.clock.now
+        assert [row.id for row in claimed.rows] == given
+        for row in claimed.rows:
+            self.tokens[row.id].append(token)
+            same(Received(row, CODEC, "q"), self.model.messages[row.id])
+        assert again is None or again.rows == claimed.rows
+        if part == "live":
+            event = self.model.next_event()
+            waits = {-1}
+            if event is not None and event <= self.model.now + patience and not given:
+                waits.add(event - self.model.now)
+            assert claimed.wait in ({0} if self.model.at("ready") else waits)
+
+    def claim_again(self, place: int, lease: int) -> None:
+        """A claim whose outcome was not known is taken up again, later."""
+        ((_, token),) = self.pairs([(place, "current")])
+        claimed = self.queue.run(self.queue.claim_call(token, 2, lease=lease))
+        assert [row.id for row in claimed.rows] == self.model.claim(token, "live", 2, lease, 0.25)
+
+    # Settling
+
+    def ack(self, items: list[tuple[int, str]], lost: bool) -> None:
+        pairs = self.pairs(items)
+        self.settle(_calls.ack(self.keys, pairs), self.model.ack(pairs), lost)
+
+    def nack(
+        self, items: list[tuple[int, str]], delay: int | None, charge: bool, seed: float, lost: bool
+    ) -> None:
+        pairs = self.pairs(items)
+        call = _calls.nack(
+            self.keys, pairs, delay=delay, charge=charge, cause=CAUSE, consumer='"c"', seed=seed,
+            default_policy=self.queue.wire,
+        )  # fmt: skip
+        said = self.settle(call, self.model.nack(pairs, delay=delay, charge=charge, seed=seed), lost)
+        for settlement in said:
+            if settlement.outcome == "redelivered":
+                assert settlement.delay == self.model.messages[settlement.id].delay / 1000
+
+    def poison(self, items: list[tuple[int, str]], reason: Any, lost: bool) -> None:
+        pairs = self.pairs(items)
+        call = _calls.poison(self.keys, pairs, reason=reason, cause=CAUSE, consumer='"c"')
+        self.settle(call, self.model.poison(pairs, reason), lost)
+
+    def release(self, items: list[tuple[int, str]], lost: bool) -> None:
+        pairs = self.pairs(items)
+        self.settle(_calls.release(self.keys, pairs), self.model.release(pairs), lost)
+
+    def extend(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
+        pairs = self.pairs(items)
+        reply, again = self.run(_calls.extend(self.keys, pairs, lease=lease), lost=lost)
+        assert reply == (self.clock.now + lease, self.model.extend(pairs, lease))
+        assert again is None or again == reply
+
+    def repeat_late(self, which: int) -> None:
+        """A call that was thought lost arrives after all: the model knows nothing of it (I2, I12)."""
+        said = self.queue.run(self.settled[which % len(self.settled)])
+        assert not any(said)
+
+    def settle(self, call: Call[list[Settlement]], modelled: list[str], lost: bool) -> list[Settlement]:
+        said, again = self.run(call, lost=lost)
+        assert [settlement.outcome for settlement in said] == modelled
+        for first, second in zip(said, again or [], strict=False):
+            assert not first or second.outcome == "settled", f"{first} became {second}, repeated"
+        self.settled.append(call)
+        return list(said)
+
+    def pairs(self, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
+        """Ids with tokens: mostly of what is leased, where something is."""
+        leased = sorted(message.id for message in self.model.at("leased"))
+        drawn = []
+        for number, kind in items:
+            choice = leased if leased and kind == "current" else IDS
+            message_id = choice[number % len(choice)]
+            tokens = self.tokens[message_id]
+            back = {"current": 1, "stale": 2}.get(kind, len(tokens) + 1)
+            drawn.append((message_id, tokens[-back] if back <= len(tokens) else "nobody"))
+        return drawn
+
+    # Maintenance, operators, time
+
+    def sweep(self, limit: int, seed: float) -> None:
+        call = _calls.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
+        assert self.queue.run(call) == self.model.sweep(limit, seed)
+
+    def promote(self, limit: int) -> None:
+        assert self.queue.run(_calls.promote(self.keys, limit=limit)) == self.model.promote(limit)
+
+    def expire(self, limit: int) -> None:
+        assert self.queue.run(_calls.expire(self.keys, limit=limit)) == self.model.expire(limit)
+
+    def redrive(self, part: Part, chosen: list[str], limit: int, age: int, lost: bool) -> None:
+        before = self.clock.now - age
+        call = _calls.redrive(self.keys, part=part, by='"op"', ids=chosen, limit=limit, before=before)
+        redriven, again = self.run(call, lost=lost)
+        assert redriven == self.model.redrive(part, chosen, limit, before)
+        if again is not None:  # ids are not brought back twice; of all, the next ones are
+            assert again == ([] if chosen else self.model.redrive(part, [], limit, before))
+
+    def purge(self, place: Place, chosen: list[str], limit: int) -> None:
+        purged = self.queue.run(_calls.purge(self.keys, place=place, ids=chosen, limit=limit))
+        assert purged == self.model.purge(place, chosen, limit, float("inf"))
+
+    def step_clock(self, span: int) -> None:
+        self.clock.set(self.clock.now + span)
+        self.model.now = self.clock.now
+
+    # What must hold after every step
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        for place in PLACES:
+            there, expected = self.queue.browse(place), self.model.at(place)
+            assert [message.id for message in there] == [message.id for message in expected], place
+            for message, modelled in zip(there, expected, strict=True):
+                same(message, modelled)
+        leased = self.model.at("leased")
+        found = self.queue.look_up([message.id for message in leased])
+        for modelled in leased:
+            message, until = found[modelled.id]
+            same(message, modelled)
+            assert until == self.model.leases[modelled.holder or ""]
+
+    @invariant()
+    def adds_up(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        audit(self.raw, "q")
+        totals = {name.decode(): int(n) for name, n in self.raw.hgetall(self.keys["counters"]).items()}
+        totals.pop("birth", None)
+        assert totals == {name: n for name, n in self.model.totals.items() if n}
+
+    @invariant()
+    def wakes(self) -> None:
+        """No wake-up is lost: where something is ready a token lies, and never more than one."""
+        if not hasattr(self, "model"):
+            return
+        tokens = self.raw.llen(self.keys["wake"])
+        assert tokens <= 1
+        assert tokens or not self.model.at("ready"), "what is ready wakes no one"
+
+
+def same(message: Received[Any], modelled: Message) -> None:
+    """A message says of itself what the model says of it."""
+    assert message.delivery_count == modelled.counts["delivered"]
+    counts = {name: getattr(message, name) for name in COUNTS}
+    assert counts == {name: modelled.counts[name] for name in COUNTS}
+    assert message.priority == modelled.priority
+    assert message._state[0].partition("/")[::2] == (modelled.part, modelled.reason)
+    story = [
+        (event.event, round(event.at.timestamp() * 1000), event.delivery, round(event.delay * 1000))
+        for event in message.history
+    ]
+    assert story == modelled.history
+    assert not any(event.cause.traceback for event in message.history[:-1]), "an old traceback is kept"
+
+
+def check(client: Any, examples: int, steps: int) -> None:
+    machine = type("QueueMachine", (Machine,), {"raw": client})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
+
+
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_lua_does_what_the_model_does(raw: Any) -> None:
+    check(raw, 200, 40)
+
+
+@pytest.mark.parametrize("backend", ["fake"], indirect=True)
+def test_the_fake_does_what_the_model_does(raw: Any) -> None:
+    check(raw, 15, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_lua_does_what_the_model_does_for_long(raw: Any) -> None:
+    check(raw, 2_000, 50)

@@ -1,0 +1,102 @@
+"""T4: every script stopped before each of its Redis calls.
+
+Scripts do not roll back, so this is what a wrong type, a missing right or a full memory leaves behind. No
+message may be lost or doubled by it, and a repetition succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call
+from rq_dlq._scripts import Script, parse
+from rq_dlq.errors import BrokerRefused
+from rq_dlq.message import Settlement
+from tests.conftest import MOVED_CLOCK
+from tests.model.driver import Driver
+from tests.model.world import STEPS, World
+
+STAYS = {"counters", "policy"}
+SHIM = """\
+local redis = (function(redis, calls)
+  return { call = function(...)
+    calls = calls + 1
+    if calls == %d then error('stopped') end
+    return redis.call(...)
+  end }
+end)(redis, 0)
+"""
+
+
+@dataclass
+class Stopped:
+    """The scripts, each ending with an error in place of its n-th Redis call."""
+
+    n: int
+
+    def __getitem__(self, name: str) -> Script:
+        return parse(name, SHIM % self.n + MOVED_CLOCK[name].source)
+
+
+def stop(raw: Any, name: str, n: int) -> tuple[World, Call[Any], bool]:
+    """The world with the call stopped before its n-th Redis call; whether there is one."""
+    world = World(raw)
+    call = STEPS[name][0](world)
+    try:
+        Driver(raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
+    except BrokerRefused as error:
+        assert "stopped" in str(error)  # noqa: PT017 - other errors are failures
+        return world, call, True
+    return world, call, False
+
+
+def check_drained(world: World, may: set[str], where: str) -> None:
+    """What comes out is all that must, and each once; nothing else is left."""
+    seen = world.drain()
+    doubled = {name for name, times in seen.items() if times > 1}
+    assert not doubled, f"{where}: doubled {doubled}"
+    missing = world.all - may - seen.keys()
+    assert not missing, f"{where}: lost {missing}"
+    assert seen.keys() <= world.all | may, f"{where}: from nowhere {seen.keys() - world.all - may}"
+    assert world.left() <= STAYS, f"{where}: left {world.left() - STAYS}"
+
+
+@pytest.mark.parametrize("backend", ["real", pytest.param("fake", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_stop_anywhere_loses_and_doubles_nothing(raw: Any, name: str) -> None:
+    may = STEPS[name][1]
+    for n in count(1):
+        world, _, stopped = stop(raw, name, n)
+        check_drained(world, may, f"{name} stopped at {n}")
+        if not stopped:
+            assert n > 1
+            break
+
+
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_repetition_after_a_stop_succeeds(raw: Any, name: str) -> None:
+    may = STEPS[name][1]
+    expected = STEPS[name][0](world := World(raw))
+    whole = world.queue.run(expected)
+    for n in count(1):
+        world, call, stopped = stop(raw, name, n)
+        again = world.queue.run(call, repeated=True)
+        if isinstance(again, list) and again and isinstance(again[0], Settlement):
+            assert all(again), f"{name} stopped at {n}: {again}"
+        if isinstance(again, _calls.Claimed):
+            # what a stop left behind in an index counts, so there may be fewer, and then more to claim
+            assert again.rows or not whole.rows or again.wait == 0, f"{name} stopped at {n}"
+            assert len(again.rows) <= len(whole.rows), f"{name} stopped at {n}"
+            assert len({row.id for row in again.rows}) == len(again.rows), f"{name} stopped at {n}"
+        if name.startswith("send"):
+            known = world.queue.look_up(["n1", "n2"])
+            assert known.keys() == {"n1", "n2"}, f"{name} stopped at {n}"
+        check_drained(world, may, f"{name} stopped at {n} and repeated")
+        if not stopped:
+            break

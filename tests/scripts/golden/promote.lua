@@ -1,0 +1,104 @@
+-- The scheduled messages that have fallen due become ready. Returns how many.
+local ready, scheduled, wake = KEYS[1], KEYS[2], KEYS[3]
+local limit = ARGV[1]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: headers and body; no script looks into it
+local EXPIRES = 0x10
+
+local function pack_number(value, width)
+  local bytes = {}
+  for i = width, 1, -1 do
+    bytes[i] = value % 256
+    value = math.floor(value / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- The births of one call differ in their last bytes only, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+end
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+-- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return {
+    birth = unpack_number(record, 1, 7),
+    priority = math.min(record:byte(8) % EXPIRES, 9),
+    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+  }
+end
+-- Where a message stands in a sorted set (I8): priority, then due time, then send order.
+-- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
+-- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
+-- message stands where it was born, since the score says that millisecond already; else 9 - priority and
+-- the whole birth (8 bytes, the first 0 to 9).
+-- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
+-- promote reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if math.floor(head.birth / 4096) == due then
+    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same.
+local function promote(limit)
+  local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+  local places, members = {}, {}
+  for i = 1, #rows, 2 do
+    members[#members + 1] = rows[i]
+    places[#places + 1] = score_of(9 - rows[i]:byte(1), tonumber(rows[i + 1]))
+    places[#places + 1] = rows[i]
+  end
+  if #members > 0 then
+    redis.call('ZADD', ready, unpack(places))
+    redis.call('ZREM', scheduled, unpack(members))
+  end
+  return #members
+end
+-- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
+-- polls, and a message wakes one client of a thousand.
+local function wake_one()
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+  end
+end
+local promoted = promote(limit)
+if promoted > 0 then
+  wake_one()
+end
+return promoted

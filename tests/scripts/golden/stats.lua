@@ -1,0 +1,19 @@
+-- The counts of a queue: now, those by state, then the oldest ready, the next due, the next lapse (times; empty:
+-- none), then the counters since the queue began, name by name.
+local messages, ready, scheduled, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local leases, counters = KEYS[6], KEYS[7]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local function head(index)
+  return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''
+end
+local waiting = { redis.call('ZCARD', ready), redis.call('ZCARD', scheduled) }
+local over = { redis.call('ZCARD', dead), redis.call('ZCARD', expired) }
+local leased = redis.call('HLEN', messages) - waiting[1] - waiting[2] - over[1] - over[2]
+local reply = { now, waiting[1], waiting[2], leased, over[1], over[2] }
+reply[7], reply[8], reply[9] = head(ready), head(scheduled), head(leases)
+for _, cell in ipairs(redis.call('HGETALL', counters)) do
+  reply[#reply + 1] = cell
+end
+return reply

@@ -1,0 +1,149 @@
+"""What every script has to keep to, read from its text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from rq_dlq import _calls, _keys
+from rq_dlq._keys import QueueKeys
+from rq_dlq._scripts import Scripts, parse
+from rq_dlq.failure import Cause
+from tests.assembled_lua import ROOT
+
+SCRIPTS = Scripts()
+NAMES = SCRIPTS.names()
+FILES = sorted((ROOT / "lua").rglob("*.lua"))
+MOST_LINES = 70
+
+# What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
+BOUNDED = {
+    "acked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: _work.CHUNK
+    "rows", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
+    "members",  # what a claim promotes: _work.MOST and its STEPS
+    "bytes",  # of a number
+}  # fmt: skip
+
+
+def code(text: str) -> str:
+    """The text without its comments."""
+    return re.sub(r"--.*", "", text)
+
+
+def calls(text: str) -> list[tuple[str, str]]:
+    """The command and the first argument of every redis.call."""
+    return re.findall(r"redis\.call\(\s*([^,)]+)(?:,\s*([^,)]+))?", code(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_has_a_name_that_exists(name: str) -> None:
+    keys = SCRIPTS[name].keys
+    assert set(keys) <= set(_keys.NAMES)
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_and_argument_is_used(name: str) -> None:
+    script = SCRIPTS[name]
+    body = re.sub(r"^local [\w, ]+ = .*(?:KEYS|ARGV)\[\d+\].*$", "", code(script.source), flags=re.MULTILINE)
+    unused = [
+        word for word in script.keys + script.args if not re.search(rf"(?<![.\w']){word}\b(?! = )", body)
+    ]
+    assert not unused, f"{name}.lua binds what it does not use"
+    assert bool(script.items) == ("ARGV" in body), f"{name}.lua and its items"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_call_is_a_literal_command_on_a_bound_key(name: str) -> None:
+    script = SCRIPTS[name]
+    aliases = {"index", "source", "place", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
+    for command, first in calls(script.source):
+        assert re.fullmatch(r"'[A-Z]+'", command), f"{name}.lua calls {command}"
+        if command != "'TIME'":
+            assert first.strip() in aliases.union(script.keys), f"{name}.lua: {command} on {first}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unpack_is_used_on_what_is_bounded(name: str) -> None:
+    assert set(re.findall(r"unpack\(([^)]*)\)", code(SCRIPTS[name].source))) <= BOUNDED
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT / "lua")))
+def test_a_file_keeps_the_rules(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    body = code(text)
+    assert text.count("\n") <= MOST_LINES, f"a file past {MOST_LINES} lines wants a new wall"
+    assert "\t" not in text
+    assert body.isascii(), "letters beyond ASCII outside of comments"
+    # I11: one clock, read in one place; randomness is passed in.
+    assert ("'TIME'" in body) == (file.name == "now.lua")
+    assert not re.search(r"math\.random|os\.|\btime\(", body)
+    # Payloads are not looked into: cjson reads the policy, and nothing else.
+    policy = "cjson.decode(redis.call('GET', policy) or default_policy)"
+    assert "cjson" not in body.replace(policy, "")
+    # A reply that is an error carries no user data; ours are verdicts, never errors.
+    assert not re.search(r"error_reply|\berror\(|\berr =|redis\.log|\bpcall\(", body)
+
+
+def test_every_fragment_is_included() -> None:
+    included = set(re.findall(r"-- @include (\S+)", "\n".join(file.read_text() for file in FILES)))
+    assert included == {f"lib/{file.stem}" for file in FILES if file.parent.name == "lib"}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "local ready, leases = KEYS[1], KEYS[3]",
+        "local ready = KEYS[2]",
+        "local delay, ttl = ARGV[2], ARGV[1]",
+        "local delay = ARGV[1]\n-- items from ARGV[3]: id",
+    ],
+)
+def test_a_header_counts_without_gaps(header: str) -> None:
+    with pytest.raises(ValueError, match=r"x\.lua"):
+        parse("x", header + "\n")
+
+
+# The callers
+
+CONSTRUCTORS = {
+    name: function
+    for name, function in inspect.getmembers(_calls, inspect.isfunction)
+    if not name.startswith("_") and str(inspect.signature(function).return_annotation).startswith("Call[")
+}
+
+
+def test_there_is_one_constructor_for_each_script() -> None:
+    assert sorted(CONSTRUCTORS) == NAMES
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
+    given = {
+        "keys": QueueKeys("rq", "q"), "items": ["id", b"payload"], "held": [("id", "token")] * 2,
+        "ids": ["id"], "cause": Cause("E", "no"), "policy": b"{}", "name": "q",
+    }  # fmt: skip
+    parameters = inspect.signature(CONSTRUCTORS[name]).parameters
+    call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})
+    script = SCRIPTS[name]
+    assert call.script == name
+    assert tuple(call.args) == script.args  # in that order, so that nothing is put in order at run time
+    if script.items:
+        assert call.items
+        assert len(call.items) % len(script.items) == 0
+    else:
+        assert not call.items
+    command = call.command(SCRIPTS)
+    assert command[2] == len(script.keys)
+    assert list(command[3 : 3 + len(script.keys)]) == [f"rq:{{q}}:{key}" for key in script.keys]
+
+
+def test_a_wrong_name_is_an_error_before_anything_is_sent() -> None:
+    script = SCRIPTS["send"]
+    for wrong in ({"delay": 0}, {"delay": 0, "ttl": 0, "more": 0}, {"delay": 0, "tll": 0}):
+        with pytest.raises(TypeError, match=r"send\.lua takes delay, ttl"):
+            script.arguments(wrong)
+    assert script.arguments({"ttl": 2, "delay": 1}) == [1, 2]

@@ -1,0 +1,49 @@
+"""The text that Redis gets is reviewed: a change of a fragment shows in every script that includes it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.assembled_lua import GOLDEN, REFRESH, assembled, luacheck, write
+
+TEXTS = assembled()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_golden_text_is_current(name: str) -> None:
+    golden = GOLDEN / f"{name}.lua"
+    assert golden.exists(), f"a new script: {REFRESH}"
+    assert golden.read_text(encoding="utf-8") == TEXTS[name], f"to take the change over: {REFRESH}"
+
+
+def test_no_golden_text_is_without_a_script() -> None:
+    assert {file.stem for file in GOLDEN.glob("*.lua")} == TEXTS.keys(), REFRESH
+
+
+def test_luacheck_finds_nothing(tmp_path: Path) -> None:
+    write(tmp_path)
+    checked = luacheck(tmp_path)
+    if checked is None:
+        pytest.skip("luacheck is not installed (Debian: lua-check)")
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "return nonsense",  # an undefined global
+        "left_behind = 1",  # a global that every later script would see
+        "local ready, leases = KEYS[1], KEYS[2]\nreturn redis.call('ZCARD', ready)",  # a key without use
+        "return math.random()",  # seeded alike in each script
+        "return os.time()",  # the client's clock, if it were there
+    ],
+)
+def test_luacheck_finds_a_mistake(mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "mistake.lua").write_text(mistake + "\n")
+    checked = luacheck(tmp_path)
+    assert checked is not None
+    assert checked.returncode == 1, checked.stdout

