@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import Scripts
+from rq_dlq.codec import Ids
 from rq_dlq.errors import ConfigurationError
-from rq_dlq.message import Ids
 from rq_dlq.settings import BrokerSettings
 
 if TYPE_CHECKING:

@@ -9,21 +9,26 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
-from rq_dlq.errors import BrokerUnavailable, LeaseLost, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.handlers import Handler, Pace, logger, report
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq.message import Row
+    from rq_dlq.message import Leased, Settlement
     from rq_dlq.queue import Delivery, Queue
 
 ACK_WITHIN = 0.005  # seconds that a finished message may wait for others, to be acked with them
-STUCK_AFTER = 1.0  # seconds after which what waits behind a running call is given back
+ACK_TOGETHER = 100  # finished messages that wait for no more
+STUCK_AFTER = 1.0  # seconds after which what a consumer has not started is given back
 IDLE_WAIT = 1_000  # milliseconds of one waiting claim
+RETRY_AFTER = 1.0  # seconds until a claim that was refused is tried again
 
 
 class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
     """A call ran longer than its handler's timeout."""
+
+    def __init__(self, text: str = "the call ran longer than its handler's timeout") -> None:
+        super().__init__(text)
 
 
 class Stopped(BaseException):
@@ -36,11 +41,13 @@ class Stop:
     Attributes:
         finishing: nothing new begins.
         cancelling: what runs is cut short.
+        giving_up: what Redis does not answer by now is not tried again.
     """
 
     def __init__(self) -> None:
         self.finishing = threading.Event()
         self.cancelling = threading.Event()
+        self.giving_up = threading.Event()
 
     def signal(self) -> None:
         """The first time finish, the second time cancel."""
@@ -49,11 +56,32 @@ class Stop:
         self.finishing.set()
 
 
+def settle_call(
+    queue: _work.Queue[Any], delivery: Leased[Any], error: BaseException | None
+) -> _work.Steps[list[Settlement]]:
+    """Settle by how a call ended.
+
+    Only what we cut short ourselves is released: a message whose handler raises SystemExit would come back at
+    once, for ever.
+    """
+    if error is None or isinstance(error, Exception | Stopped):
+        try:
+            return (yield from _work.settle_by_error(queue, [delivery.held], error))
+        except InvalidInput as nonsense:  # as in Redeliver(after="soon")
+            error = nonsense
+    return (yield from _work.nack(queue, [delivery.held], error))
+
+
 class Consumer:
     """Claims for one handler, runs it call by call, acks in batches.
 
-    `tend` is called by another thread several times a second: it keeps the lease alive, ends calls that run too
-    long, and gives back what waits behind one that is stuck.
+    `tend` is called by another thread several times a second: it keeps the lease alive, ends calls that run
+    too long, and gives back what waits behind one that is stuck.
+
+    Args:
+        claiming: connections that wait for Redis until the worker is stopping.
+        settling: connections that wait for Redis until the worker gives up.
+        tending: connections that do not wait long, since one thread tends all consumers.
     """
 
     def __init__(
@@ -61,25 +89,26 @@ class Consumer:
         handler: Handler,
         claiming: Connections,
         settling: Connections,
+        tending: Connections,
         stop: Stop,
         *,
         burst: bool,
     ) -> None:
-        self.handler = handler
+        self._handler = handler
         self._queue: Queue[Any] = handler.queue
         self._work = self._queue.work
         self._claiming = claiming
         self._settling = settling
+        self._tending = tending
         self._stop = stop
         self._burst = burst
         self._pace = Pace()
-        self._lock = threading.Lock()  # guards what tend() looks at
+        self._lock = threading.Lock()  # guards all below: both threads use them
         self._unstarted: deque[Delivery[Any]] = deque()
         self._running: Delivery[Any] | None = None
-        self._began = 0.0
         self._done: list[Delivery[Any]] = []
+        self._claimed = self._began = self._extended = 0.0  # when
         self._interrupted = False
-        self._extended = 0.0
         self._thread = threading.Thread(
             target=self._consume, name=f"rq-dlq {self._queue.name}", daemon=True
         )
@@ -94,77 +123,91 @@ class Consumer:
         return not self._thread.is_alive()
 
     def _consume(self) -> None:
-        while not self._stop.finishing.is_set():
-            try:
+        try:
+            while not self._stop.finishing.is_set():
                 deliveries = self._claim()
-            except BrokerUnavailable:
-                break  # only once the worker is stopping: until then a claim is repeated for ever
-            except RqDlqError as error:
-                logger.error("%s: cannot claim: %s", self._queue.name, error)
-                self._stop.finishing.set()
-                break
-            if deliveries:
-                self._extended = time.monotonic()
-                self._unstarted.extend(deliveries)
-                self._run_all()
-            elif self._burst:
-                break
+                if deliveries:
+                    with self._lock:
+                        self._unstarted.extend(deliveries)
+                        self._claimed = self._extended = time.monotonic()
+                    self._run_all()
+                elif self._burst:
+                    break
+        except Exception:  # noqa: BLE001 - it is logged, and ends the worker
+            logger.exception("%s: the consumer broke off", self._queue.name)
+            self._stop.finishing.set()
+            self._next()  # gives back what was not started
 
     def _claim(self) -> list[Delivery[Any]]:
         wait = 0 if self._burst else IDLE_WAIT
-        steps = _work.claim(self._work, self._delivery, count=self._pace.claim, wait=wait)
-        return self._claiming.run(steps)
-
-    def _delivery(self, row: Row, token: str, lease_until: int) -> Delivery[Any]:
-        return self._queue.delivery(row, token, lease_until)
+        steps = _work.claim(self._work, self._queue.delivery, count=self._pace.claim, wait=wait)
+        try:
+            return self._claiming.run(steps)
+        except BrokerUnavailable:  # only once the worker is stopping
+            return []
+        except RqDlqError as error:
+            logger.error("%s: cannot claim: %s", self._queue.name, error)
+            self._stop.finishing.wait(0 if self._burst else RETRY_AFTER)
+            return []
 
     def _run_all(self) -> None:
         while (delivery := self._next()) is not None:
-            began = self._began
             error = self._call(delivery)
             self._settle(delivery, error)
-            now = time.monotonic()
-            self._pace.note(now - began)
-        self._flush()
+            self._pace.note(time.monotonic() - self._began)
+        self._flush(self._settling)
 
     def _next(self) -> Delivery[Any] | None:
         with self._lock:
-            if self._stop.finishing.is_set() or not self._unstarted:
-                unstarted, self._unstarted = list(self._unstarted), deque()
-                self._running = None
-            else:
-                self._running = self._unstarted.popleft()
-                self._began = time.monotonic()
-                return self._running
-        self._release(unstarted)
+            if self._unstarted and not self._stop.finishing.is_set():
+                return self._unstarted.popleft()
+            unstarted = self._take_unstarted()
+        self._release(unstarted, self._settling)
         return None
 
     def _call(self, delivery: Delivery[Any]) -> BaseException | None:
-        handler = self.handler
+        """Run the handler; the error that it ended with.
+
+        An interrupt is raised some instructions after tend() asked for it, so perhaps after the call has
+        ended: then it is caught here, and the call counts as it ended. There is one for each call at most,
+        none before _begin and none after _end.
+        """
         error: BaseException | None = None
+        ended = False
         try:
-            if handler.takes_delivery:
-                handler.function(delivery.body, delivery)
-            else:
-                handler.function(delivery.body)
-        except BaseException as raised:  # noqa: BLE001 - whatever a handler raises, the worker lives
-            error = raised
-        with self._lock:
-            self._running = None
-        if self._interrupted:
-            error = self._swallow_interrupt() or error
+            self._begin(delivery)
+            try:
+                if self._handler.takes_delivery:
+                    self._handler.function(delivery.body, delivery)
+                else:
+                    self._handler.function(delivery.body)
+            except BaseException as raised:  # noqa: BLE001 - whatever it is, the worker lives
+                error = raised
+            ended = True
+            self._end()
+        except (HandlerTimeout, Stopped) as late:
+            if not ended and error is None:
+                error = late
+            self._end()
         return error
 
-    def _swallow_interrupt(self) -> BaseException | None:
-        """An interrupt is raised some instructions after it was asked for: let it come now."""
-        try:
-            for _ in range(10_000):
-                pass
-        except (HandlerTimeout, Stopped) as late:
-            return late
-        finally:
-            self._interrupted = False
-        return None
+    def _begin(self, delivery: Delivery[Any]) -> None:
+        with self._lock:
+            self._running = delivery
+            self._began = time.monotonic()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._running = None
+            interrupted, self._interrupted = self._interrupted, False
+        if interrupted:
+            self._interrupt(None)
+
+    def _interrupt(self, reason: type[BaseException] | None) -> None:
+        """Have an error raised in the consumer's thread; None: no more the one that was asked for."""
+        ident = ctypes.c_ulong(self._thread.ident or 0)
+        error = None if reason is None else ctypes.py_object(reason)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         if delivery.settled:  # the handler did it
@@ -172,83 +215,108 @@ class Consumer:
         if error is None:
             with self._lock:
                 self._done.append(delivery)
-                overdue = time.monotonic() - self._began > ACK_WITHIN or len(self._done) >= 100
-            if overdue:
-                self._flush()
+                enough = len(self._done) >= ACK_TOGETHER
+            if enough or time.monotonic() - self._began > ACK_WITHIN:
+                self._flush(self._settling)
             return
         try:
-            steps = _work.settle_by_error(self._work, [delivery.held], error)
-            (settlement,) = self._settling.run(steps)
+            (settlement,) = self._settling.run(settle_call(self._work, delivery, error))
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
         else:
             report(delivery, settlement, error)
 
-    def _flush(self) -> None:
+    def _flush(self, connections: Connections) -> None:
         """Ack what is done."""
         with self._lock:
             done, self._done = self._done, []
         if not done:
             return
         try:
-            settlements = self._settling.run(_work.ack(self._work, [d.held for d in done]))
+            settlements = connections.run(_work.ack(self._work, [d.held for d in done]))
         except RqDlqError as failure:
             logger.error("%s: cannot ack %d messages: %s", self._queue.name, len(done), failure)
+            if isinstance(failure, BrokerUnavailable):
+                with self._lock:
+                    self._done = done + self._done  # for the next flush
             return
         for delivery, settlement in zip(done, settlements, strict=True):
             if not settlement:
                 report(delivery, settlement, None)
 
-    def _release(self, deliveries: list[Delivery[Any]]) -> None:
-        if deliveries:
-            try:
-                self._settling.run(_work.release(self._work, [d.held for d in deliveries]))
-            except RqDlqError as failure:
-                logger.error("%s: cannot release: %s", self._queue.name, failure)
+    def _take_unstarted(self) -> list[Delivery[Any]]:
+        """What is to be given back; the lock is held."""
+        unstarted, self._unstarted = list(self._unstarted), deque()
+        return unstarted
 
-    # From the worker's other thread
+    def _release(self, deliveries: list[Delivery[Any]], connections: Connections) -> None:
+        if not deliveries:
+            return
+        try:
+            connections.run(_work.release(self._work, [d.held for d in deliveries]))
+        except RqDlqError as failure:
+            logger.error("%s: cannot release: %s", self._queue.name, failure)
+
+    # From the worker's thread
 
     def tend(self) -> None:
         """Keep the lease alive, end what runs too long, give back what waits behind it."""
         now = time.monotonic()
         with self._lock:
-            running, began = self._running, self._began
-            oldest = now - began if running is not None else 0.0
+            seconds = now - self._began if self._running is not None else 0.0
+            timeout = self._handler.timeout
+            timed_out = timeout is not None and seconds > timeout
+            if self._running is not None and not self._interrupted:
+                self._end_early(timed_out=timed_out)
             stuck: list[Delivery[Any]] = []
-            if oldest > STUCK_AFTER:
-                stuck, self._unstarted = list(self._unstarted), deque()
-            self._interrupt_if(running, oldest)
-            alive = self.handler.timeout is None or oldest <= self.handler.timeout
-        self._release(stuck)
-        if oldest > ACK_WITHIN:
-            self._flush()
-        if running is not None and alive and now - self._extended > self._work.lease / 3000:
-            self._extend(running, now)
+            if timed_out or (self._running is not None and now - self._claimed > STUCK_AFTER):
+                stuck = self._take_unstarted()
+            kept = None
+            if now - self._extended > self._work.lease / 3000:
+                kept = self._kept(timed_out=timed_out)
+        self._release(stuck, self._tending)
+        if seconds > ACK_WITHIN:
+            self._flush(self._tending)
+        if kept is not None:
+            self._extend(kept, now)
 
-    def _interrupt_if(self, running: Delivery[Any] | None, seconds: float) -> None:
+    def abandon(self) -> None:
+        """Give back the message of a call that does not end, just before the process does."""
+        with self._lock:
+            running = [self._running] if self._running is not None else []
+        self._release([delivery for delivery in running if not delivery.settled], self._tending)
+
+    def _end_early(self, *, timed_out: bool) -> None:
         """Raise an error inside the running call, if it is to end; the lock is held."""
-        if running is None or self._interrupted or self._thread.ident is None:
-            return
-        timeout = self.handler.timeout
-        reason: type[BaseException] | None = None
         if self._stop.cancelling.is_set():
-            reason = Stopped
-        elif timeout is not None and seconds > timeout:
-            reason = HandlerTimeout
-        if reason is not None:
             self._interrupted = True
-            ident = ctypes.c_ulong(self._thread.ident)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(reason))
+            self._interrupt(Stopped)
+        elif timed_out:
+            self._interrupted = True
+            self._interrupt(HandlerTimeout)
 
-    def _extend(self, running: Delivery[Any], now: float) -> None:
+    def _kept(self, *, timed_out: bool) -> Delivery[Any] | None:
+        """Something that the lease is kept for; it is one for all of a claim. The lock is held."""
+        running = [self._running] if self._running is not None and not timed_out else []
+        candidates = [*running, *self._done, *self._unstarted]
+        return next((d for d in candidates if not d.settled and not d.lost), None)
+
+    def _extend(self, delivery: Delivery[Any], now: float) -> None:
         self._extended = now
         try:
-            steps = _work.extend_one(self._work, running.held, self._work.lease)
-            running.lease_ends = self._settling.run(steps)
-        except LeaseLost:
-            running.lost = True
-            logger.warning(
-                "%s %s: the lease was lost while its handler runs", running.queue, running.id
-            )
+            steps = _work.extend(self._work, [delivery.held], self._work.lease)
+            deadline, (still,) = self._tending.run(steps)
         except RqDlqError as failure:
-            logger.warning("%s %s: cannot extend the lease: %s", running.queue, running.id, failure)
+            logger.warning("%s %s: cannot extend the lease: %s", delivery.queue, delivery.id, failure)
+            return
+        with self._lock:
+            running = self._running
+            if running is None:
+                return
+            if still:
+                running.lease_ends = deadline
+            elif running is delivery and not running.settled:
+                running.lost = True
+                logger.warning(
+                    "%s %s: the lease was lost while its handler runs", running.queue, running.id
+                )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._names import check_id
 from rq_dlq._work import DeadFilter, Queue, Steps
-from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.durations import Duration, milliseconds, shown
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from rq_dlq._redis import Connections
     from rq_dlq.message import DeadLetter, ErrorGroup
@@ -89,13 +91,22 @@ def dead_filter(
     ids: Sequence[str] | None, group: str | None, reason: str | None, since: datetime | None
 ) -> DeadFilter:
     """Read the conditions that a user typed."""
-    if isinstance(ids, str):
-        message = f"ids is a list of message ids; for a single one write ids=[{ids!r}]"
+    if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
+        message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
         raise InvalidInput(message)
-    if since is not None and since.tzinfo is None:
-        message = "since needs a time zone: use datetime.now(UTC) or the like"
+    return DeadFilter(_ids(ids), group, reason, since.timestamp() if since else None)
+
+
+def _ids(ids: Sequence[str] | None) -> Sequence[str] | None:
+    if ids is None:
+        return None
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        message = f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]"
         raise InvalidInput(message)
-    return DeadFilter(ids, group, reason, since.timestamp() if since else None)
+    ids = list(ids)
+    for message_id in ids:
+        check_id(message_id)
+    return ids
 
 
 def purge(
@@ -106,4 +117,4 @@ def purge(
         message = "purge removes for good: say which, with ids=…, older_than=… or all=True"
         raise InvalidInput(message)
     age = None if older_than is None else milliseconds(older_than, name="older_than")
-    return _work.purge(work, [_work.place_of(work)], ids=ids, older_than=age)
+    return _work.purge(work, [_work.place_of(work)], ids=_ids(ids), older_than=age)

@@ -44,7 +44,8 @@ class Cause:
         """The cause for an exception, or for a reason in words."""
         if error is None:
             return cls()
-        if isinstance(error, str):
+        if not isinstance(error, BaseException):
+            error = error if isinstance(error, str) else _text(error)  # whatever was at hand
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, ""))
         name, text = _class_name(type(error)), _clean(_text(error))
         where, tail = "", ""
@@ -129,7 +130,10 @@ def _cause(facts: str, tail: str) -> Cause:
 
 def moment(milliseconds: float) -> datetime:
     """A time of the server as a datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # a damaged record
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _class_name(kind: type[BaseException]) -> str:
@@ -138,7 +142,7 @@ def _class_name(kind: type[BaseException]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _text(error: BaseException) -> str:
+def _text(error: object) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - a __str__ of someone else's may do anything

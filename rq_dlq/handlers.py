@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ class Pace:
 
 def report(delivery: Received[Any], settlement: Settlement, error: BaseException | None) -> None:
     """One line of log for each redelivery, death and lost lease."""
-    cause = f"{type(error).__name__}: {str(error)[:200]}" if error is not None else ""
+    cause = f"{type(error).__name__}: {Cause.of(error).message[:200]}" if error is not None else ""
     where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
     if settlement.outcome == "redelivered":
         logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)

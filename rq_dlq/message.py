@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import secrets
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from rq_dlq._names import check_id
-from rq_dlq.errors import InvalidInput, InvalidMessage, MessageTooLarge, UnprocessableMessage
+from rq_dlq.codec import BYTES, EXPIRES, HEADERS, NO_HEADERS, Codec
+from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.failure import Cause, Event, moment, read_history
 
 if TYPE_CHECKING:
@@ -21,135 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _UNREAD = object()  # of a body that was not decoded yet
 
-PRIORITIES = range(10)
-DEFAULT_PRIORITY = 4
-NO_HEADERS: Mapping[str, str] = {}
-
-# The flags of a record (lua/lib/record.lua): the priority in the low four bits, then these.
-_EXPIRES, _HEADERS, _BYTES = 0x10, 0x20, 0x40
 HEAD = 8  # bytes of a record before the expiry: birth and flags
-STATE_CELLS = 10  # of a state line (lua/lib/state.lua)
-MAX_HEADERS = 0xFFFF  # bytes, encoded: their length takes two
-SHORTEST = 3  # digits of the count in an id
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-
-class Ids:
-    """Draws message ids: a random prefix for each process, then a count; twelve characters at first."""
-
-    def __init__(self) -> None:
-        self._process = 0
-        self._prefix = ""
-        self._count = itertools.count()
-
-    def draw(self) -> str:
-        """The next id."""
-        if self._process != os.getpid():  # after a fork the child must not repeat its parent
-            self._prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
-            self._count = itertools.count()
-            self._process = os.getpid()
-        number = next(self._count)
-        tail = ""
-        while number or len(tail) < SHORTEST:
-            number, digit = divmod(number, 62)
-            tail = _DIGITS[digit] + tail
-        return self._prefix + tail
-
-
-class Codec(Generic[T]):
-    """Bodies to bytes and back, by msgspec.
-
-    Args:
-        type: any type msgspec knows; `bytes` pass untouched. Any: JSON values, and bytes.
-        max_bytes: the largest encoded message.
-    """
-
-    def __init__(self, type: Any, max_bytes: int) -> None:
-        self.type = type
-        self._max_bytes = max_bytes
-        self._encoder = msgspec.json.Encoder()
-        self._raw = type is bytes
-        self._decoder: msgspec.json.Decoder[Any] | None = None
-        try:
-            if not self._raw:
-                self._decoder = msgspec.json.Decoder(type)
-        except TypeError as error:
-            message = f"{type!r} is not a type of bodies that msgspec knows: {error}"
-            raise InvalidMessage(message) from None
-
-    def pack(self, body: T, priority: int, headers: Mapping[str, str]) -> bytes:
-        """The payload of a record: flags, headers, body.
-
-        Raises:
-            InvalidMessage: the body does not encode, or the priority or a header makes no sense.
-            MessageTooLarge: it is longer than the broker takes.
-        """
-        if type(priority) is not int or priority not in PRIORITIES:
-            message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
-            raise InvalidMessage(message)
-        flags, data = priority, body if isinstance(body, bytes) else b""
-        if isinstance(body, bytes):
-            flags |= _BYTES
-        else:
-            data = self._encode(body)
-        packed = b""
-        if headers:
-            flags |= _HEADERS
-            packed = _pack_headers(headers)
-        if len(data) + len(packed) > self._max_bytes:
-            message = (
-                f"a message of {len(data) + len(packed):,} bytes is over the limit of "
-                f"{self._max_bytes:,}: send a reference to the data, or raise max_message_bytes"
-            )
-            raise MessageTooLarge(message)
-        return bytes((flags,)) + packed + data
-
-    def _encode(self, body: T) -> bytes:
-        if self._raw:
-            message = f"the queue carries bytes, not {type(body).__name__}"
-            raise InvalidMessage(message)
-        try:
-            return self._encoder.encode(body)
-        except Exception as error:  # msgspec calls hooks and properties of the body's type
-            message = f"a body of type {type(body).__name__} does not encode as JSON: {error}"
-            raise InvalidMessage(message) from error
-
-    def decode(self, data: bytes, *, raw: bool) -> T:
-        """The body of a record.
-
-        Raises:
-            UnprocessableMessage: it does not decode as the queue's type.
-        """
-        if raw and (self._raw or self.type is Any):
-            return data  # type: ignore[return-value]
-        if self._decoder is None:
-            message = "the body was not sent as bytes, but the queue's type is bytes"
-            raise UnprocessableMessage(message)
-        try:
-            return self._decoder.decode(data)  # type: ignore[no-any-return]
-        except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
-            message = f"the body does not decode as {_type_name(self.type)}: {error}"
-            raise UnprocessableMessage(message) from error
-
-
-def _type_name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
-
-
-def _pack_headers(headers: Mapping[Any, Any]) -> bytes:
-    for name, value in headers.items():
-        if not (isinstance(name, str) and isinstance(value, str)):
-            message = f"header {name!r}: names and values are text, not {type(value).__name__}"
-            raise InvalidMessage(message)
-    try:
-        data = msgspec.json.encode(dict(headers))
-    except UnicodeEncodeError:
-        message = "a header holds text that UTF-8 cannot say (a lone surrogate)"
-        raise InvalidMessage(message) from None
-    if len(data) > MAX_HEADERS:
-        message = f"headers of {len(data):,} bytes: {MAX_HEADERS:,} are the most; put data into the body"
-        raise MessageTooLarge(message)
-    return len(data).to_bytes(2, "big") + data
+_STATE = re.compile(r"[a-z]+(/[a-z]+)? [+-]\S*( [0-9]{1,18}){8}")  # lua/lib/state.lua
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +57,13 @@ class Received(Generic[T]):
         queue: the name of the queue it was read from.
     """
 
+    _body: Any = _UNREAD
+
     def __init__(self, row: Row, codec: Codec[T], queue: str) -> None:
         self.id = row.id
         self.queue = queue
         self._row = row
         self._codec = codec
-        self._body: Any = _UNREAD
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of {self.queue!r}>"
@@ -202,7 +76,11 @@ class Received(Generic[T]):
             UnprocessableMessage: it does not decode.
         """
         if self._body is _UNREAD:
-            self._body = self._codec.decode(self._content[1], raw=bool(self._flags & _BYTES))
+            record = self._row.record
+            if len(record) > HEAD and record[HEAD - 1] < EXPIRES:  # no flag is set: nearly all
+                self._body = self._codec.decode(record[HEAD:], raw=False)
+            else:
+                self._body = self._codec.decode(self._content[1], raw=bool(self._flags & BYTES))
         return self._body  # type: ignore[no-any-return]
 
     @property
@@ -217,8 +95,8 @@ class Received(Generic[T]):
     def _content(self) -> tuple[Mapping[str, str], bytes]:
         """The headers and the encoded body."""
         flags, record = self._flags, self._row.record
-        start = 14 if flags & _EXPIRES else HEAD
-        if not flags & _HEADERS:
+        start = 14 if flags & EXPIRES else HEAD
+        if not flags & HEADERS:
             return NO_HEADERS, record[start:]
         end = start + 2 + int.from_bytes(record[start : start + 2], "big")
         try:
@@ -251,14 +129,14 @@ class Received(Generic[T]):
     @property
     def expires_at(self) -> datetime | None:
         """When its time to live is over (UTC); None: never. A death ends it: no redrive brings it back."""
-        if not self._flags & _EXPIRES or self.redriven:
+        if not self._flags & EXPIRES or self.redriven:
             return None
         return moment(int.from_bytes(self._row.record[8:14], "big"))
 
     @property
     def _state(self) -> list[str]:
-        cells = self._row.state.decode(errors="replace").split(" ")
-        return cells if len(cells) == STATE_CELLS else ["live", "-", "0", "0", "0", "0", "0", "0", "0", "0"]
+        text = self._row.state.decode(errors="replace")
+        return (text if _STATE.fullmatch(text) else "live - 0 0 0 0 0 0 0 0").split(" ")
 
     @property
     def delivery_count(self) -> int:
@@ -310,11 +188,12 @@ class Leased(Received[T]):
         lost: a worker found that the lease was lost while the handler runs.
     """
 
+    settled = False
+    lost = False
+
     def __init__(self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int) -> None:
         super().__init__(row, codec, queue)
         self.token = token
-        self.settled = False
-        self.lost = False
         self.lease_ends = lease_until
 
     @property
@@ -334,7 +213,7 @@ def held(deliveries: Sequence[Leased[Any]]) -> list[tuple[str, str]]:
     Raises:
         InvalidInput: it is not a list of deliveries.
     """
-    if isinstance(deliveries, Leased) or not all(isinstance(one, Leased) for one in deliveries):
+    if not isinstance(deliveries, Iterable) or not all(isinstance(one, Leased) for one in deliveries):
         message = "a batch is a list of deliveries, as claim() returns it"
         raise InvalidInput(message)
     return [delivery.held for delivery in deliveries]
@@ -396,8 +275,7 @@ class ErrorGroup:
 Outcome = Literal["acked", "redelivered", "dead", "expired", "released", "kept", "settled", "lost", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What became of one message of a batch that was settled; true where it was ours to settle.
 
     Attributes:

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
+from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.dlq import DeadLetters
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import Poison, Redeliver
-from rq_dlq.message import DEFAULT_PRIORITY, Leased, Message, Received, Row, held
+from rq_dlq.message import Leased, Message, Received, Row, held
 from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:

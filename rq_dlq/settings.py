@@ -13,9 +13,9 @@ from rq_dlq._calls import Command
 from rq_dlq._keys import QueueKeys
 from rq_dlq._names import Naming, check_name
 from rq_dlq._work import MOST, Queue, Steps
-from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import BrokerRefused, InvalidInput
-from rq_dlq.message import Codec, Ids
+from rq_dlq.codec import Codec, Ids
+from rq_dlq.durations import Duration, milliseconds, shown
+from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import RedeliveryPolicy
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class BrokerSettings:
         require_noeviction: refuse a server that would evict queues when memory is full.
     """
 
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)  # it may hold a password
     namespace: str = field(default_factory=lambda: os.environ.get("RQ_DLQ_NAMESPACE") or "rq")
     naming: Naming = field(default_factory=Naming)
     max_message_bytes: int = MAX_MESSAGE_BYTES
@@ -45,6 +45,13 @@ class BrokerSettings:
 
     def __post_init__(self) -> None:
         check_name(self.namespace)
+        if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
+            message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"
+            raise ConfigurationError(message)
+        naming: object = self.naming
+        if not isinstance(naming, Naming):
+            message = f"naming {self.naming!r}: pass a Naming, with a template for each kind of queue"
+            raise ConfigurationError(message)
 
     def queue(
         self, name: str, ids: Ids, kind: Any, lease: Duration, redelivery: RedeliveryPolicy | None
@@ -57,6 +64,10 @@ class BrokerSettings:
         address = self.naming.resolve(name)
         if redelivery is not None and address.part != "live":
             message = f"{name!r} has no redelivery: what fails there stays there. Set it on {address.home!r}"
+            raise InvalidInput(message)
+        given: object = redelivery
+        if not isinstance(given, RedeliveryPolicy | None):
+            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(given)}"
             raise InvalidInput(message)
         codec: Codec[Any] = Codec(kind, self.max_message_bytes)
         return Queue(

@@ -7,16 +7,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis import Retries
+from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.asyncio.consumer import AsyncConsumers
 from rq_dlq.consumer import Consumer, Stop
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 from rq_dlq.handlers import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
+    from rq_dlq._redis import Connections
     from rq_dlq.broker import Broker
     from rq_dlq.handlers import Handler
 
@@ -50,24 +51,25 @@ class Worker:
 
     def run(self) -> None:
         """Consume until the end; the first SIGTERM or SIGINT finishes what has begun, a second cancels it."""
-        claiming = self._broker.connect(
-            Retries(attempts=None, seconds=None, until=self.stop.finishing)
+        claiming = self._connect()
+        settling = claiming.with_retries(
+            Retries(attempts=None, seconds=None, until=self.stop.giving_up)
         )
-        settling = claiming.with_retries(Retries(attempts=None, seconds=GRACE))
-        restore = self._listen()
+        tending = claiming.with_retries(FAIL_FAST)
         consumers: list[Consumer | AsyncConsumers] = []
         for handler, concurrency in self._handlers:
             logger.info("%s: %d at once", handler.queue.name, concurrency)
             if handler.is_async:
-                twin = self._broker.twin()
+                twin = self._broker.twin(Retries(attempts=None, seconds=GRACE))
                 consumers.append(
-                    AsyncConsumers(handler, concurrency, twin, self.stop, burst=self._burst)
+                    AsyncConsumers(handler, concurrency, twin, tending, self.stop, burst=self._burst)
                 )
             else:
                 consumers += (
-                    Consumer(handler, claiming, settling, self.stop, burst=self._burst)
+                    Consumer(handler, claiming, settling, tending, self.stop, burst=self._burst)
                     for _ in range(concurrency)
                 )
+        restore = self._listen()
         try:
             for consumer in consumers:
                 consumer.start()
@@ -78,20 +80,37 @@ class Worker:
             claiming.close()
         logger.info("stopped")
 
+    def _connect(self) -> Connections:
+        """Connections that wait for Redis until the worker is stopping."""
+        patient = Retries(attempts=None, seconds=None, until=self.stop.finishing)
+        try:
+            return self._broker.connect(FAIL_FAST).with_retries(patient)
+        except BrokerUnavailable as error:
+            if self._burst:
+                raise
+            logger.warning("waiting for Redis: %s", error)
+            return self._broker.connect(patient)
+
     def _tend(self, consumers: Sequence[Consumer | AsyncConsumers]) -> None:
         """Look at the consumers until all have ended, or a cancelled call does not."""
         alive = list(consumers)
+        stopping: float | None = None  # since when
         cut_off: float | None = None
         while alive and (cut_off is None or time.monotonic() < cut_off):
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
             for consumer in alive:
                 consumer.tend()
+            now = time.monotonic()
+            if stopping is None and self.stop.finishing.is_set():
+                stopping = now
+            if stopping is not None and now - stopping > GRACE:
+                self.stop.giving_up.set()
             if cut_off is None and self.stop.cancelling.is_set():
-                cut_off = time.monotonic() + GRACE
+                cut_off = now + GRACE
         if alive:
-            logger.warning(
-                "%d calls did not end: their messages come back when the leases lapse", len(alive)
-            )
+            logger.warning("%d consumers did not end: what they hold is given back", len(alive))
+        for consumer in alive:
+            consumer.abandon()
 
     def _listen(self) -> dict[int, Any]:
         """Take the signals, where this is the main thread; what handled them before."""
@@ -117,6 +136,7 @@ def _wanted(
         raise ConfigurationError(message)
     for name, concurrency in (queues or dict.fromkeys(by_name)).items():
         if name not in by_name:
-            message = f"no handler takes the messages of {name!r}; there are handlers for {', '.join(by_name)}"
+            known = ", ".join(by_name)
+            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
             raise ConfigurationError(message)
         yield by_name[name], concurrency or by_name[name].concurrency

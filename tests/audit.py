@@ -14,8 +14,8 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 
     Raises:
-        AssertionError: a message is in two places or in none, a lease or an index entry is left behind, or the
-            sums do not add up (I1, I6, I13).
+        AssertionError: a message is in two places or in none, a lease or an index entry is left behind, or
+            the sums do not add up (I1, I6, I13).
     """
     keys = QueueKeys(namespace, home)
     messages = {key.decode(): value for key, value in raw.hgetall(keys["messages"]).items()}
@@ -41,8 +41,8 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
             held[state[1][1:]] += 1
             counts["leased"] += 1
         else:
-            place = places.get(message_id)
-            assert place, f"{message_id} is nowhere: {state}"
+            assert message_id in places, f"{message_id} is nowhere: {state}"
+            place = places[message_id]
             assert part == {"ready": "live", "scheduled": "live"}.get(place, place), (part, place)
             counts[place] += 1
     assert places.keys() <= messages.keys(), "an index entry without a message"
@@ -54,12 +54,13 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
     expiring = {key.decode() for key in raw.zrange(keys["expiring"], 0, -1)}
-    assert all(places.get(key) in {"ready", "scheduled"} for key in expiring), "expiry of what does not wait"
+    waiting = {"ready", "scheduled"}
+    assert all(places.get(key) in waiting for key in expiring), "expiry of what does not wait"
 
     totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
     gone = totals.get("acked", 0) + totals.get("purged", 0)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     if not messages:
-        left = {name for name, key in keys.by_name.items() if raw.exists(key)}
+        left = {name for name, key in keys.by_name.items() if raw.exists(key) and raw.ttl(key) < 0}
         assert left <= NOTHING_LEFT, f"left behind in an empty queue: {left - NOTHING_LEFT}"
     return counts

@@ -10,8 +10,9 @@ from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from rq_dlq._calls import Call
 from rq_dlq._redis.exchange import packed, perform, pool_settings
-from rq_dlq._redis.trouble import FAIL_FAST, FINAL, TRANSIENT, Retries, readable, unavailable
+from rq_dlq._redis.trouble import FAIL_FAST, FINAL, TRANSIENT, Retries, readable, refusal, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,12 @@ class AsyncConnections:
             raise unavailable(self._url, error) from error
 
     async def _once(self, step: Step, *, repeated: bool) -> Any:
+        if isinstance(step, Call):  # nearly always: spared the generators
+            (reply,) = await self._talk([step.command(self.scripts)])
+            if not isinstance(reply, Exception):
+                return step.read(reply, repeated)
+            if not isinstance(reply, exceptions.NoScriptError):
+                raise refusal(reply)
         talk = perform(step, self.scripts, repeated=repeated)
         commands = next(talk)
         while True:

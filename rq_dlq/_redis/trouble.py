@@ -14,7 +14,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError
 if TYPE_CHECKING:
     import threading
 
-_PASSWORD = re.compile(r"(//[^:/@]*):[^/]*@|(password=)[^&]*")
+_PASSWORD = re.compile(r"(//[^:/@]*):.*@|(password=)[^&]*")
 
 # What a server says of a state that passes: restarting, failing over, busy with a long script.
 _PASSING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "UNBLOCKED")
@@ -36,7 +36,9 @@ class Passing(Exception):  # noqa: N818 - never leaves this room
     """The server answered that it cannot do it now."""
 
 
-TRANSIENT = (exceptions.ConnectionError, exceptions.TimeoutError, OSError, Passing)
+TRANSIENT = (
+    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing
+)  # fmt: skip
 FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
 
@@ -123,8 +125,11 @@ class readable:  # noqa: N801 - used as a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ValueError | TypeError | AttributeError):
+            url = str(self._url)
+            shown = masked(url)
+            reason = f" ({error})" if shown == url else ""  # which may quote a part of the password
             message = (
-                f"{masked(str(self._url))!r} is not a Redis URL ({error}): "
+                f"{shown!r} is not a Redis URL{reason}: "
                 "use redis://host:6379/0, rediss://… or unix:///path/redis.sock"
             )
             raise ConfigurationError(message) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,10 +33,11 @@ def claim(
 
     A message whose body does not decode is dead at once (`unprocessable`) and not returned.
     """
-    with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
-        yield from open_queue(queue)
+    if not queue.opened:
+        with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
+            yield from open_queue(queue)
     held_for = queue.lease if lease is None else lease
-    left = wait
+    left, alarmed = wait, False
     while True:
         token = _token(queue)
         patience = max(0, min(left, MAX_BLOCK))
@@ -47,14 +49,15 @@ def claim(
                 count=count,
                 lease=held_for,
                 patience=patience,
+                alarmed=alarmed,
                 consumer=queue.consumer,
                 seed=seed(),
                 default_policy=queue.policy,
             )
             deliveries = [make(row, token, claimed.now + held_for) for row in claimed.rows]
-            good = yield from _decodable(queue, deliveries, token)
+            good = deliveries and (yield from _decodable(queue, deliveries, token))
         except BaseException:
-            queue.unsure.append(token)  # perhaps it was done: the next claim asks again under this token
+            queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
             raise
         if good:
             return good
@@ -62,15 +65,19 @@ def claim(
             continue
         if left <= 0:
             return []
+        alarmed = claimed.wait > 0
         pause = patience if claimed.wait < 0 else min(claimed.wait, patience)
-        left -= yield Wait(queue.keys["wake"], max(1, pause))
+        left -= yield Wait(queue.keys["wake"] if queue.part == "live" else queue.keys.silent, max(1, pause))
 
 
 def _token(queue: Queue[Any]) -> str:
     try:
-        return queue.unsure.popleft()
+        while True:
+            process, token = queue.unsure.popleft()
+            if process == os.getpid():  # a forked child leaves its parent's claims alone
+                return token
     except IndexError:
-        return secrets.token_urlsafe(12)
+        return secrets.token_urlsafe(15)
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list[D]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
-from rq_dlq._work.queue import Queue, place_of
+from rq_dlq._work.queue import Queue, check_limit, place_of
 from rq_dlq._work.steps import CHUNK, Steps
 from rq_dlq.message import DeadLetter, ErrorGroup
 
@@ -48,6 +48,7 @@ class DeadFilter:
 
 def dead_letters(queue: Queue[T], wanted: DeadFilter, limit: int | None = None) -> Steps[list[DeadLetter[T]]]:
     """The dead letters that a filter takes, the oldest first; none is consumed."""
+    check_limit(limit)
     found: list[DeadLetter[T]] = []
     for_ids = list(wanted.ids or ())
     first = 0
@@ -92,12 +93,20 @@ def redrive(queue: Queue[Any], wanted: DeadFilter, by: str) -> Steps[int]:
     """Bring dead letters back to their queue: how many. What dies again meanwhile is left."""
     redriven = 0
     if wanted.selects_all:
-        now, _ = yield _calls.stats(queue.keys, queue.name)
-        while True:
-            ids = yield _calls.redrive(queue.keys, part=queue.part, by=by, limit=CHUNK, before=now)
+        now, counts = yield _calls.stats(queue.keys, queue.name)
+        most = counts.dead if queue.part == "dead" else counts.expired
+        newest = yield _calls.browse(queue.keys, place=place_of(queue), first=-1, limit=1)
+        # After a step back of the clock the newest may have died in what is now the future.
+        deaths = [DeadLetter(row, queue.codec, "").died_at for row in newest]
+        before = max([now, *(round(at.timestamp() * 1000) for at in deaths)])
+        while redriven < most:
+            ids = yield _calls.redrive(
+                queue.keys, part=queue.part, by=by, limit=min(CHUNK, most - redriven), before=before
+            )
             redriven += len(ids)
             if not ids:
-                return redriven
+                break
+        return redriven
     letters = yield from dead_letters(queue, wanted)
     for start in range(0, len(letters), CHUNK):
         chunk = [letter.id for letter in letters[start : start + CHUNK]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls import Call, Command, Part, Place
     from rq_dlq._keys import QueueKeys
     from rq_dlq._names import Naming
-    from rq_dlq.message import Codec, Ids
+    from rq_dlq.codec import Codec, Ids
     from rq_dlq.policy import RedeliveryPolicy
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ class Queue(Generic[T]):
         part: live, or the dead-letter or expiry queue of the same family.
         consumer: who claims, as a JSON text.
         declares: the policy was given in code, so it is written to Redis.
-        unsure: tokens of claims whose outcome is not known; the next claim takes one up again (I12).
+        unsure: processes and tokens of claims whose outcome is not known; the next claim of that process
+            takes one up again (I12).
     """
 
     name: str
@@ -42,7 +43,7 @@ class Queue(Generic[T]):
     consumer: str
     ids: Ids
     opened: bool = False
-    unsure: deque[str] = field(default_factory=deque[str])
+    unsure: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
 
     def __post_init__(self) -> None:
         self.policy = _calls.encode_policy(self.redelivery.as_wire())
@@ -77,6 +78,13 @@ def sibling(queue: Queue[T], part: Part, naming: Naming) -> Queue[T]:
     only_live(queue, "look for the dead letters of")
     name = naming.name_of(Address(queue.keys.home, part))
     return replace(queue, name=name, part=part, declares=False)
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise InvalidInput unless this can be the most that is asked for."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        message = f"limit {limit!r}: use a whole number of messages, 0 or more"
+        raise InvalidInput(message)
 
 
 def only_live(queue: Queue[Any], verb: str) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
 from rq_dlq._work.queue import Queue, only_live, open_queue
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput
-from rq_dlq.message import DEFAULT_PRIORITY, NO_HEADERS, Message
+from rq_dlq.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from rq_dlq._calls import Call
+    from rq_dlq.codec import Codec
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,8 +62,9 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         message_id = queue.ids.draw()
     else:
         check_id(message_id)
-    items = (message_id, queue.codec.pack(body, options.priority, options.headers))
-    yield from open_queue(queue)
+    items = (message_id, queue.codec.packer(options.priority, options.headers)(body))
+    if not queue.opened:
+        yield from open_queue(queue)
     yield _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
     return message_id
 
@@ -68,6 +72,9 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
 def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
     """Send any number of messages, in chunks; an error says how many were sent before it."""
     only_live(queue, "send to")
+    if isinstance(bodies, str | bytes) or not isinstance(bodies, Iterable):
+        message = f"send_many takes an iterable of bodies, not one of type {type(bodies).__name__}: use send"
+        raise InvalidInput(message)
     yield from open_queue(queue)
     sent: list[str] = []
     source = iter(bodies)
@@ -96,18 +103,20 @@ def _send_chunk(
     queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
 ) -> Call[list[int]]:
     items: list[bytes | str | int | float] = []
-    pack, draw = queue.codec.pack, queue.ids.draw
-    priority, headers = options.priority, options.headers
+    pack, draw = queue.codec.packer(options.priority, options.headers), queue.ids.draw
     for body in bodies:
         if isinstance(body, Message):
-            message_id = body.id or draw()
-            payload = pack(
-                body.body,  # pyright: ignore[reportUnknownArgumentType] - isinstance forgets the T
-                priority if body.priority is None else body.priority,
-                headers if body.headers is None else body.headers,
-            )
+            message_id, payload = body.id or draw(), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
-            message_id, payload = draw(), pack(body, priority, headers)
+            message_id, payload = draw(), pack(body)
         sent.append(message_id)
-        items += (message_id, payload)
+        items.append(message_id)
+        items.append(payload)
     return _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+
+
+def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:
+    """The payload of a message that may have a priority and headers of its own."""
+    priority = options.priority if message.priority is None else message.priority
+    headers = options.headers if message.headers is None else message.headers
+    return codec.packer(priority, headers)(message.body)

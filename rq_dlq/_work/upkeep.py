@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _calls
+from rq_dlq._work.queue import check_limit
 from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def stats(queue: Queue[Any]) -> Steps[QueueStats]:
 
 def browse(queue: Queue[Any], place: Place, limit: int) -> Steps[list[Row]]:
     """The first messages of one place, untouched."""
+    check_limit(limit)
     rows: list[Row] = []
     while len(rows) < limit:
         page = yield _calls.browse(

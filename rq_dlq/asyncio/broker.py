@@ -28,12 +28,22 @@ class Broker(BrokerBase):
 
     async def run_steps(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
-        if self._connections is None:
-            connections = AsyncConnections(retries=self._retries, **self._connection_settings())
+        connections = self._connections or await self._connect()
+        return await connections.run(steps)
+
+    async def _connect(self) -> AsyncConnections:
+        connections = AsyncConnections(retries=self._retries, **self._connection_settings())
+        try:
             version = await connections.run(self.settings.check_server())
-            connections.scripts = self._scripts.for_server(version)
-            self._connections = connections
-        return await self._connections.run(steps)
+        except BaseException:
+            await connections.close()
+            raise
+        connections.scripts = self._scripts.for_server(version)
+        if self._connections is not None:  # another task was faster
+            await connections.close()
+            return self._connections
+        self._connections = connections
+        return connections
 
     @overload
     def queue(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.asyncio.dlq import DeadLetters
+from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import Poison, Redeliver
-from rq_dlq.message import DEFAULT_PRIORITY, Leased, Message, Received, Row, held
+from rq_dlq.errors import InvalidInput, Poison, Redeliver
+from rq_dlq.message import Leased, Message, Received, Row, held
 from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class Queue(Generic[T]):
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} at {self.broker.url}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        work = self.work
+        redelivery = work.redelivery if work.declares else None
+        return (_again, (self.broker, work.name, work.codec.type, work.lease, redelivery))
+
     @property
     def name(self) -> str:
         """What the queue is called."""
@@ -138,12 +144,17 @@ class Queue(Generic[T]):
             return await self.run(_work.send(self.work, bodies, options))
         ids: list[str] = []
         window: list[T | Message[T]] = []
-        async for body in bodies:
-            window.append(body)
-            if len(window) == _work.CHUNK * _work.WINDOW:
-                ids += await self.run(_work.send(self.work, window, options))
-                window = []
-        return ids + await self.run(_work.send(self.work, window, options))
+        try:
+            async for body in bodies:
+                window.append(body)
+                if len(window) == _work.CHUNK * _work.WINDOW:
+                    ids += await self.run(_work.send(self.work, window, options))
+                    window = []
+            return ids + await self.run(_work.send(self.work, window, options))
+        except InvalidInput as error:
+            if ids:
+                error.add_note(f"{len(ids):,} messages before it were sent")
+            raise
 
     async def claim(
         self,
@@ -220,3 +231,7 @@ class Queue(Generic[T]):
     async def run(self, steps: _work.Steps[R]) -> R:
         """Run the steps of an operation on this queue."""
         return await self.broker.run_steps(steps)
+
+
+def _again(broker: Broker, name: str, kind: Any, lease: int, redelivery: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, redelivery=redelivery)

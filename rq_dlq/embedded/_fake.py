@@ -14,6 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from fakeredis import TcpFakeServer
+from fakeredis._clients._tcp_server import TCPFakeRequestHandler
+from redis.exceptions import ResponseError
+
+
+class Handler(TCPFakeRequestHandler):
+    """fakeredis' own hangs up after every error that it answers; NOSCRIPT is one that comes every day."""
+
+    def setup(self) -> None:
+        """Make errors replies like any other."""
+        super().setup()
+        read = self.current_client.read_response
+
+        def read_response() -> Any:
+            try:
+                return read()
+            except ResponseError as error:
+                return error
+
+        self.current_client.read_response = read_response  # type: ignore[assignment]
 
 
 class UnixFakeServer(TcpFakeServer):
@@ -21,6 +40,10 @@ class UnixFakeServer(TcpFakeServer):
 
     address_family = socket.AF_UNIX
     _numbers = itertools.count()
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)  # type: ignore[arg-type]
+        self.RequestHandlerClass = Handler
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection, and number it."""
@@ -33,7 +56,7 @@ def serve(path: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the client that began this ignored
     with contextlib.suppress(FileNotFoundError):
         Path(path).unlink()
-    UnixFakeServer(path).serve_forever()  # type: ignore[arg-type]
+    UnixFakeServer(path).serve_forever()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,194 @@
+"""What crosses processes and threads: pickles, forks, many threads at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import rq_dlq
+import rq_dlq.asyncio
+from rq_dlq import ConfigurationError, RedeliveryPolicy
+from tests.servers import wait_until
+
+
+class Order(msgspec.Struct):
+    number: int
+
+
+@pytest.fixture
+def backend() -> str:
+    """Only the real server."""
+    return "real"
+
+
+def again(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own
+
+
+POLICIES = [
+    RedeliveryPolicy(initial_delay="2s", max_redeliveries=3, fatal=(KeyError,)),
+    RedeliveryPolicy(delays=[1, 2, 3]),
+    RedeliveryPolicy.artemis(**{"redelivery-delay": 5000}),
+    RedeliveryPolicy.activemq(maximumRedeliveries=6),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_policies_pickle(policy: RedeliveryPolicy) -> None:
+    assert again(policy) == policy
+    assert [again(policy).delay(n, 0) for n in range(1, 4)] == [policy.delay(n, 0) for n in range(1, 4)]
+
+
+def test_broker_pickles_and_connects_again(server: str, raw: Any) -> None:
+    with rq_dlq.Broker(f"unix://{server}", namespace="other") as broker:
+        broker.queue("a").send("x")
+        with again(broker) as copy:
+            assert copy.settings == broker.settings
+            (delivery,) = copy.queue("a").claim()
+            assert delivery.ack().outcome == "acked"
+    assert raw.smembers("other:queues") == {b"a"}
+
+
+async def test_awaiting_broker_pickles(server: str) -> None:
+    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+        await broker.queue("a").send("x")
+        async with again(broker) as copy:
+            assert [d.body for d in await copy.queue("a").claim()] == ["x"]
+
+
+def test_queue_pickles_with_its_settings(server: str, raw: Any) -> None:
+    policy = RedeliveryPolicy(delays=[7], max_redeliveries=0)
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = again(broker.queue("a", type=Order, lease="7s", redelivery=policy))
+        queue.send(Order(1))
+        (delivery,) = queue.claim()
+        assert delivery.body == Order(1)
+        assert delivery.nack().outcome == "dead"
+        queue.broker.close()
+    assert raw.exists("rq:{a}:policy")
+
+
+def test_async_queue_pickles(server: str) -> None:
+    queue = again(rq_dlq.asyncio.Broker(f"unix://{server}").queue("a", type=Order, lease="7s"))
+    assert (queue.name, queue.work.codec.type, queue.work.lease) == ("a", Order, 7_000)
+
+
+def test_a_password_crosses_but_is_not_shown() -> None:
+    broker = again(rq_dlq.Broker("redis://user:secret@127.0.0.1:1/0"))
+    assert broker.settings.url == "redis://user:secret@127.0.0.1:1/0"
+    assert "secret" not in repr(broker)
+
+
+def test_a_broker_of_a_pool_does_not_pickle(sync_broker: rq_dlq.Broker) -> None:
+    import redis  # noqa: PLC0415
+
+    broker = rq_dlq.Broker(pool=redis.ConnectionPool())
+    with pytest.raises(ConfigurationError, match="cannot cross processes"):
+        pickle.dumps(broker)
+    del sync_broker
+
+
+async def test_tasks_that_connect_at_once_leave_no_connection_open(server: str, raw: Any) -> None:
+    """Each finds the broker unconnected; only one may stay so."""
+    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        await asyncio.gather(*(queue.send(n) for n in range(20)))
+        assert sorted(d.body for d in await queue.claim(100)) == list(range(20))
+    wait_until(lambda: raw.info("clients")["connected_clients"] == 1)
+
+
+def in_a_child(work: Callable[[], None]) -> None:
+    """Fork, and run this in the child."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover - in another process
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - whatever it is, the parent is told
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_fork_shares_no_connection_and_no_id(server: str, raw: Any) -> None:
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send("before")
+
+        def child() -> None:
+            queue.send_many(["child"] * 100)
+            queue.claim()[0].ack()
+
+        in_a_child(child)
+        queue.send_many(["parent"] * 100)
+        claimed = queue.claim(1000)
+    assert sorted(d.body for d in claimed) == ["child"] * 100 + ["parent"] * 100
+    assert len(raw.hkeys("rq:{a}:messages")) == 200
+
+
+def test_a_fork_does_not_take_up_its_parent_s_claim(server: str, raw: Any) -> None:
+    """I12: a token is of one process only, or both would hold the message."""
+    del raw
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send_many(range(2))
+        queue.work.unsure.append((os.getpid(), "a-claim-of-unknown-outcome"))
+
+        def child() -> None:
+            assert [d.body for d in queue.claim()] == [0]
+
+        in_a_child(child)
+        assert [d.body for d in queue.claim()] == [1]
+
+
+def test_threads_claim_each_message_once(server: str, raw: Any) -> None:
+    """I1, I2: eight of them, on one broker."""
+    del raw
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send_many(range(2_000))
+        seen: list[list[int]] = [[] for _ in range(8)]
+        errors: list[BaseException] = []
+
+        def work(mine: list[int], count: int) -> None:
+            try:
+                while claimed := queue.claim(count):
+                    mine += [delivery.body for delivery in claimed]
+                    assert all(queue.ack(claimed))
+            except BaseException as error:  # noqa: BLE001
+                errors.append(error)
+
+        threads = [
+            threading.Thread(target=work, args=(mine, 1 + 3 * n)) for n, mine in enumerate(seen)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert sorted(body for mine in seen for body in mine) == list(range(2_000))
+        assert queue.stats().totals["acked"] == 2_000
+
+
+def test_threads_send_each_message_once(server: str, raw: Any) -> None:
+    del raw
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        threads = [
+            threading.Thread(target=queue.send_many, args=(range(n * 300, n * 300 + 300),))
+            for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        claimed = [d.body for _ in range(3) for d in queue.claim(1000)]
+    assert sorted(claimed) == list(range(2_400))

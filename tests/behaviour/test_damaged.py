@@ -1,0 +1,208 @@
+"""Records that someone else damaged: a dead letter or readable, and the queue goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from rq_dlq import UnprocessableMessage
+from tests.behaviour.helpers import AT_ONCE, bodies, counts, one
+from tests.conftest import DIAGONAL, Clock
+
+pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+FLAGS = 7  # the place of the flags in a record; before it the birth, after it the expiry, headers, body
+
+
+def flags(value: int) -> Any:
+    return lambda record: record[:FLAGS] + bytes((value,)) + record[FLAGS + 1 :]
+
+
+def body(value: bytes) -> Any:
+    return lambda record: record[: FLAGS + 1] + value
+
+
+def headers(length: int, value: bytes) -> Any:
+    packed = length.to_bytes(2, "big") + value
+    return lambda record: record[:FLAGS] + b"\x24" + packed + record[FLAGS + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda _: b"",
+    "a byte": lambda _: b"x",
+    "only the birth": lambda record: record[:FLAGS],
+    "no body": lambda record: record[: FLAGS + 1],
+    "expiry cut off": lambda record: record[:FLAGS] + b"\x14abc",
+    "expiry beyond the calendar": lambda record: record[:FLAGS] + b"\x14" + b"\xff" * 6 + b"1",
+    "text": lambda _: b"hello, this is no record at all",
+    "another birth": lambda record: b"\xff" * FLAGS + record[FLAGS:],
+    "no birth": lambda record: b"\0" * FLAGS + record[FLAGS:],
+    "all flags": flags(0xFF),
+    "unknown flag": flags(0x84),
+    "no flags": flags(0),
+    "headers flag without headers": flags(0x24),
+    "headers longer than the record": headers(60_000, b"{}"),
+    "headers of no JSON": headers(5, b"hello"),
+    "headers of no text": headers(9, b'{"a": 12}'),
+    "headers of UTF-8 nonsense": headers(7, b'"\xff\xfe"...'),
+    "headers very deep": headers(60_000, b"[" * 60_000),
+    "body of no JSON": body(b"hello"),
+    "body cut off": body(b'{"a": '),
+    "body very deep": body(b"[" * 100_000),
+    "body of a lone surrogate": body(b'"\\ud800"'),
+    "body of UTF-8 nonsense": body(b'"\xff\xfe"'),
+    "body of a huge number": body(b"9" * 5_000),
+    "body beyond all floats": body(b"1e999"),
+    "body of NaN": body(b"NaN"),
+    "body with a key twice": body(b'{"a":1,"a":2}'),
+    "body of zeros": body(b"\0\0\0"),
+}
+STATES_OF_NONSENSE = {
+    "empty": "",
+    "a word": "nonsense",
+    "ten words": "a b c d e f g h i j",
+    "no numbers": "live - x x x x x x x x",
+    "unknown part": "limbo - 0 1 0 0 0 0 0 0",
+    "negative": "live - -5 -1 -1 -1 -1 -1 -1 -1",
+    "huge": "live - 0 " + "9" * 40 + " 0 0 0 0 0 0",
+    "binary": "\x00\x01\x02",
+}
+
+
+async def get_through(queue: Any, clock: Clock) -> int:
+    """Take what the queue hands out and look at all of it; how many were readable."""
+    readable = 0
+    for _ in range(10):
+        for delivery in await queue.claim(10):
+            look_at(delivery)
+            readable += 1
+            await delivery.ack()
+        clock.advance("1d")
+    return readable
+
+
+def look_at(message: Any) -> None:
+    """Everything it tells, without an error that is not ours."""
+    names = (
+        "body", "headers", "priority", "enqueued_at", "expires_at", "delivery_count", "charged",
+        "nacked", "lapsed", "released", "redriven", "history", "reason", "died_at", "cause",
+    )  # fmt: skip
+    for name in names:
+        with contextlib.suppress(UnprocessableMessage):
+            getattr(message, name, None)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("expires", [False, True])
+async def test_damaged_record(
+    name: str, expires: bool, broker: Any, clock: Clock, raw: Any
+) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    options = {"ttl": "3650d"} if expires else {}
+    await queue.send("x", id="m", **options)
+    await queue.send("healthy", id="n")
+    raw.hset("rq:{a}:messages", "m", DAMAGES[name](raw.hget("rq:{a}:messages", "m")))
+    assert await get_through(queue, clock) >= 1
+    found = await counts(queue)
+    assert found in ({}, {"dead": 1}, {"expired": 1}), "it hangs about"
+    for letter in [*await queue.dlq.browse(), *await queue.expired.browse()]:
+        look_at(letter)
+    assert len(await queue.dlq.groups()) == found.get("dead", 0)
+    await queue.dlq.purge(all=True)
+    await queue.expired.purge(all=True)
+    assert await counts(queue) == {}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_record_damaged_while_it_is_held(
+    name: str, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """A nack must not stumble over it either."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m", headers={"a": "b"})
+    delivery = await one(queue)
+    raw.hset("rq:{a}:messages", "m", DAMAGES[name](raw.hget("rq:{a}:messages", "m")))
+    assert await delivery.nack("boom")
+    await get_through(queue, clock)
+    found = await counts(queue)
+    assert found in ({}, {"dead": 1}, {"expired": 1}), "it hangs about"
+    await queue.dlq.purge(all=True)
+    await queue.expired.purge(all=True)
+    assert await counts(queue) == {}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: Any) -> None:
+    """It can be looked at and redriven, and does not hide the others."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m")
+    await queue.send("healthy", id="n")
+    await queue.poison(await queue.claim(2))
+    raw.hset("rq:{a}:messages", "m", DAMAGES[name](raw.hget("rq:{a}:messages", "m")))
+    letters = await queue.dlq.browse()
+    assert {letter.id for letter in letters} == {"m", "n"}
+    for letter in letters:
+        look_at(letter)
+    assert await queue.dlq.redrive() >= 1
+    assert await get_through(queue, clock) >= 1
+
+
+@pytest.mark.parametrize("name", STATES_OF_NONSENSE)
+@pytest.mark.parametrize("part", ["ready", "scheduled", "dead"])
+async def test_state_of_nonsense(
+    part: str, name: str, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """The message is not lost, and the queue goes on."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m", delay="1s" if part == "scheduled" else 0)
+    if part == "dead":
+        await (await one(queue)).poison("bad")
+    await queue.send("healthy", id="n")
+    raw.hset("rq:{a}:states", "m", STATES_OF_NONSENSE[name])
+    for letter in await queue.dlq.browse():
+        look_at(letter)
+    for message in await queue.peek():
+        look_at(message)
+    source = broker.queue("DLQ.a") if part == "dead" else queue
+    clock.advance("1s")
+    assert "x" in await bodies(source), "it was lost"
+    await queue.stats()
+    raw.flushall()
+
+
+async def test_history_of_nonsense(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m")
+    await (await one(queue)).nack("first")
+    story = raw.hget("rq:{a}:history", "m").decode()
+    for nonsense in ("", "\n", "hello", "a\tb\tc\td\te\tf\tg", "\t" * 9, "\xff\x00"):
+        raw.hset("rq:{a}:history", "m", f"{nonsense}\n{story}")
+        delivery = await one(queue)
+        assert "first" in [event.cause.message for event in delivery.history]
+        await delivery.nack("second")
+    await (await one(queue)).ack()
+
+
+async def test_index_entries_of_nothing_are_dropped(broker: Any, raw: Any) -> None:
+    """Left behind by a script that was cut off; they block nobody."""
+    queue = broker.queue("a")
+    await queue.send_many(range(3), delay=0)
+    (member,) = raw.zrange("rq:{a}:ready", 0, 0)
+    raw.zadd("rq:{a}:ready", {member + b"-ghost": 0})
+    raw.zadd("rq:{a}:expiring", {"ghost": 1})
+    raw.zadd("rq:{a}:leases", {"ghost": 1})
+    assert await bodies(queue) == [0, 1, 2]
+
+
+async def test_damaged_policy_is_told(broker: Any, raw: Any) -> None:
+    """Nothing is settled by a policy that no one can read; the message keeps its lease."""
+    queue = broker.queue("a")
+    await queue.send("x")
+    delivery = await one(queue)
+    raw.set("rq:{a}:policy", "nonsense")
+    with contextlib.suppress(Exception):
+        await delivery.nack()
+    raw.delete("rq:{a}:policy")
+    assert await counts(queue) == {"leased": 1}
+    assert await delivery.nack()

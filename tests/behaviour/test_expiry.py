@@ -1,0 +1,208 @@
+"""Expiry: the time to live (I7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.behaviour.helpers import AT_ONCE, after, bodies, bring_to, counts, ids, one
+from tests.conftest import Clock
+
+
+async def test_never_handed_out(broker: Any, clock: Clock) -> None:
+    """I7: from the very millisecond on."""
+    queue = broker.queue("a")
+    await queue.send_many(range(2), ttl="5s")
+    clock.advance("4.999s")
+    assert await bodies(queue, 1) == [0]
+    clock.advance("1ms")
+    assert await queue.claim() == []
+
+
+async def test_reaches_the_expiry_queue_once(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await bring_to("expired", queue, clock)
+    for _ in range(3):
+        clock.advance("1h")
+        await queue.maintain()
+        assert await queue.claim() == []
+    assert await counts(queue) == {"expired": 1}
+    assert (await queue.stats()).totals["expired"] == 1
+
+
+async def test_the_expiry_queue_tells_why(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bring_to("expired", queue, clock)
+    (letter,) = await queue.expired.browse()
+    assert (letter.id, letter.body, letter.reason) == ("m", "body", "expired")
+    assert (letter.original_queue, letter.cause.type) == ("a", "Expired")
+    assert letter.died_at.timestamp() * 1000 == clock.now
+
+
+async def test_the_scheduled_expire_too(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await queue.send("x", delay="1h", ttl="1m")
+    clock.advance("1m")
+    await queue.maintain()
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_due_and_over_at_once_is_over(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await queue.send("x", delay="5s", ttl="5s")
+    clock.advance("5s")
+    assert await queue.claim() == []
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_many_expired_do_not_block_the_living(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(500), ttl="1s")
+    await queue.send("alive")
+    clock.advance("1s")
+    assert await bodies(queue, 1) == ["alive"]
+
+
+async def test_exhausted_beats_expired(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a", redelivery=after("1s", most=0))
+    await queue.send("x", ttl="10s")
+    delivery = await one(queue)
+    clock.advance("1h")
+    assert (await delivery.nack()).outcome == "dead"
+    (letter,) = await queue.dlq.browse()
+    assert letter.reason == "exhausted"
+
+
+async def test_exhausted_by_a_lapse_beats_expired(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a", redelivery=after("1s", most=0))
+    await queue.send("x", ttl="10s")
+    await one(queue, lease="1m")
+    clock.advance("1h")
+    await queue.maintain()
+    assert await counts(queue) == {"dead": 1}
+
+
+@pytest.mark.parametrize(("delay", "outcome"), [("4.999s", "redelivered"), ("5s", "expired")])
+async def test_redelivery_beyond_the_ttl_expires_at_once(
+    delay: str, outcome: str, broker: Any, clock: Clock
+) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await queue.send("x", ttl="10s")
+    delivery = await one(queue)
+    clock.advance("5s")
+    assert (await delivery.nack("boom", delay=delay)).outcome == outcome
+    state = {"redelivered": "scheduled", "expired": "expired"}[outcome]
+    assert await counts(queue) == {state: 1}
+
+
+async def test_the_failure_before_it_expired_is_told(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="10s")
+    await (await one(queue)).nack("boom", delay="1h")
+    (letter,) = await queue.expired.browse()
+    assert [event.cause.message for event in letter.history] == ["boom"]
+
+
+async def test_the_leased_are_judged_when_they_come_back(broker: Any, clock: Clock) -> None:
+    """I7: not taken out of anyone's hands."""
+    queue = broker.queue("a")
+    await queue.send_many(range(2), ttl="10s")
+    acked, released = await queue.claim(2, lease="1h")
+    clock.advance("30s")
+    await queue.maintain()
+    assert await counts(queue) == {"leased": 2}
+    assert (await acked.ack()).outcome == "acked"
+    await released.release()
+    assert await queue.claim() == []
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_a_lapse_after_the_ttl_expires(broker: Any, clock: Clock) -> None:
+    """I7."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", ttl="10s")
+    await one(queue, lease="30s")
+    clock.advance("30s")
+    assert await queue.claim() == []
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_poisoned_after_the_ttl_is_dead(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="10s")
+    delivery = await one(queue, lease="1h")
+    clock.advance("30s")
+    assert (await delivery.poison()).outcome == "dead"
+
+
+async def test_a_redriven_dead_letter_does_not_expire_again(broker: Any, clock: Clock) -> None:
+    """The ttl was applied once, at send."""
+    queue = broker.queue("a", redelivery=after("1h"))
+    await queue.send("x", ttl="10s")
+    await (await one(queue)).poison()
+    clock.advance("1h")
+    await queue.dlq.redrive()
+    delivery = await one(queue)
+    assert delivery.expires_at is None
+    assert (await delivery.nack()).outcome == "redelivered"
+    clock.advance("1h")
+    assert await bodies(queue) == ["x"]
+
+
+async def test_an_expired_message_can_be_redriven(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bring_to("expired", queue, clock)
+    assert await queue.expired.redrive() == 1
+    clock.advance("1h")
+    assert await ids(queue) == ["m"]
+
+
+async def test_dead_letters_do_not_expire(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="10s")
+    await (await one(queue)).poison()
+    clock.advance("1h")
+    await queue.maintain()
+    assert await bodies(broker.queue("DLQ.a")) == ["x"]
+
+
+async def test_the_expiry_queue_is_a_queue(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(3), ttl="1s")
+    clock.advance("1s")
+    await queue.maintain()
+    expired = broker.queue("EXP.a")
+    first, second, third = await expired.claim(10, lease="10s")
+    await first.ack()
+    assert (await second.nack()).outcome == "kept"
+    clock.advance("1h")
+    assert third.id in await ids(expired)
+    assert await counts(queue) == {"leased": 2}
+
+
+async def test_purge_of_the_expired(broker: Any, clock: Clock) -> None:
+    """I13."""
+    queue = broker.queue("a")
+    await queue.send_many(range(3), ttl="1s")
+    clock.advance("1s")
+    await queue.maintain()
+    assert await queue.expired.purge(all=True) == 3
+
+
+async def test_redelivered_within_its_ttl_it_expires_later(broker: Any, clock: Clock) -> None:
+    """I7: the ttl counts from the send."""
+    queue = broker.queue("a", redelivery=after("3s"))
+    await queue.send("x", ttl="10s")
+    for _ in range(3):
+        await (await one(queue)).nack()
+        clock.advance("3s")
+    clock.advance("1s")
+    assert await queue.claim() == []
+    assert await counts(queue) == {"expired": 1}

@@ -1,0 +1,199 @@
+"""Waiting for a message: no one polls, and a message wakes few. A real server with its own clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from tests.behaviour.helpers import after
+from tests.servers import wait_until
+
+
+@pytest.fixture
+def backend() -> str:
+    """Only the real server."""
+    return "real"
+
+
+@pytest.fixture
+def live(server: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+    """A broker with the server's clock."""
+    del raw
+    broker = rq_dlq.Broker(f"unix://{server}")
+    yield broker
+    broker.close()
+
+
+def claims(raw: Any) -> int:
+    """How many scripts the server has run."""
+    return int(raw.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
+
+
+def blocked(raw: Any, number: int) -> None:
+    """Wait until so many clients sleep."""
+    wait_until(lambda: raw.info("clients")["blocked_clients"] == number)
+
+
+class Client(threading.Thread):
+    """Claims once, waiting; notes what it got and when."""
+
+    def __init__(self, queue: Any, wait: str = "10s") -> None:
+        super().__init__()
+        self._queue, self._wait = queue, wait
+        self.got: list[Any] = []
+        self.at = 0.0
+        self.start()
+
+    def run(self) -> None:
+        self.got = self._queue.claim(wait=self._wait)
+        self.at = time.monotonic()
+
+
+def test_a_send_wakes_a_waiting_client(live: rq_dlq.Broker, raw: Any) -> None:
+    queue = live.queue("a")
+    client = Client(queue)
+    blocked(raw, 1)
+    sent = time.monotonic()
+    queue.send("x")
+    client.join(5)
+    assert [delivery.body for delivery in client.got] == ["x"]
+    assert client.at - sent < 0.3, "it polled"
+
+
+@pytest.mark.parametrize("verb", ["release", "nack", "redrive", "lapse"])
+def test_whatever_makes_a_message_ready_wakes_a_waiting_client(
+    verb: str, live: rq_dlq.Broker, raw: Any
+) -> None:
+    queue = live.queue("a", redelivery=after(0))
+    queue.send("x")
+    (delivery,) = queue.claim(lease="0.2s" if verb == "lapse" else "30s")
+    if verb == "redrive":
+        delivery.poison()
+    client = Client(queue)
+    begin = time.monotonic()
+    if verb == "redrive":
+        blocked(raw, 1)
+        queue.dlq.redrive()
+    elif verb != "lapse":
+        blocked(raw, 1)
+        getattr(delivery, verb)()
+    client.join(5)
+    assert [delivery.body for delivery in client.got] == ["x"]
+    assert client.at - begin < 0.6
+
+
+def test_a_waiting_client_wakes_when_a_message_falls_due(live: rq_dlq.Broker) -> None:
+    """I5: not early, and not at the next round second either."""
+    queue = live.queue("a")
+    sent = time.monotonic()
+    queue.send("x", delay="0.3s")
+    (delivery,) = queue.claim(wait="5s")
+    assert delivery.body == "x"
+    assert 0.29 < time.monotonic() - sent < 0.6
+
+
+def test_a_message_scheduled_while_a_client_waits_is_in_time(live: rq_dlq.Broker, raw: Any) -> None:
+    """I5: it is told when to look again."""
+    queue = live.queue("a")
+    client = Client(queue)
+    blocked(raw, 1)
+    sent = time.monotonic()
+    queue.send("x", delay="0.3s")
+    client.join(5)
+    assert 0.29 < client.at - sent < 0.6
+
+
+def test_the_wait_ends(live: rq_dlq.Broker) -> None:
+    begin = time.monotonic()
+    assert live.queue("a").claim(wait="0.2s") == []
+    assert 0.19 < time.monotonic() - begin < 0.6
+
+
+def test_an_idle_client_asks_once_a_second_at_most(live: rq_dlq.Broker, raw: Any) -> None:
+    queue = live.queue("a")
+    queue.claim()
+    before = claims(raw)
+    queue.claim(wait="1.5s")
+    assert claims(raw) - before <= 4
+
+
+def test_one_message_wakes_few_of_many(live: rq_dlq.Broker, raw: Any) -> None:
+    queue = live.queue("a")
+    clients = [Client(queue, "0.9s") for _ in range(20)]
+    blocked(raw, 20)
+    before = claims(raw)
+    queue.send("x")
+    wait_until(lambda: any(client.got for client in clients))
+    assert claims(raw) - before <= 3  # the send, the claim, and perhaps one that follows it
+    for client in clients:
+        client.join(5)
+    assert sum(len(client.got) for client in clients) == 1
+
+
+def test_due_messages_wake_few_of_many(live: rq_dlq.Broker, raw: Any) -> None:
+    """One of them has the alarm; the others sleep on."""
+    queue = live.queue("a")
+    queue.send("x", delay="0.4s")
+    clients = [Client(queue, "0.9s") for _ in range(20)]
+    blocked(raw, 20)
+    before = claims(raw)
+    wait_until(lambda: any(client.got for client in clients))
+    assert claims(raw) - before <= 3
+    for client in clients:
+        client.join(5)
+
+
+def test_many_messages_wake_many(live: rq_dlq.Broker, raw: Any) -> None:
+    """Each that is woken passes it on while work is left."""
+    queue = live.queue("a")
+    clients = [Client(queue) for _ in range(10)]
+    blocked(raw, 10)
+    queue.send_many(range(10))
+    for client in clients:
+        client.join(5)
+    assert sorted(client.got[0].body for client in clients) == list(range(10))
+    assert max(client.at for client in clients) - min(client.at for client in clients) < 0.5
+
+
+def test_who_waits_for_dead_letters_takes_no_one_s_call(live: rq_dlq.Broker, raw: Any) -> None:
+    """A message wakes a client that can have it."""
+    queue = live.queue("a")
+    queue.claim()
+    grave = Client(live.queue("DLQ.a"), "3s")
+    blocked(raw, 1)
+    client = Client(queue)
+    blocked(raw, 2)
+    sent = time.monotonic()
+    queue.send("x")
+    client.join(5)
+    assert client.at - sent < 0.3
+    (delivery,) = client.got
+    delivery.poison()
+    grave.join(5)
+    assert [letter.body for letter in grave.got] == ["x"]
+
+
+async def test_an_awaiting_client_wakes_and_can_be_cancelled(server: str, raw: Any) -> None:
+    """A cancelled claim holds nothing back."""
+    import asyncio  # noqa: PLC0415
+
+    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        await queue.claim()
+        waiting = asyncio.create_task(queue.claim(wait="10s"))
+        while not raw.info("clients")["blocked_clients"]:  # noqa: ASYNC110 - a condition elsewhere
+            await asyncio.sleep(0.005)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        waiting = asyncio.create_task(queue.claim(wait="10s"))
+        await asyncio.sleep(0)
+        await queue.send("x")
+        (delivery,) = await asyncio.wait_for(waiting, 5)
+        assert delivery.body == "x"
+        await delivery.ack()

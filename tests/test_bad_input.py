@@ -1,0 +1,532 @@
+"""Nonsense from callers: each a clear error of ours, and nothing in Redis has changed.
+
+The tables are data: who finds another way to call it wrongly adds a row.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq
+from rq_dlq import (
+    BrokerRefused,
+    BrokerUnavailable,
+    ConfigurationError,
+    InvalidDuration,
+    InvalidInput,
+    InvalidMessage,
+    InvalidName,
+    LeaseLost,
+    Message,
+    MessageTooLarge,
+    PolicyError,
+    RedeliveryPolicy,
+    RqDlqError,
+)
+from tests import servers
+from tests.behaviour.helpers import snapshot
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+class Hostile:
+    """Its every method fails."""
+
+    def __repr__(self) -> str:
+        message = "no repr"
+        raise RuntimeError(message)
+
+    __str__ = __repr__
+
+
+NAMES = [
+    None, 1, b"a", "", " ", "a b", "a\n", "a\tb", "a\0b", "\x7f", "a{b", "a}", "{a}", "*", "a.*", "a.#", "a>",
+    '"a"', "'a'", "a\\b", "\ud800", "a" * 201, "ä" * 101, "DLQ.DLQ.a", "EXP.DLQ.a", "DLQ.EXP.a",
+    "DLQ.DLQ.DLQ.a", "DLQ. ", ["a"], object(), "a\u2028b", "a\u00a0b",
+]  # fmt: skip
+IDS = ["", " \n", "a\0", "a\nb", "a\tb", "\x7f", "\ud800", "a" * 201, "ä" * 101, 1, b"a", True, object()]
+BODIES = [
+    object(), lambda: None, iter([1]), 1j, CYCLE, DEEP, "\ud800", ["\udfff"], {"\ud800": 1}, {1j: 1},
+    "x" * (1 << 20), b"x" * ((1 << 20) + 1), Hostile(), print, type,
+]  # fmt: skip
+DURATIONS = [
+    -1, -0.001, math.nan, math.inf, -math.inf, True, False, "", " ", "5 parsecs", "1x", "-1s", "s", "1h-1m",
+    "1m1h",
+    "1e3", "0x10", "nan", "inf", "1,5s", b"1s", 10**400, "9" * 30, "3651d", 315_360_001, timedelta(days=3651),
+    timedelta(seconds=-1), [1], object(), datetime(2026, 1, 1),  # noqa: DTZ001
+]  # fmt: skip
+PRIORITIES = [-1, 10, 2.5, 4.0, True, None, "4", b"4", math.nan, 10**30, object()]
+HEADERS = [
+    {"a": 1}, {1: "a"}, {"a": None}, {"a": b"b"}, {"a": ["b"]}, {"\ud800": "a"}, {"a": "\ud800"},
+    {"a": "b" * 70_000},
+    ["a"], [("a", "b")], "a=b", 5, object(), Hostile(),
+]  # fmt: skip
+COUNTS = [0, -1, 1001, True, None, 1.0, "1", math.nan, 10**30, object()]
+POLICIES: list[dict[str, Any]] = [
+    {"max_redeliveries": -2}, {"max_redeliveries": 1.5}, {"max_redeliveries": True},
+    {"max_redeliveries": "3"},
+    {"initial_delay": -1}, {"initial_delay": "soon"}, {"initial_delay": True}, {"multiplier": 0.5},
+    {"multiplier": math.nan}, {"multiplier": math.inf}, {"multiplier": "2"}, {"max_delay": -1},
+    {"initial_delay": "1h", "max_delay": "1m"}, {"collision_avoidance": -0.1}, {"collision_avoidance": 1.1},
+    {"collision_avoidance": math.nan}, {"delays": []}, {"delays": [-1]}, {"delays": "1s"},
+    {"delays": [1, "x"]},
+    {"delays": [1], "initial_delay": 2}, {"fatal": ("ValueError",)}, {"fatal": (1,)}, {"fatal": "ValueError"},
+]  # fmt: skip
+URLS = [
+    "localhost", "http://localhost", "redis//localhost", "redis://localhost:port", "redis://localhost:99999999",
+    "redis://user:secret@localhost:port", "redis://user:secret@localhost:1/0?socket_timeout=soon",
+    "redis://user:se/cret@localhost:1", 5, b"redis://localhost", "\ud800", "memory://", "unix:",
+]  # fmt: skip
+OPTIONS: list[dict[str, Any]] = [
+    {"namespace": ""}, {"namespace": "a b"}, {"namespace": "{a}"}, {"namespace": None}, {"naming": "DLQ."},
+    {"max_message_bytes": 0}, {"max_message_bytes": -1}, {"max_message_bytes": "1"}, {"nonsense": 1},
+    {"urll": "x"},
+]  # fmt: skip
+TYPES = [1, "Order", object(), lambda: None, {"a": int}]
+
+
+@pytest.fixture(params=["fake"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """What is wrong is seen before any server is asked; where it is not, a test says so."""
+    return str(request.param)
+
+
+@pytest.fixture
+def queue(sync_broker: rq_dlq.Broker, raw: Any) -> Iterator[Any]:
+    """A queue with something in it; at the end that is still all."""
+    queue = sync_broker.queue("a")
+    queue.send("here before", id="m")
+    queue.send("dead before", id="n", priority=9)
+    queue.claim()[0].poison()
+    before = snapshot(raw)
+    yield queue
+    assert snapshot(raw) == before
+
+
+def named(value: Any) -> str:
+    """A short name for a row."""
+    try:
+        return re.sub(" at 0x[0-9a-f]+", "", ascii(value))[:30]
+    except (RuntimeError, RecursionError):
+        return type(value).__name__
+
+
+def sentence(error: BaseException) -> str:
+    """The text of an error: short, printable, and it says something."""
+    text = str(error)
+    assert 20 < len(text) < 600
+    text.encode()
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("name", NAMES, ids=named)
+def test_queue_names(name: Any, queue: Any) -> None:
+    with pytest.raises(InvalidName) as raised:
+        queue.broker.queue(name)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("message_id", IDS, ids=named)
+def test_ids(message_id: Any, queue: Any) -> None:
+    with pytest.raises(InvalidMessage) as raised:
+        queue.send("x", id=message_id)
+    sentence(raised.value)
+    with pytest.raises(InvalidMessage):
+        Message(body="x", id=message_id)
+
+
+@pytest.mark.parametrize("ids", ["m", [""], [1], [None], [b"m"], 5], ids=named)
+def test_ids_of_dead_letters(ids: Any, queue: Any) -> None:
+    for verb in (queue.dlq.redrive, queue.dlq.browse, queue.dlq.purge):
+        with pytest.raises(InvalidInput) as raised:
+            verb(ids=ids)
+        sentence(raised.value)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=named)
+def test_bodies(body: Any, queue: Any) -> None:
+    with pytest.raises(InvalidMessage) as raised:
+        queue.send(body)
+    sentence(raised.value)
+    with pytest.raises(InvalidMessage):
+        queue.send_many([1, 2, body])
+
+
+def test_a_body_too_large_says_so(queue: Any) -> None:
+    with pytest.raises(MessageTooLarge, match=r"send a reference to the data, or raise max_message_bytes"):
+        queue.send("x" * (1 << 20))
+
+
+@pytest.mark.parametrize("body", ["text", 1, None, {"a": 1}])
+def test_bodies_of_a_queue_of_bytes(body: Any, queue: Any) -> None:
+    with pytest.raises(InvalidMessage, match="the queue carries bytes"):
+        queue.broker.queue("a", type=bytes).send(body)
+
+
+@pytest.mark.parametrize("span", DURATIONS, ids=named)
+def test_durations(span: Any, queue: Any) -> None:
+    broker = queue.broker
+    for call in (
+        lambda: queue.send("x", delay=span),
+        lambda: queue.send("x", ttl=span),
+        lambda: queue.send_many(["x"], delay=span),
+        lambda: queue.claim(wait=span),
+        lambda: queue.claim(lease=span),
+        lambda: broker.queue("a", lease=span),
+        lambda: queue.dlq.purge(older_than=span),
+        lambda: queue.handler(timeout=span)(lambda body: body),
+    ):
+        with pytest.raises(InvalidDuration) as raised:
+            call()
+        sentence(raised.value)
+
+
+@pytest.mark.parametrize("span", [0, "0s", 0.0001, timedelta(0)], ids=named)
+def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
+    for call in (
+        lambda: queue.send("x", ttl=span),
+        lambda: queue.claim(lease=span),
+        lambda: queue.broker.queue("a", lease=span),
+    ):
+        with pytest.raises(InvalidDuration):
+            call()
+
+
+@pytest.mark.parametrize("priority", PRIORITIES, ids=named)
+def test_priorities(priority: Any, queue: Any) -> None:
+    with pytest.raises(InvalidMessage) as raised:
+        queue.send("x", priority=priority)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("headers", HEADERS, ids=named)
+def test_headers(headers: Any, queue: Any) -> None:
+    with pytest.raises(InvalidMessage) as raised:
+        queue.send("x", headers=headers)
+    sentence(raised.value)
+    with pytest.raises(InvalidMessage):
+        queue.send_many([Message(body=1, headers=headers)])
+
+
+@pytest.mark.parametrize("count", COUNTS, ids=named)
+def test_counts(count: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue.claim(count)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("items", [5, None, object()], ids=named)
+def test_what_is_no_iterable(items: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue.send_many(items)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("items", ["text", b"bytes"])
+def test_a_text_is_not_sent_character_by_character(items: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput):
+        queue.send_many(items)
+
+
+@pytest.mark.parametrize("batch", [5, None, "m", ["m"], [None], {"m": 1}, [("m", "t")]], ids=named)
+@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release", "extend"])
+def test_batches(verb: str, batch: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        getattr(queue, verb)(batch)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("settings", POLICIES, ids=named)
+def test_policies(settings: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError) as raised:
+        RedeliveryPolicy(**settings)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("policy", [5, "1s", {"max_redeliveries": 1}, RedeliveryPolicy, object()], ids=named)
+def test_what_is_no_policy(policy: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue.broker.queue("b", redelivery=policy)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
+def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
+    with pytest.raises(InvalidInput, match="has no redelivery: what fails there stays there"):
+        queue.broker.queue(name, redelivery=RedeliveryPolicy())
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=named)
+def test_types_of_bodies(kind: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue.broker.queue("b", type=kind)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("since", ["yesterday", 5, datetime(2026, 1, 1)], ids=named)  # noqa: DTZ001
+def test_since(since: Any, queue: Any) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        queue.dlq.browse(since=since)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "1", math.nan], ids=named)
+def test_limits(limit: Any, queue: Any) -> None:
+    for call in (queue.dlq.browse, queue.peek):
+        with pytest.raises(InvalidInput) as raised:
+            call(limit=limit)
+        sentence(raised.value)
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, 1001, True, 1.5, "1", None], ids=named)
+def test_concurrency(concurrency: Any, queue: Any) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        queue.handler(concurrency=concurrency)(lambda body: body)
+    sentence(raised.value)
+
+
+@pytest.mark.parametrize("delay", DURATIONS, ids=named)
+def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    queue = sync_broker.queue("a")
+    queue.send("x")
+    (delivery,) = queue.claim()
+    before = snapshot(raw)
+    with pytest.raises(InvalidDuration):
+        delivery.nack(delay=delay)
+    with pytest.raises(InvalidDuration):
+        delivery.extend(delay)
+    assert snapshot(raw) == before
+
+
+@pytest.mark.parametrize("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()], ids=named)
+def test_errors_of_a_nack_may_be_anything(error: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    """Whoever has nothing better to say must not lose the message by it."""
+    del raw
+    queue = sync_broker.queue("a", redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=0))
+    for verb in ("nack", "poison"):
+        queue.send("x")
+        (delivery,) = queue.claim()
+        getattr(delivery, verb)(error)
+    assert [bool(letter.cause.message) for letter in queue.dlq.browse()] == [True, True]
+
+
+# Where Redis is
+
+
+@pytest.mark.parametrize("url", URLS, ids=named)
+def test_urls_of_nonsense(url: Any) -> None:
+    with pytest.raises(RqDlqError) as raised:
+        rq_dlq.Broker(url).queue("a").send("x")
+    text = sentence(raised.value)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert not {"secret", "se/cret", "cret"} & set(shown.replace("@", " ").split()), shown
+    assert "secret" not in text
+    assert "cret@" not in shown
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=named)
+def test_options_of_a_broker(options: dict[str, Any]) -> None:
+    with pytest.raises((InvalidInput, ConfigurationError)) as raised:
+        rq_dlq.Broker("redis://localhost", **options)
+    sentence(raised.value)
+
+
+PASSWORDS = [
+    ("redis://user:hunter2@{}", "hunter2"),
+    ("redis://:hunter2@{}", "hunter2"),
+    ("redis://:hunter2:more@{}", "hunter2"),
+    ("redis://:hun%2Fter2@{}", "hun%2Fter2"),
+    ("redis://:@hunter2@{}", "hunter2"),
+    ("redis://{}?password=hunter2", "hunter2"),
+]
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address at which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(("url", "password"), PASSWORDS)
+def test_a_server_that_is_not_there(
+    url: str, password: str, nobody: str, caplog: Any
+) -> None:
+    """It is told soon, what to do is told, the password is not."""
+    caplog.set_level(logging.DEBUG)
+    broker = rq_dlq.Broker(url.format(nobody))
+    begin = time.monotonic()
+    with pytest.raises(BrokerUnavailable) as raised:
+        broker.queue("a").send("x")
+    assert time.monotonic() - begin < 1.5
+    text = sentence(raised.value)
+    assert text.startswith("cannot reach redis://")
+    assert text.endswith("start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server")
+    shown = "".join(traceback.format_exception(raised.value)) + caplog.text
+    for where in (text, shown, repr(broker), repr(broker.queue("a")), broker.url, repr(broker.settings)):
+        assert password not in where
+
+
+async def test_a_server_that_is_not_there_awaiting(nobody: str) -> None:
+    broker = rq_dlq.asyncio.Broker(f"redis://user:hunter2@{nobody}")
+    with pytest.raises(BrokerUnavailable) as raised:
+        await broker.queue("a").send("x")
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value)) + repr(broker)
+
+
+def test_a_socket_that_is_not_there() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"cannot reach unix:///nowhere/redis\.sock"):
+        rq_dlq.Broker("unix:///nowhere/redis.sock").queue("a").send("x")
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"cannot reach redis://nobody\.invalid:6379"):
+        rq_dlq.Broker("redis://nobody.invalid:6379").queue("a").send("x")
+
+
+def test_something_that_is_no_redis() -> None:
+    """It answers, but not in the protocol."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            for _ in range(9):
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                peer.close()
+
+        import threading  # noqa: PLC0415
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(RqDlqError) as raised:
+            rq_dlq.Broker(f"redis://127.0.0.1:{port}").queue("a").send("x")
+        sentence(raised.value)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """A server that wants a password."""
+    with servers.running() as path:
+        client = redis.Redis(unix_socket_path=path)
+        client.config_set("requirepass", "right")
+        client.close()
+        yield path
+
+
+@pytest.mark.parametrize(
+    ("credentials", "advice"),
+    [(":wrong-one@", "user or password is wrong"), ("bob:wrong-one@", "user or password is wrong"),
+     ("", "the server wants a password")],
+)  # fmt: skip
+def test_passwords(credentials: str, advice: str, guarded: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(BrokerRefused, match=advice) as raised:
+        rq_dlq.Broker(f"unix://{credentials}{guarded}").queue("a").send("x")
+    assert time.monotonic() - begin < 1
+    assert "wrong-one" not in "".join(traceback.format_exception(raised.value))
+    with rq_dlq.Broker(f"unix://:right@{guarded}") as broker:
+        assert broker.queues() == []
+
+
+@pytest.fixture(scope="module")
+def evicting() -> Iterator[str]:
+    """A server that drops keys when memory is full."""
+    with servers.running("--maxmemory-policy", "allkeys-lru") as path:
+        yield path
+
+
+def test_a_server_that_evicts_is_refused(evicting: str) -> None:
+    with rq_dlq.Broker(f"unix://{evicting}") as broker:
+        with pytest.raises(BrokerRefused, match="maxmemory-policy is allkeys-lru") as raised:
+            broker.queue("a").send("x")
+        assert "CONFIG SET maxmemory-policy noeviction" in sentence(raised.value)
+    client = redis.Redis(unix_socket_path=evicting)
+    assert client.dbsize() == 0
+    client.close()
+
+
+async def test_a_server_that_evicts_is_refused_awaiting(evicting: str) -> None:
+    async with rq_dlq.asyncio.Broker(f"unix://{evicting}") as broker:
+        for _ in range(2):
+            with pytest.raises(BrokerRefused, match="maxmemory-policy is allkeys-lru"):
+                await broker.queue("a").send("x")
+
+
+def test_a_server_that_evicts_may_be_accepted(evicting: str) -> None:
+    with rq_dlq.Broker(f"unix://{evicting}", require_noeviction=False) as broker:
+        broker.queue("a").send("x")
+        assert broker.queue("a").purge() == 1
+
+
+KEYS = [
+    "messages", "states", "history", "ready", "scheduled", "dead", "expired", "expiring", "leases", "claims",
+    "counters",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["fake", "real"], indirect=True)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_the_wrong_type(key: str, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    """I9: each call is refused or works, and nothing is lost: without the key all is as it was."""
+    queue = sync_broker.queue("a", redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=None))
+    queue.send_many(range(5))
+    queue.send("delayed", delay="1h", ttl="2h")
+    held = queue.claim(2)
+    held[0].nack("boom")
+    path, aside = f"rq:{{a}}:{key}", "aside"
+    if raw.exists(path):
+        raw.rename(path, aside)
+    raw.set(path, "something else")
+    refused = 0
+    for call in (
+        lambda: queue.send("new", id="new"),
+        lambda: queue.claim(1),
+        held[1].ack,
+        held[1].nack,
+        held[1].release,
+        held[1].extend,
+        queue.stats,
+        queue.peek,
+        queue.maintain,
+        queue.dlq.browse,
+        queue.dlq.redrive,
+    ):
+        try:
+            call()
+        except BrokerRefused as error:
+            refused += "a key of the queue holds something else" in sentence(error)
+        except LeaseLost:
+            continue
+    assert refused
+    raw.delete(path)
+    if raw.exists(aside):
+        raw.rename(aside, path)
+    queue.send("last", id="last")
+    seen: list[Any] = []
+    for _ in range(10):
+        seen += [delivery.body for delivery in queue.claim(100, lease="1h")]
+    raw.flushall()  # the counts may have moved; no message has
+    assert {2, 3, 4, "last"} <= set(seen)

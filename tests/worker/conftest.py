@@ -1,0 +1,56 @@
+"""Workers run on a real Redis with its own clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq.worker import Worker
+
+Working = Callable[..., AbstractContextManager[Worker]]
+
+
+@pytest.fixture(params=["real"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Only the real server."""
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle worker sees at once that it is to stop."""
+    for module in ("rq_dlq.consumer", "rq_dlq.asyncio.consumer"):
+        monkeypatch.setattr(f"{module}.IDLE_WAIT", 50)
+
+
+@pytest.fixture
+def broker(server: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+    """A broker with the server's clock; its keys are audited after the test."""
+    del raw
+    broker = rq_dlq.Broker(f"unix://{server}")
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def working() -> Working:
+    """To be used in a with statement; the handlers run in a thread, and must have stopped at its end."""
+
+    @contextmanager
+    def run(broker: rq_dlq.Broker, **options: Any) -> Iterator[Worker]:
+        worker = Worker(broker, **options)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            yield worker
+        finally:
+            worker.stop.signal()
+            thread.join(15)
+            assert not thread.is_alive(), "the worker did not stop"
+
+    return run

@@ -1,0 +1,435 @@
+"""What a worker does with the calls of its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import (
+    ConfigurationError,
+    Poison,
+    Redeliver,
+    RedeliveryPolicy,
+    UnprocessableMessage,
+)
+from rq_dlq.handlers import Pace
+from rq_dlq.worker import Worker
+from tests.behaviour.helpers import after
+from tests.servers import wait_until
+from tests.worker.conftest import Working
+
+COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
+LATER = after("1h", most=9)
+
+
+def register(
+    queue: Any, colour: str, work: Callable[[Any, Any], object], **options: Any
+) -> None:
+    """Make a plain function the handler, as `def` or `async def`."""
+
+    def plain(body: Any, delivery: Any) -> None:
+        work(body, delivery)
+
+    async def awaiting(body: Any, delivery: Any) -> None:
+        await asyncio.sleep(0)
+        work(body, delivery)
+
+    queue.handler(**options)(plain if colour == "def" else awaiting)
+
+
+def totals(queue: Any) -> dict[str, int]:
+    return dict(queue.stats().totals)
+
+
+@COLOURS
+def test_every_message_is_handled_once(
+    colour: str, broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue = broker.queue("a")
+    seen: list[int] = []
+    register(queue, colour, lambda body, _: seen.append(body), concurrency=4)
+    queue.send_many(range(500))
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 500)
+    assert sorted(seen) == list(range(500))
+    assert totals(queue).get("lapsed", 0) == 0
+
+
+def test_a_handler_may_leave_out_the_delivery(broker: rq_dlq.Broker, working: Working) -> None:
+    seen: list[Any] = []
+    broker.queue("a").handler()(seen.append)
+    broker.queue("a").send("x")
+    with working(broker):
+        wait_until(lambda: seen == ["x"])
+
+
+def test_one_worker_serves_many_queues(broker: rq_dlq.Broker, working: Working) -> None:
+    seen: set[tuple[str, Any]] = set()
+    for name, colour in (("a", "def"), ("b", "async def"), ("c", "def")):
+        queue = broker.queue(name)
+        register(queue, colour, lambda body, delivery: seen.add((delivery.queue, body)))
+        queue.send(1)
+    with working(broker):
+        wait_until(lambda: seen == {("a", 1), ("b", 1), ("c", 1)})
+
+
+def test_only_the_named_queues(broker: rq_dlq.Broker, working: Working) -> None:
+    seen: list[Any] = []
+    for name in ("a", "b"):
+        register(broker.queue(name), "def", lambda _, delivery: seen.append(delivery.queue))
+        broker.queue(name).send(1)
+    with working(broker, queues={"b": 2}, burst=True):
+        wait_until(lambda: seen == ["b"])
+    assert broker.queue("a").stats().ready == 1
+
+
+def test_concurrent_defs_run_at_the_same_time(broker: rq_dlq.Broker, working: Working) -> None:
+    queue, all_here = broker.queue("a"), threading.Barrier(4)
+    register(queue, "def", lambda *_: all_here.wait(10), concurrency=4)
+    queue.send_many(range(4))
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 4)
+
+
+def test_concurrent_async_defs_run_at_the_same_time(
+    broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue, here, most = broker.queue("a"), [0], [0]
+
+    @queue.handler(concurrency=4)
+    async def handle(body: int) -> None:
+        del body
+        here[0] += 1
+        most[0] = max(most[0], here[0])
+        while most[0] < 4:  # noqa: ASYNC110 - a condition elsewhere
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        here[0] -= 1
+
+    queue.send_many(range(12))
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 12)
+    assert most == [4]
+
+
+def test_slow_handlers_claim_one_at_a_time_and_fast_ones_many() -> None:
+    pace = Pace()
+    assert pace.claim == 1
+    pace.note(0.0005)
+    assert pace.claim == 100
+    for _ in range(20):
+        pace.note(1.0)
+    assert pace.claim == 1
+
+
+def test_what_waits_behind_a_stuck_call_is_given_back(
+    broker: rq_dlq.Broker, server: str, working: Working
+) -> None:
+    queue, go_on, stuck = broker.queue("a"), threading.Event(), threading.Event()
+
+    def handle(body: Any) -> None:
+        if body == "stuck":
+            stuck.set()
+            go_on.wait(20)
+
+    queue.handler()(handle)
+    queue.send_many(range(50))  # shows that the handler is fast, so that many are claimed
+    other = rq_dlq.Broker(f"unix://{server}")
+    helped: list[Any] = []
+    other.queue("a").handler()(helped.append)
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 50)
+        queue.send_many(["stuck", *range(20)])
+        assert stuck.wait(10)
+        with working(other):
+            wait_until(lambda: totals(queue).get("acked") == 70)
+        go_on.set()
+        wait_until(lambda: totals(queue).get("acked") == 71)
+    assert helped
+    assert totals(queue).get("lapsed", 0) == 0
+    other.close()
+
+
+@COLOURS
+def test_a_long_call_keeps_its_lease(
+    colour: str, broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue, seen = broker.queue("a", lease=0.3), list[int]()
+
+    def plain(body: int, delivery: Any) -> None:
+        seen.append(delivery.delivery_count)
+        time.sleep(1.5 if body == 0 else 0)
+
+    async def awaiting(body: int, delivery: Any) -> None:
+        seen.append(delivery.delivery_count)
+        await asyncio.sleep(1.5 if body == 0 else 0)
+
+    queue.handler(concurrency=2)(plain if colour == "def" else awaiting)
+    queue.send_many(range(3))
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 3)
+    assert seen == [1, 1, 1]
+    assert totals(queue).get("lapsed", 0) == 0
+
+
+@COLOURS
+def test_a_handler_is_told_that_its_lease_was_lost(
+    colour: str, broker: rq_dlq.Broker, raw: Any, working: Working, caplog: Any
+) -> None:
+    """Another holder has the message; the call's result does not count (I2)."""
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", lease=0.6, redelivery=after("0s"))
+    told, begun = list[bool](), threading.Event()
+
+    def steal(delivery: Any) -> None:
+        begun.set()
+        raw.zadd("rq:{a}:leases", {delivery.token: 1})
+        broker.queue("a", lease="1m").claim()
+
+    def plain(body: Any, delivery: Any) -> None:
+        del body
+        steal(delivery)
+        wait_until(lambda: delivery.lost)
+        told.append(delivery.lost)
+
+    async def awaiting(body: Any, delivery: Any) -> None:
+        del body
+        steal(delivery)
+        while not delivery.lost:  # noqa: ASYNC110 - a condition elsewhere
+            await asyncio.sleep(0.01)
+        told.append(delivery.lost)
+
+    queue.handler()(plain if colour == "def" else awaiting)
+    queue.send("x")
+    with working(broker):
+        wait_until(lambda: told == [True])
+    assert queue.stats().leased == 1
+    assert "the lease was lost while its handler runs" in caplog.text
+    assert "the result of delivery 1 does not count" in caplog.text
+
+
+def busy(body: Any) -> None:
+    while body is not None:
+        pass
+
+
+async def asleep(body: Any) -> None:
+    await asyncio.sleep(0 if body is None else 3600)
+
+
+@pytest.mark.parametrize("function", [busy, asleep])
+def test_a_timeout_ends_the_call(
+    function: Any, broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue = broker.queue("a", redelivery=after("0s", most=0))
+    queue.handler(timeout="0.1s")(function)
+    queue.send_many(["x", None, "y", None])
+    with working(broker):
+        wait_until(lambda: (totals(queue).get("acked"), queue.stats().dead) == (2, 2))
+    for letter in queue.dlq.browse():
+        assert letter.cause.type.endswith("HandlerTimeout")
+        assert letter.cause.message == "the call ran longer than its handler's timeout"
+        assert letter.cause.traceback
+
+
+@COLOURS
+def test_a_timeout_of_the_handler_s_own_is_its_own(
+    colour: str, broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue = broker.queue("a", redelivery=after("0s", most=0))
+
+    def fail(*_: Any) -> None:
+        raise TimeoutError
+
+    register(queue, colour, fail, timeout="10s")
+    queue.send("x")
+    with working(broker):
+        wait_until(lambda: queue.stats().dead)
+    assert [letter.cause.type for letter in queue.dlq.browse()] == ["TimeoutError"]
+
+
+def deep(depth: int = 0) -> int:
+    return deep(depth + 1) + 1
+
+
+ERRORS: dict[str, tuple[Callable[[], BaseException], str, str]] = {
+    # what the handler raises, what becomes of the message, the type of the cause
+    "an error": (lambda: ValueError("bad"), "nacked", "ValueError"),
+    "Redeliver": (lambda: Redeliver(after="2m"), "nacked", "rq_dlq.errors.Redeliver"),
+    "Redeliver nonsense": (lambda: Redeliver(after="soon"), "nacked", "rq_dlq.errors.InvalidDuration"),
+    "Poison": (lambda: Poison("bad"), "poison", "rq_dlq.errors.Poison"),
+    "fatal": (lambda: KeyError("bad"), "poison", "KeyError"),
+    "unprocessable": (
+        lambda: UnprocessableMessage("bad"), "unprocessable", "rq_dlq.errors.UnprocessableMessage",
+    ),
+    "SystemExit": (lambda: SystemExit(3), "nacked", "SystemExit"),
+    "KeyboardInterrupt": (KeyboardInterrupt, "nacked", "KeyboardInterrupt"),
+    "MemoryError": (MemoryError, "nacked", "MemoryError"),
+    "CancelledError": (asyncio.CancelledError, "nacked", "asyncio.exceptions.CancelledError"),
+    "GeneratorExit": (GeneratorExit, "nacked", "GeneratorExit"),
+    "StopIteration": (lambda: StopIteration(1), "nacked", ""),
+    "a group": (lambda: ExceptionGroup("two", [KeyError("a"), KeyError("b")]), "nacked", "ExceptionGroup"),
+    "no text": (type("Mute", (Exception,), {"__str__": lambda _: 1 / 0}), "nacked", "tests."),
+    "surrogates": (lambda: ValueError("\ud800"), "nacked", "ValueError"),
+    "huge": (lambda: ValueError("x" * 1_000_000), "nacked", "ValueError"),
+}  # fmt: skip
+
+
+@COLOURS
+def test_whatever_a_handler_raises_the_worker_lives(
+    colour: str, broker: rq_dlq.Broker, working: Working
+) -> None:
+    policy = RedeliveryPolicy(delays=["1h"], fatal=(KeyError,))
+    queue = broker.queue("a", redelivery=policy)
+
+    def handle(body: Any, _: Any) -> None:
+        if body in ERRORS:
+            error = ERRORS[body][0]()
+            raise error
+
+    register(queue, colour, handle)
+    queue.send_many(ERRORS)
+    queue.send("succeeds")
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 1 and queue.stats().leased == 0)
+    found = {message.body: ("nacked", message) for message in _scheduled(queue)}
+    found |= {letter.body: (letter.reason, letter) for letter in queue.dlq.browse()}
+    assert {name: outcome for name, (outcome, _) in found.items()} == {
+        name: outcome for name, (_, outcome, _) in ERRORS.items()
+    }
+    for name, (_, _, cause) in ERRORS.items():
+        assert found[name][1].history[-1].cause.type.startswith(cause), name
+
+
+def _scheduled(queue: Any) -> list[Any]:
+    from rq_dlq import _work  # noqa: PLC0415
+    from rq_dlq.message import Received  # noqa: PLC0415
+
+    rows = queue.run(_work.browse(queue.work, "scheduled", 100))
+    return [Received(row, queue.work.codec, "a") for row in rows]
+
+
+@COLOURS
+def test_endless_recursion_is_an_error_like_others(
+    colour: str, broker: rq_dlq.Broker, working: Working
+) -> None:
+    queue = broker.queue("a", redelivery=after("0s", most=0))
+    register(queue, colour, lambda body, _: deep() if body == "deep" else None)
+    queue.send_many(["deep", "next"])
+    with working(broker):
+        wait_until(lambda: (queue.stats().dead, totals(queue).get("acked")) == (1, 1))
+    assert queue.dlq.browse()[0].cause.type == "RecursionError"
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+def test_a_handler_may_settle_itself(
+    verb: str, broker: rq_dlq.Broker, working: Working, caplog: Any
+) -> None:
+    """Its end then changes nothing, and no lease is missed meanwhile."""
+    caplog.set_level(logging.WARNING, "rq_dlq")
+    queue = broker.queue("a", lease=0.3, redelivery=LATER)
+    ended = threading.Event()
+
+    def handle(body: Any, delivery: Any) -> None:
+        if delivery.delivery_count == 1 and body == "x":
+            getattr(delivery, verb)()
+            time.sleep(0.5)
+            ended.set()
+
+    queue.handler()(handle)
+    queue.send("x")
+    with working(broker):
+        assert ended.wait(10)
+        queue.send("y")
+        wait_until(lambda: totals(queue).get("acked", 0) == (2 if verb in {"ack", "release"} else 1))
+    assert "lost" not in caplog.text
+    names = {"ack": "acked", "nack": "nacked", "poison": "poison", "release": "released"}
+    assert totals(queue)[names[verb]] == (2 if verb == "ack" else 1)
+
+
+def test_an_async_handler_may_settle_itself(broker: rq_dlq.Broker, working: Working) -> None:
+    queue = broker.queue("a", redelivery=LATER)
+
+    @queue.handler()
+    async def handle(body: Any, delivery: Any) -> None:
+        del body
+        await delivery.poison("my own verdict")
+
+    queue.send("x")
+    with working(broker):
+        wait_until(lambda: queue.stats().dead)
+    assert totals(queue).get("acked", 0) == 0
+
+
+def test_burst_stops_when_nothing_is_ready(broker: rq_dlq.Broker) -> None:
+    queue, others = broker.queue("a", redelivery=after("0s", most=1)), broker.queue("b")
+    register(queue, "def", lambda *_: 1 / 0, concurrency=2)
+    seen: list[int] = []
+    register(others, "async def", lambda body, _: seen.append(body), concurrency=3)
+    queue.send_many(range(20))
+    others.send_many(range(200))
+    others.send("scheduled", delay="1h")
+    broker.run(burst=True)
+    assert queue.stats().dead == 20
+    assert sorted(seen) == list(range(200))
+    assert others.stats().scheduled == 1
+
+
+def test_redeliveries_and_deaths_are_logged(
+    broker: rq_dlq.Broker, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", redelivery=after("0s", "0s", most=1))
+
+    def fail(*_: Any) -> None:
+        message = "no stock"
+        raise ValueError(message)
+
+    register(queue, "def", fail)
+    queue.send("x", id="m")
+    broker.run(burst=True)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "a m: delivery 1 failed, again in 0 s: ValueError: no stock" in lines
+    assert "a m: dead after 2 deliveries: ValueError: no stock" in lines
+
+
+def test_a_body_that_does_not_decode_reaches_no_handler(
+    broker: rq_dlq.Broker, working: Working
+) -> None:
+    broker.queue("a").send_many(["one", 2])
+    queue, seen = broker.queue("a", type=int), list[int]()
+    register(queue, "def", lambda body, _: seen.append(body))
+    with working(broker):
+        wait_until(lambda: (seen, queue.stats().dead) == ([2], 1))
+
+
+def test_a_worker_without_handlers_is_refused(broker: rq_dlq.Broker) -> None:
+    with pytest.raises(ConfigurationError, match="there is no handler to run"):
+        broker.run()
+
+
+def test_a_queue_without_a_handler_is_refused(broker: rq_dlq.Broker) -> None:
+    register(broker.queue("a"), "def", lambda *_: None)
+    with pytest.raises(ConfigurationError, match="no handler takes the messages of 'b'"):
+        Worker(broker, queues={"b": None})
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda _, __, ___: None])
+def test_a_function_that_takes_no_message_is_no_handler(
+    function: Any, broker: rq_dlq.Broker
+) -> None:
+    with pytest.raises(ConfigurationError, match="it takes"):
+        broker.queue("a").handler()(function)
+
+
+def test_two_handlers_for_a_queue_are_refused(broker: rq_dlq.Broker) -> None:
+    register(broker.queue("a"), "def", lambda *_: None)
+    with pytest.raises(ConfigurationError, match="has a handler already"):
+        register(broker.queue("a"), "def", lambda *_: None)
