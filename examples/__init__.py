@@ -1,0 +1,1 @@
+"""Examples: short programs, each to be read in a minute. Installed as `rq_dlq.examples`."""

@@ -1,0 +1,30 @@
+"""The command line, `rq-dlq`: one file a verb or noun, `_context` what they share."""
+
+from __future__ import annotations
+
+import click
+
+from rq_dlq import __version__
+from rq_dlq.cli._context import Commands
+from rq_dlq.cli.demo import demo
+from rq_dlq.cli.dlq import dlq
+from rq_dlq.cli.doctor import doctor
+from rq_dlq.cli.queues import peek, queue
+from rq_dlq.cli.send import send
+from rq_dlq.cli.worker import worker
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Queues on Redis, with redelivery and dead letters done right.
+
+    Without --url and $RQ_DLQ_URL it starts a server of its own. To see what this is about: `rq-dlq demo`.
+
+    Data go to stdout, talk to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker unreachable,
+    4 stopped part-way.
+    """
+
+
+for command in (demo, doctor, worker, send, peek, queue, dlq):
+    main.add_command(command)

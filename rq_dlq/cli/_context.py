@@ -1,0 +1,189 @@
+"""What all commands share: global options, the broker, errors as sentences, questions before bulk verbs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rq_dlq.broker import Broker
+from rq_dlq.cli._show import FORMATS, Output
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+FAILED, USAGE, UNREACHABLE, PART_WAY = 1, 2, 3, 4
+
+
+@dataclass
+class Context:
+    """What the global options say, for the command that runs; the broker itself looks at the environment."""
+
+    url: str | None = None
+    namespace: str | None = None
+    verbose: int = 0
+    output: Output = field(default_factory=Output)
+
+    @cached_property
+    def broker(self) -> Broker:
+        """The broker that the options mean."""
+        options: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
+        return Broker(self.url, **options)
+
+
+pass_context = click.make_pass_decorator(Context)
+
+
+class Failure(click.ClickException):
+    """One sentence for the user, and an exit code."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from here
+
+    def show(self, file: Any = None) -> None:
+        """Say it on stderr."""
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", file=file, err=True)
+
+
+class Command(click.Command):
+    """A command that takes the global options as well, wherever they stand."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += _global_options(hidden=True)
+
+
+class Group(click.Group):
+    """A noun with verbs."""
+
+    command_class = Command
+
+
+class Commands(Group):
+    """The root: it has the global options, and turns errors into sentences and exit codes."""
+
+    group_class = Group
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += _global_options(hidden=False)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        context = ctx.ensure_object(Context)
+        _log(context.verbose)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            message = "stopped"
+            raise Failure(message, PART_WAY) from None
+        except RqDlqError as error:
+            if context.verbose > 1:
+                traceback.print_exception(error)
+            raise Failure(sentence(error), exit_code(error)) from None
+
+
+def sentence(error: BaseException) -> str:
+    """The error's text and its notes, in one line."""
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def exit_code(error: RqDlqError) -> int:
+    """The exit code that goes with an error."""
+    if isinstance(error, BrokerUnavailable | BrokerRefused):
+        return UNREACHABLE
+    return USAGE if isinstance(error, InvalidInput) else FAILED
+
+
+def confirm(what: str, *, yes: bool) -> None:
+    """Ask before a bulk verb.
+
+    Raises:
+        UsageError: nobody can be asked, and --yes was not given.
+        Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        message = f"{what}? There is nobody to ask here: add --yes to do it."
+        raise click.UsageError(message)
+    click.confirm(f"{what}?", abort=True, err=True)
+
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _global_options(*, hidden: bool) -> list[click.Parameter]:
+    """The options that every command takes."""
+
+    def option(*names: str, keep: Callable[[Context, Any], None], **settings: Any) -> click.Option:
+        def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+            del param
+            if value:
+                keep(ctx.ensure_object(Context), value)
+
+        return click.Option(names, expose_value=False, callback=callback, hidden=hidden, **settings)
+
+    return [
+        option("--url", keep=_setter("url"),
+               help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server."),
+        option("--namespace", keep=_setter("namespace"),
+               help='What all keys begin with; else $RQ_DLQ_NAMESPACE, else "rq".'),
+        option("-o", "--output", keep=_form, type=click.Choice(FORMATS),
+               help="How data are written; unless said as a table."),
+        option("-v", "--verbose", keep=_more, count=True,
+               help="Say more; twice: with the traceback of errors."),
+        option("--no-color", keep=_plain, is_flag=True,
+               help="No colours; $NO_COLOR does the same."),
+    ]  # fmt: skip
+
+
+def _setter(name: str) -> Callable[[Context, Any], None]:
+    return lambda context, value: setattr(context, name, value)
+
+
+def _form(context: Context, value: str) -> None:
+    context.output.format = value
+
+
+def _more(context: Context, times: int) -> None:
+    context.verbose += times
+    _log(context.verbose)
+
+
+def _plain(context: Context, value: bool) -> None:  # noqa: FBT001 - click's way
+    del value
+    context.output.plain()
+    click.get_current_context().color = False
+
+
+class _ToStderr(logging.Handler):
+    """Writes to what stderr is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+def _log(verbose: int) -> None:
+    """Send the log to stderr: warnings, with -v what happens, with -vv everything."""
+    root = logging.getLogger()
+    if not any(isinstance(handler, _ToStderr) for handler in root.handlers):
+        root.addHandler(_ToStderr())
+    logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
+
+
+def log_times() -> None:
+    """Put the time before each line of the log, and show what happens: for what runs long."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _ToStderr):
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logger = logging.getLogger("rq_dlq")
+    logger.setLevel(min(logger.level, logging.INFO))

@@ -1,0 +1,96 @@
+"""Messages from a file or a pipe: lines of text, JSON lines or CSV, each with where it stands."""
+
+from __future__ import annotations
+
+import csv
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from rq_dlq.errors import InvalidInput, InvalidMessage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
+IN_MEMORY = 8 << 20  # bytes of a pipe that are kept there; the rest goes to a temporary file
+Parsed: TypeAlias = tuple[int, Any]  # the line, and the body or an InvalidInput
+Reader: TypeAlias = Callable[[IO[bytes]], Iterator[Parsed]]
+
+
+@contextmanager
+def opened(path: Path | None, pipe: IO[bytes]) -> Generator[IO[bytes]]:
+    """A file that can be read twice: first to check every line, then to send."""
+    if path is not None:
+        with path.open("rb") as file:
+            yield file
+        return
+    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as copy:
+        for chunk in iter(lambda: pipe.read(1 << 16), b""):
+            copy.write(chunk)
+        copy.seek(0)
+        yield copy
+
+
+def text_lines(file: IO[bytes]) -> Iterator[Parsed]:
+    """A line is a body, as text."""
+    return ((number, _text(line)) for number, line in enumerate(file, 1))
+
+
+def json_lines(file: IO[bytes]) -> Iterator[Parsed]:
+    """A line is a JSON value; empty lines are none."""
+    for number, line in enumerate(file, 1):
+        if not line.isspace():
+            yield number, _json(line)
+
+
+def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
+    """A row is an object, named by the first row; a cell is a number, text, or null where it is empty."""
+    rows = csv.reader(_decoded(file), strict=True)
+    try:
+        names = next(rows, list[str]())
+        for row in rows:
+            if not row:
+                continue
+            if len(row) == len(names):
+                yield rows.line_num, dict(zip(names, map(_cell, row), strict=True))
+            else:
+                wrong = f"{len(row)} cells, but the first row names {len(names)}"
+                yield rows.line_num, InvalidMessage(wrong)
+    except (csv.Error, UnicodeDecodeError) as error:  # what follows cannot be told apart
+        yield rows.line_num, InvalidMessage(f"no CSV: {error}")
+
+
+READERS: Mapping[str, Reader] = {"text": text_lines, "jsonl": json_lines, "csv": csv_rows}
+
+
+def _text(line: bytes) -> str | InvalidInput:
+    try:
+        return line.removesuffix(b"\n").removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        return InvalidMessage(f"no UTF-8 text: {error.reason} at column {error.start + 1}")
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except (ValueError, RecursionError) as error:
+        return InvalidMessage(f"no JSON: {error}")
+
+
+def _cell(text: str) -> str | float | None:
+    if not text:
+        return None
+    number = NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    return float(text) if number[2] else int(text)
+
+
+def _decoded(file: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(file):
+        yield line.decode("utf-8-sig" if number == 0 else "utf-8")  # spreadsheets put a mark before the first

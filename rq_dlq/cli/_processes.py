@@ -1,0 +1,129 @@
+"""Worker processes: how one is started, and how several are kept alive."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from rq_dlq.cli._context import Context
+
+logger = logging.getLogger("rq_dlq.processes")
+TICK = 0.05  # seconds between two looks at the processes
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died at once is started again
+
+
+def environment(context: Context) -> dict[str, str]:
+    """The global options as an app finds them; not as arguments, since a URL may hold a password."""
+    options = {"RQ_DLQ_URL": context.url, "RQ_DLQ_NAMESPACE": context.namespace}
+    return {name: value for name, value in options.items() if value}
+
+
+def worker_command(app: str, *options: str) -> list[str]:
+    """The command of one worker process, which ends when its parent does."""
+    return [sys.executable, "-m", "rq_dlq", "worker", app, "--until-eof", *options]
+
+
+def start(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    output: Any = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process in a group of its own, so that a Ctrl-C reaches it once: from us."""
+    return subprocess.Popen(  # noqa: S603 - our own command
+        command,
+        stdin=subprocess.PIPE,  # its end says that we are gone, however we went
+        stdout=output,
+        stderr=output,
+        env=os.environ | (env or {}),
+        cwd=cwd,
+        process_group=0,
+    )
+
+
+@dataclass
+class Slot:
+    """The place of one process: who runs there, since when, and how long to wait before the next."""
+
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    since: float = 0.0
+    pause: float = FIRST_PAUSE
+    due: float = 0.0
+    done: bool = False
+
+
+@dataclass
+class Supervisor:
+    """Keeps a number of processes alive until SIGTERM or SIGINT, which it passes on.
+
+    Args:
+        burst: a process that ends by itself is done, whatever its exit code.
+    """
+
+    command: Sequence[str]
+    number: int
+    burst: bool = False
+    _stopping: bool = False
+    _worst: int = 0
+    _slots: list[Slot] = field(default_factory=list[Slot])
+
+    def run(self) -> int:
+        """Run until all are done; the worst of their exit codes."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        self._slots = [Slot(number) for number in range(1, self.number + 1)]
+        try:
+            while not all(slot.done for slot in self._slots):
+                for slot in self._slots:
+                    self._tend(slot)
+                time.sleep(TICK)
+        finally:
+            for slot in self._slots:
+                if slot.process is not None:
+                    slot.process.kill()
+        return self._worst
+
+    def _tend(self, slot: Slot) -> None:
+        now = time.monotonic()
+        if slot.process is not None:
+            code = slot.process.poll()
+            if code is not None:
+                self._ended(slot, code, now)
+        elif not slot.done and now >= slot.due:
+            slot.process, slot.since = start(self.command), now
+
+    def _ended(self, slot: Slot, code: int, now: float) -> None:
+        assert slot.process is not None  # noqa: S101 - for the type checker
+        if slot.process.stdin is not None:
+            slot.process.stdin.close()
+        slot.process = None
+        if self._stopping or code == 0 or (self.burst and code > 0):
+            slot.done = True
+            self._worst = max(self._worst, code)
+            return
+        slot.pause = FIRST_PAUSE if now - slot.since > LONGEST_PAUSE else min(2 * slot.pause, LONGEST_PAUSE)
+        slot.due = now + slot.pause
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        logger.warning("process %d %s: starting it again in %.1f s", slot.number, how, slot.pause)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._stopping = True
+        for slot in self._slots:
+            if slot.process is None:
+                slot.done = True
+            else:
+                slot.process.send_signal(number)

@@ -1,0 +1,249 @@
+"""How things look: as tables for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rq_dlq.durations import human
+from rq_dlq.errors import UnprocessableMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.message import DeadLetter, ErrorGroup, QueueStats, Received
+
+FORMATS = ("table", "json", "jsonl")
+UNKNOWN_WIDTH = 1_000  # columns of what is no terminal: nothing is cut off on its way to a file
+MOST_OF_A_CELL = 300  # characters that a table shows
+SPANS = ("oldest", "next_due", "delay")  # seconds
+NESTED = ("totals", "headers", "sums")  # what is shown line by line
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: a key of its rows, and how it is shown.
+
+    Attributes:
+        title: unless said, the key.
+        cut: keep it to one line, and cut off what does not fit a terminal.
+        wrap: let it have several lines.
+    """
+
+    key: str
+    style: str = ""
+    title: str = ""
+    cut: bool = False
+    wrap: bool = False
+
+    def cell(self, row: Row) -> Text:
+        """What stands in a row."""
+        value = row[self.key]
+        shown = (
+            f"{value.astimezone():%m-%d %H:%M:%S}"
+            if isinstance(value, datetime)
+            else text_of(self.key, value)
+        )
+        if len(shown) > MOST_OF_A_CELL:
+            shown = f"{shown[:MOST_OF_A_CELL]}…"
+        style = "dim" if value in (0, None) else self.style
+        return Text(shown, style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
+
+
+def text_of(key: str, value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "-"
+    if key in SPANS:
+        return human(round(value * 10) * 100 if value < 10 else round(value) * 1000)  # noqa: PLR2004
+    if isinstance(value, datetime):
+        return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return value if isinstance(value, str) else as_json(value)
+
+
+def many(number: int, what: str) -> str:
+    """A number of things: 1 message, 2 messages."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON, in one line."""
+    return msgspec.json.encode(value).decode()
+
+
+QUEUES = (
+    Column("name", "bold"), Column("ready"), Column("scheduled"), Column("leased"), Column("dead", "red"),
+    Column("expired", "yellow"), Column("oldest"), Column("next_due"),
+)  # fmt: skip
+MESSAGES = (
+    Column("id", "bold"), Column("enqueued_at"), Column("delivery_count", title="tries"),
+    Column("priority"), Column("body", cut=True),
+)  # fmt: skip
+LETTERS = (
+    Column("id", "bold"), Column("died_at"), Column("delivery_count", title="tries"),
+    Column("reason", "red"), Column("error", cut=True),
+)  # fmt: skip
+GROUPS = (
+    Column("group", "bold cyan"), Column("count"), Column("reason", "red"), Column("last_seen"),
+    Column("error", wrap=True),
+)  # fmt: skip
+HISTORY = (
+    Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
+    Column("consumer"), Column("error", wrap=True),
+)  # fmt: skip
+
+
+def queue_row(stats: QueueStats) -> dict[str, Any]:
+    """A queue's counts."""
+    row = {name: getattr(stats, name) for name in _COUNTS}
+    return row | {"totals": dict(stats.totals)}
+
+
+_COUNTS = tuple(column.key for column in QUEUES)
+
+
+def message_row(message: Received[Any]) -> dict[str, Any]:
+    """A message, with the body as far as it decodes."""
+    names = ("id", "queue", "priority", "enqueued_at", "expires_at", "delivery_count", "charged")
+    row = {name: getattr(message, name) for name in names}
+    return row | {"headers": dict(message.headers), "body": body_of(message)}
+
+
+def body_of(message: Received[Any]) -> Any:
+    """The body: a JSON value, text, or what there is of it."""
+    try:
+        body = message.body
+    except UnprocessableMessage:
+        body = message.data
+    if not isinstance(body, bytes):
+        return body
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(body).decode()}
+
+
+def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
+    """A dead letter."""
+    error = ": ".join(filter(None, (letter.cause.type, letter.cause.message)))
+    return message_row(letter) | {
+        "reason": letter.reason,
+        "died_at": letter.died_at,
+        "redriven": letter.redriven,
+        "group": letter.fingerprint,
+        "error": error,
+    }
+
+
+def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
+    """What befell a message."""
+    return [
+        {
+            "event": event.event,
+            "at": event.at,
+            "delivery": event.delivery,
+            "delay": event.delay,
+            "consumer": event.consumer,
+            "error": ": ".join(filter(None, (event.cause.type, event.cause.message))),
+            "traceback": event.cause.traceback,
+        }
+        for event in message.history
+    ]
+
+
+def group_row(group: ErrorGroup) -> dict[str, Any]:
+    """Dead letters of one kind."""
+    names = ("reason", "error", "count", "first_seen", "last_seen", "sample_id")
+    return {"group": group.fingerprint} | {name: getattr(group, name) for name in names}
+
+
+def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
+    """Rows as a table without a frame; numbers to the right."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        number = bool(rows) and isinstance(rows[0][column.key], int | float)
+        table.add_column(
+            column.title or column.key.replace("_", " "),
+            justify="right" if number else "left",
+            no_wrap=not (column.wrap or column.cut),  # the others give way to these
+            overflow="fold" if column.wrap else "ellipsis",
+        )
+    for row in rows:
+        table.add_row(*(column.cell(row) for column in columns))
+    return table
+
+
+@dataclass
+class Output:
+    """Where data and talk go, and in which form.
+
+    Attributes:
+        format: table, json or jsonl.
+        stdout: for data.
+        stderr: for talk.
+    """
+
+    format: str = "table"
+    stdout: Console = field(default_factory=lambda: Output.console(stderr=False))
+    stderr: Console = field(default_factory=lambda: Output.console(stderr=True))
+
+    @staticmethod
+    def console(*, stderr: bool, no_color: bool | None = None) -> Console:
+        """A console that cuts nothing off where it is no terminal."""
+        console = Console(stderr=stderr, highlight=False, no_color=no_color)
+        if not console.is_terminal:
+            console.width = UNKNOWN_WIDTH
+        return console
+
+    def plain(self) -> None:
+        """Use no colours."""
+        self.stdout = self.console(stderr=False, no_color=True)
+        self.stderr = self.console(stderr=True, no_color=True)
+
+    def rows(self, rows: Sequence[Row], columns: Sequence[Column], none: str) -> None:
+        """Write rows; `none` is said where a person would see an empty table."""
+        if self.format == "jsonl":
+            for row in rows:
+                self._write(as_json(row))
+        elif self.format == "json":
+            self._write(msgspec.json.format(as_json(rows)))
+        elif rows:
+            self.stdout.print(table_of(rows, columns))
+        else:
+            self.say(none)
+
+    def record(self, row: Row) -> None:
+        """Write one thing with all that is known of it."""
+        if self.format != "table":
+            text = as_json(row)
+            self._write(text if self.format == "jsonl" else msgspec.json.format(text))
+            return
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True, style="dim")
+        table.add_column(overflow="fold")
+        for name, value in row.items():
+            inner: Mapping[str, Any] = {"": value}
+            if isinstance(value, dict) and name in NESTED:
+                inner = cast("dict[str, Any]", value)
+            for key, part in inner.items():
+                title = f"{name} {key}".strip().replace("_", " ")
+                table.add_row(title, Text(text_of(name, part)))
+        self.stdout.print(table)
+
+    def say(self, text: str) -> None:
+        """Talk to the user."""
+        self.stderr.print(text, markup=False, soft_wrap=True)
+
+    def _write(self, text: str) -> None:
+        self.stdout.out(text, highlight=False)

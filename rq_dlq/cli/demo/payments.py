@@ -1,0 +1,117 @@
+"""A payment service on 127.0.0.1 that fails when it is told to, and the book that it keeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+TAKES = 0.03  # seconds that a payment takes
+
+
+@dataclass
+class Book:
+    """What was paid, line by line; it knows nothing of the queue.
+
+    Attributes:
+        lines: the id and the dollars of each payment made.
+        asked_again: how often a payment was asked for that stood in the book already.
+        refused: how often it was asked while it was down.
+    """
+
+    lines: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    asked_again: int = 0
+    refused: int = 0
+
+    @property
+    def twice(self) -> int:
+        """How many lines are one too many."""
+        return len(self.lines) - len({payment for payment, _ in self.lines})
+
+    @property
+    def dollars(self) -> int:
+        """All that was paid."""
+        return sum(dollars for _, dollars in self.lines)
+
+
+class Payments:
+    """The service: PUT /payments/ID with the dollars as its body.
+
+    Args:
+        on_paid: called with the id and the pid of the payer when the money has moved and nobody knows it yet.
+
+    Attributes:
+        paid_by: payments by the pid of the payer.
+    """
+
+    def __init__(self, on_paid: Callable[[str, int], None]) -> None:
+        self.book = Book()
+        self.down = False
+        self.paid_by: Counter[int] = Counter()
+        self._on_paid = on_paid
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.payments = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    def pay(self, payment: str, dollars: int, payer: int) -> HTTPStatus:
+        """Pay, unless that was done before."""
+        time.sleep(TAKES)
+        with self._lock:
+            if self.down:
+                self.book.refused += 1
+                return HTTPStatus.SERVICE_UNAVAILABLE
+            if payment in self._known:
+                self.book.asked_again += 1
+                return HTTPStatus.OK
+            self._known.add(payment)
+            self.book.lines.append((payment, dollars))
+            self.paid_by[payer] += 1
+        self._on_paid(payment, payer)
+        return HTTPStatus.CREATED
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+    payments: Payments
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Somebody hung up, as the one who is killed does."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_PUT(self) -> None:
+        payer = self.headers["User-Agent"].rpartition("/")[2]
+        dollars = self.rfile.read(int(self.headers["Content-Length"]))
+        payments = cast("_Server", self.server).payments
+        status = payments.pay(self.path.rpartition("/")[2], int(dollars), int(payer))
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Say nothing."""

@@ -1,0 +1,144 @@
+"""What came out, and whether it adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from rq_dlq.cli import _show
+from rq_dlq.cli.demo.payments import TAKES
+
+if TYPE_CHECKING:
+    from rq_dlq.cli._show import Output
+    from rq_dlq.message import ErrorGroup
+
+SLACK = 1.0  # seconds after the lease in which a dead worker's messages are to be redelivered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What was measured.
+
+    Attributes:
+        left: messages that are neither acked nor dead nor expired.
+        groups: the dead letters by kind, before the redrive.
+        rescued: seconds from the kill to the redelivery of each message of the killed worker.
+        redrive_took: seconds until all that was redriven was paid.
+        p50, p99: seconds from when a message was due until it was paid; not of what was redriven.
+    """
+
+    rows: int
+    sent: int
+    acked: int
+    dead: int
+    expired: int
+    left: int
+    groups: tuple[ErrorGroup, ...]
+    redriven: int
+    redrive_took: float
+    payments_owed: int
+    dollars_owed: int
+    payments: int
+    dollars: int
+    twice: int
+    asked_again: int
+    lease: float
+    rescued: tuple[float, ...]
+    p50: float
+    p99: float
+    seconds: float
+
+    @property
+    def lost(self) -> int:
+        """Rows of the file of which the queue knows nothing any more."""
+        return self.rows - self.acked - self.dead - self.expired - self.left
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sum: whether it holds, and how it reads."""
+
+    name: str
+    holds: bool
+    said: str
+
+
+def checks(f: Figures) -> list[Check]:
+    """The sums that a sceptic would make."""
+    again = f"{_show.many(f.asked_again, 'payment')} {'was' if f.asked_again == 1 else 'were'}"
+    return [
+        Check("sent", f.sent == f.rows, f"{f.sent:,} messages for {f.rows:,} rows of the file"),
+        Check(
+            "sent = acked + dead + expired",
+            f.sent == f.acked + f.dead + f.expired and f.left == 0,
+            f"{f.sent:,} = {f.acked:,} + {f.dead:,} + {f.expired:,}",
+        ),
+        Check("lost", f.lost == 0, f"{f.lost:,}"),
+        Check(
+            "settled, by the book",
+            (f.payments, f.dollars) == (f.payments_owed, f.dollars_owed),
+            f"{f.payments:,} of {f.payments_owed:,} payments, ${f.dollars:,} of ${f.dollars_owed:,}",
+        ),
+        Check(
+            "settled twice",
+            f.twice == 0,
+            f"{f.twice:,}; {again} asked for twice and known by the message's id",
+        ),
+        Check(
+            "redriven",
+            f.redriven > 0,
+            f"{f.redriven:,} dead letters that had run out of tries, done {f.redrive_took:.1f} s later",
+        ),
+    ]
+
+
+def show(output: Output, figures: Figures, found: list[Check]) -> None:
+    """Write the dead letters, the sums and the times."""
+    if output.format != "table":
+        groups = [_show.group_row(group) for group in figures.groups]
+        facts: dict[str, Any] = msgspec.to_builtins(figures, builtin_types=()) | {"groups": groups}
+        sums = {check.name: check.holds for check in found}
+        output.record(facts | {"lost": figures.lost, "sums": sums})
+        return
+    out = output.stdout
+    out.print(Text("\nDead letters before the redrive", "bold"))
+    out.print(_groups(figures))
+    out.print(Text("\nThe sums", "bold"))
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for check in found:
+        mark = Text("✓", "green") if check.holds else Text("✗", "bold red")
+        table.add_row(mark, check.name, Text(check.said))
+    for mark, name, said in _times(figures):
+        table.add_row(mark, name, Text(said))
+    out.print(table)
+
+
+def _groups(figures: Figures) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in ("group", "count", "reason", "error", "then"):
+        table.add_column(name, justify="right" if name == "count" else "left", overflow="fold")
+    for group in figures.groups:
+        back = group.reason == "exhausted"
+        then = Text("redriven", "green") if back else Text("stays", "dim")
+        reason = Text(group.reason, "yellow" if back else "red")
+        table.add_row(Text(group.fingerprint, "cyan"), f"{group.count:,}", reason, Text(group.error), then)
+    return table
+
+
+def _times(f: Figures) -> list[tuple[Text, str, str]]:
+    slowest, limit = max(f.rescued), f.lease + SLACK
+    in_time = Text("✓", "green") if slowest <= limit else Text("!", "yellow")
+    held = _show.many(len(f.rescued), "message")
+    rescue = f"{held}, the last after {slowest:.2f} s (lease {f.lease:g} s + {SLACK:g} s = {limit:g} s)"
+    waits = (
+        f"p50 {f.p50 * 1000:.0f} ms, p99 {f.p99 * 1000:.0f} ms, of which paying takes {TAKES * 1000:.0f} ms"
+    )
+    return [
+        (in_time, "kill to redelivery", rescue),
+        (Text(" "), "due to settled", waits),
+        (Text(" "), "run time", f"{f.seconds:.1f} s"),
+    ]

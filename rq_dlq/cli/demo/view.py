@@ -1,0 +1,160 @@
+"""What one sees of the demo: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from rq_dlq.cli._show import Output
+    from rq_dlq.cli.demo.crew import Member
+    from rq_dlq.cli.demo.play import Scene
+    from rq_dlq.cli.demo.stage import Stage
+
+EVERY = 2.0  # seconds between two plain lines
+FRAME = 0.1  # seconds between two pictures
+STATES = (
+    ("ready", "", "can be claimed now"),
+    ("leased", "cyan", "in a worker's hands"),
+    ("scheduled", "yellow", "failed, wait to be tried again"),
+    ("dead", "red", "dead letters"),
+    ("acked", "green", "done"),
+)
+
+
+class View(Protocol):
+    """What the play shows itself to."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def told(self, scene: Scene) -> None:
+        """Something happened."""
+
+    def show(self, scene: Scene) -> None:
+        """A moment passed."""
+
+
+def view_of(output: Output, stage: Stage) -> View:
+    """The view for where we are."""
+    if output.stdout.is_terminal and output.stderr.is_terminal:
+        return Picture(output, stage)
+    return Lines(output, stage)
+
+
+def counts(scene: Scene) -> dict[str, int]:
+    """The states that are shown."""
+    stats = scene.stats
+    return {
+        "ready": stats.ready,
+        "leased": stats.leased,
+        "scheduled": stats.scheduled,
+        "dead": stats.dead,
+        "acked": stats.totals.get("acked", 0),
+    }
+
+
+class Lines:
+    """A line for what happened, and now and then one with the counts."""
+
+    def __init__(self, output: Output, stage: Stage) -> None:
+        self._output = output
+        self._stage = stage
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def told(self, scene: Scene) -> None:
+        """Say it."""
+        when, what = scene.events[-1]
+        self._output.say(f"{when:5.1f} s  {what}")
+
+    def show(self, scene: Scene) -> None:
+        """Say the counts, if it is time again."""
+        if scene.elapsed >= self._next:
+            self._next = scene.elapsed + EVERY
+            said = ", ".join(f"{count:,} {name}" for name, count in counts(scene).items())
+            sent = f"{len(self._stage.sent):,} sent"
+            self._output.say(f"{scene.elapsed:5.1f} s  {sent}: {said} ({scene.rate:,.0f}/s)")
+
+
+class Picture:
+    """A picture that is painted anew."""
+
+    def __init__(self, output: Output, stage: Stage) -> None:
+        self._stage = stage
+        self._next = 0.0
+        self._live = Live(console=output.stderr, auto_refresh=False, vertical_overflow="visible")
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def told(self, scene: Scene) -> None:
+        """Paint it."""
+        self._live.update(self._paint(scene), refresh=True)
+
+    def show(self, scene: Scene) -> None:
+        """Paint it, if it is time again."""
+        if scene.elapsed >= self._next:
+            self._next = scene.elapsed + FRAME
+            self.told(scene)
+
+    def _paint(self, scene: Scene) -> RenderableType:
+        title = Text.assemble(("rq-dlq demo", "bold"), f"  {scene.elapsed:.1f} s")
+        trouble = self._stage.payments.down or "dead" in scene.now
+        now = Text(f"▶ {scene.now}", "bold yellow" if trouble else "bold green")
+        sent = Table.grid(padding=(0, 2))
+        total = len(self._stage.flights)
+        bar = ProgressBar(total=total, completed=len(self._stage.sent), width=30)
+        sent.add_row(
+            "sent", bar, f"{len(self._stage.sent):,} of {total:,} flights", f"{scene.rate:,.0f} done/s"
+        )
+        sides = Table.grid(padding=(0, 4))
+        sides.add_row(self._states(scene), self._workers())
+        return Group(title, now, "", sent, "", sides, "", self._events(scene))
+
+    def _states(self, scene: Scene) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column()
+        table.add_column(justify="right", min_width=5)
+        known = counts(scene)
+        for name, style, meaning in STATES:
+            table.add_row(name, Text(f"{known[name]:,}", f"bold {style}"), Text(meaning, "dim"))
+        return table
+
+    def _workers(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        paid = self._stage.payments.paid_by
+        for member in self._stage.crew.members:
+            table.add_row(
+                f"worker {member.number}", _state_of(member), Text(f"{paid[member.pid]:,} paid", "dim")
+            )
+        down = self._stage.payments.down
+        table.add_row("payments", Text("● down", "bold red") if down else Text("● up", "green"))
+        return table
+
+    def _events(self, scene: Scene) -> Table:
+        table = Table.grid(padding=(0, 2))
+        for when, what in scene.events:
+            table.add_row(Text(f"{when:.1f} s", "dim"), what)
+        return table
+
+
+def _state_of(member: Member) -> Text:
+    if member.killed:
+        return Text("✗ killed", "bold red")
+    return Text("● runs", "green") if member.started else Text("○ starts", "dim")

@@ -1,0 +1,188 @@
+"""`rq-dlq send`: messages from a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
+from rq_dlq.cli._input import READERS, Parsed, opened
+from rq_dlq.cli._show import many
+from rq_dlq.codec import DEFAULT_PRIORITY, Codec
+from rq_dlq.errors import InvalidInput, RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.queue import Queue
+
+BATCH = 1_000  # messages that are sent at once
+NAMED = 10  # broken lines that are named
+MANY = 10_000  # messages from which on there is a progress bar
+
+
+@dataclass
+class Checked:
+    """What a first reading found."""
+
+    good: int = 0
+    bad: int = 0
+    named: list[str] = field(default_factory=list[str])
+
+    def note(self, line: int, error: InvalidInput) -> None:
+        """A line is no message."""
+        self.bad += 1
+        if len(self.named) < NAMED:
+            self.named.append(f"line {line}: {error}")
+
+
+def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            message = f"{text!r} is not of the form K=V"
+            raise click.BadParameter(message, ctx, param)
+        headers[name] = value
+    return headers
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="QUEUE")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--jsonl", "form", flag_value="jsonl", type=str, help="A line is a JSON value.")
+@click.option(
+    "--csv",
+    "form",
+    flag_value="csv",
+    type=str,
+    help="A row is an object, named by the first row; cells become numbers, null or text.",
+)
+@click.option("--delay", metavar="SPAN", help='Deliver later, by "5s", "1h30m" or so.')
+@click.option("--ttl", metavar="SPAN", help="What is not done by then expires.")
+@click.option(
+    "--priority",
+    type=click.IntRange(0, 9),
+    default=DEFAULT_PRIORITY,
+    show_default=True,
+    help="0 last, 9 first.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="K=V",
+    callback=_headers,
+    help="A note beside the body; may be repeated.",
+)
+@click.option(
+    "--skip-bad", is_flag=True, help="Leave out lines that are no messages; otherwise nothing is sent."
+)
+@click.option("--ids", is_flag=True, help="Write the id of each message to stdout.")
+@pass_context
+def send(
+    context: Context,
+    /,
+    name: str,
+    file: str | None,
+    form: str | None,
+    *,
+    skip_bad: bool,
+    ids: bool,
+    **options: Any,
+) -> None:
+    """Send messages: one a line, from FILE or from stdin (-).
+
+    A line of text is the body, as it is, unless --jsonl or --csv says how to read it.
+    """
+    path = None if file in (None, "-") else Path(str(file))
+    queue = context.broker.queue(name)
+    if path is None and sys.stdin.isatty():
+        context.output.say("one message a line; Ctrl-D ends, Ctrl-C sends nothing")
+    with opened(path, sys.stdin.buffer) as source:
+        checked = _check(context, source, form or "text", options)
+        if checked.bad:
+            _tell_bad(context, checked, skip_bad=skip_bad)
+        source.seek(0)
+        good = (body for _, body in READERS[form or "text"](source) if not _is_bad(context, body, options))
+        sent = _send(context, queue, good, checked.good, options, ids=ids)
+    if context.output.format == "table":
+        context.output.say(f"sent {many(sent, 'message')} to {name}")
+    else:
+        context.output.record({"queue": name, "sent": sent, "skipped": checked.bad})
+
+
+def _check(context: Context, source: IO[bytes], form: str, options: dict[str, Any]) -> Checked:
+    """Read all, send nothing."""
+    checked = Checked()
+    parsed: Iterator[Parsed] = READERS[form](source)
+    for line, body in parsed:
+        bad = _is_bad(context, body, options)
+        if bad is None:
+            checked.good += 1
+        else:
+            checked.note(line, bad)
+    return checked
+
+
+def _is_bad(context: Context, body: Any, options: dict[str, Any]) -> InvalidInput | None:
+    """Why a line is no message; None: it is one."""
+    if isinstance(body, InvalidInput):
+        return body
+    try:
+        codec = Codec[Any](Any, context.broker.settings.max_message_bytes)
+        codec.packer(options["priority"], options["headers"])(body)
+    except InvalidInput as error:
+        return error
+    return None
+
+
+def _tell_bad(context: Context, checked: Checked, *, skip_bad: bool) -> None:
+    for text in checked.named:
+        context.output.say(text)
+    if checked.bad > len(checked.named):
+        context.output.say(f"… and {checked.bad - len(checked.named):,} more")
+    lines = "1 line is no message" if checked.bad == 1 else f"{checked.bad:,} lines are no messages"
+    if not skip_bad:
+        message = f"{lines}, so nothing was sent: correct them, or leave them out with --skip-bad"
+        raise Failure(message)
+    context.output.say(f"{lines} and left out")
+
+
+def _send(
+    context: Context,
+    queue: Queue[Any],
+    bodies: Iterator[Any],
+    total: int,
+    options: dict[str, Any],
+    *,
+    ids: bool,
+) -> int:
+    """Send in batches; say how far it came when it is stopped."""
+    sent = 0
+    columns = ("sending", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = context.output.stderr
+    disable = total < MANY or not console.is_terminal
+    queue.stats()  # connects, and what is to be said of it is said before the bar is there
+    try:
+        with Progress(*columns, console=console, transient=True, disable=disable) as progress:
+            task = progress.add_task("sending", total=total)
+            while batch := list(islice(bodies, BATCH)):
+                new = queue.send_many(batch, **options)
+                if ids:
+                    context.output.stdout.out("\n".join(new), highlight=False)
+                sent += len(batch)
+                progress.update(task, completed=sent)
+    except (KeyboardInterrupt, RqDlqError) as error:
+        if not sent:
+            raise
+        why = sentence(error) or "interrupted"
+        message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {BATCH:,} more): {why}"
+        raise Failure(message, PART_WAY) from None
+    return sent

@@ -1,0 +1,49 @@
+"""`rq-dlq demo`."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import psutil
+import pytest
+import redis
+
+from tests.cli.conftest import Shell
+from tests.servers import wait_until
+
+
+def test_the_sums_add_up_and_nothing_is_left(shell: Shell, redis_socket: str) -> None:
+    words = ["--url", shell.url, "-o", "json", "demo", "--rows", "600", "--seconds", "6"]
+    with redis.Redis(unix_socket_path=redis_socket) as client, shell.process(*words) as demo:
+        before = set(client.keys())
+        stdout, stderr = demo.communicate(timeout=110)
+        assert set(client.keys()) == before
+    assert demo.returncode == 0, stderr
+    told = json.loads(stdout)
+    assert told["sent"] == 600 == told["acked"] + told["dead"] + told["expired"]
+    assert (told["lost"], told["twice"]) == (0, 0)
+    assert told["redriven"] > 0
+    assert told["payments"] == told["payments_owed"]
+    assert told["dollars"] == told["dollars_owed"]
+    assert min(told["rescued"]) > told["lease"] / 2
+    assert all(told["sums"].values())
+    for text in ("the payment service fails", "worker 3 is killed", "redrive:", "all is done"):
+        assert text in stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_everything(shell: Shell, redis_socket: str, number: signal.Signals) -> None:
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        before = set(client.keys())
+        with shell.process("--url", shell.url, "demo") as demo:
+            parent = psutil.Process(demo.pid)
+            wait_until(lambda: len(parent.children()) == 4, 60)
+            workers = parent.children()
+            wait_until(lambda: set(client.keys()) > before, 60)
+            demo.send_signal(number)
+            _, stderr = demo.communicate(timeout=60)
+        assert demo.returncode == 4
+        assert stderr.endswith("Error: stopped\n")
+        assert not any(worker.is_running() for worker in workers)
+        assert set(client.keys()) == before

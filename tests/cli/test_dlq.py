@@ -1,0 +1,117 @@
+"""`rq-dlq dlq …`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import rq_dlq
+from tests.cli.conftest import Shell
+
+Die = Callable[..., list[str]]
+
+
+def test_ls_without_a_queue_lists_those_with_dead_letters(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die
+) -> None:
+    assert "no dead letters" in shell("dlq", "ls").stderr
+    dead("a", "b")
+    broker.queue("mails").send("fine")
+    assert [(row["name"], row["dead"]) for row in shell.json("dlq", "ls")] == [("orders", 2)]
+
+
+@pytest.mark.parametrize("name", ["orders", "DLQ.orders"])
+def test_both_names_mean_the_dead_letters(shell: Shell, dead: Die, name: str) -> None:
+    ids = dead("a", "b")
+    assert [row["id"] for row in shell.json("dlq", "ls", name)] == ids
+    assert [row["count"] for row in shell.json("dlq", "groups", name)] == [2]
+    assert shell.json("dlq", "show", name, ids[0])["body"] == "a"
+
+
+def test_groups_come_largest_first(shell: Shell, dead: Die) -> None:
+    dead("a", why="no such user 17")
+    dead("b", "c", why="out of stock")
+    groups = shell.json("dlq", "groups", "orders")
+    assert [(group["count"], group["error"]) for group in groups] == [
+        (2, "out of stock"),
+        (1, "no such user 17"),
+    ]
+    assert "out of stock" in shell("dlq", "groups", "orders").stdout
+
+
+def test_ls_takes_conditions(shell: Shell, dead: Die) -> None:
+    (first,) = dead("a", why="no such user 17")
+    dead("b", "c", why="out of stock")
+    group = shell.json("dlq", "show", "orders", first)["group"]
+    assert [row["id"] for row in shell.json("dlq", "ls", "orders", "--group", group)] == [first]
+    assert shell.json("dlq", "ls", "orders", "--reason", "exhausted") == []
+    assert len(shell.json("dlq", "ls", "orders", "--limit", "2")) == 2
+
+
+def test_show_tells_the_story(shell: Shell, dead: Die) -> None:
+    (message_id,) = dead({"total": 5}, why="out of stock")
+    row = shell.json("dlq", "show", "orders", message_id)
+    assert (row["reason"], row["error"], row["delivery_count"]) == ("poison", "out of stock", 1)
+    assert [event["event"] for event in row["history"]] == ["poisoned"]
+    assert "out of stock" in shell("dlq", "show", "orders", message_id).stdout
+    assert "no dead letter nope" in shell("dlq", "show", "orders", "nope", code=1).stderr
+
+
+def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a", why="no such user 17")
+    dead("b", "c", why="out of stock")
+    group = shell.json("dlq", "groups", "orders")[0]["group"]
+    words = ("dlq", "redrive", "orders", "--group", group[:8])
+    assert "Bring 2 dead letters" in shell(*words, code=2).stderr
+    assert "brought 2 messages back" in shell(*words, "--yes").stderr
+    counts = broker.queue("orders").stats()
+    assert (counts.ready, counts.dead) == (2, 1)
+
+
+def test_redrive_by_id_asks_nobody(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    ids = dead("a", "b", "c")
+    shell("dlq", "redrive", "orders", "--id", ids[0], "--id", ids[2])
+    assert broker.queue("orders").stats().ready == 2
+    assert "1 of the ids" in shell("dlq", "redrive", "orders", "--id", "nope", code=1).stderr
+
+
+def test_redrive_all(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a", "b")
+    shell("dlq", "redrive", "DLQ.orders", "--all", "--yes")
+    assert broker.queue("orders").stats().ready == 2
+
+
+@pytest.mark.parametrize("verb", ["redrive", "purge"])
+def test_bulk_verbs_want_exactly_one_filter(shell: Shell, dead: Die, verb: str) -> None:
+    dead("a")
+    assert "exactly one of" in shell("dlq", verb, "orders", "--yes", code=2).stderr
+    assert "exactly one of" in shell("dlq", verb, "orders", "--id", "a", "--all", code=2).stderr
+
+
+def test_an_unknown_group_is_told(shell: Shell, dead: Die) -> None:
+    dead("a")
+    message = shell("dlq", "redrive", "orders", "--group", "nope", "--yes", code=1).stderr
+    assert "no group begins with 'nope'" in message
+
+
+def test_purge(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    ids = dead("a", "b", "c")
+    orders = broker.queue("orders")
+    shell("dlq", "purge", "orders", "--older-than", "30d", "--yes")
+    assert orders.stats().dead == 3
+    shell("dlq", "purge", "orders", "--id", ids[0])
+    assert orders.stats().dead == 2
+    assert "add --yes" in shell("dlq", "purge", "orders", "--all", code=2).stderr
+    shell("dlq", "purge", "orders", "--all", "--yes")
+    assert orders.stats().dead == 0
+    shell("dlq", "purge", "orders", "--older-than", "soon", "--yes", code=2)
+
+
+def test_what_expired_is_reached_by_its_name(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a")
+    orders = broker.queue("orders")
+    orders.send("b", ttl="1ms")
+    while not orders.stats().expired:
+        orders.maintain()
+    assert [row["body"] for row in shell.json("dlq", "ls", "EXP.orders")] == ["b"]

@@ -1,0 +1,70 @@
+"""`rq-dlq queue …` and `rq-dlq peek`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import rq_dlq
+from tests.cli.conftest import Shell
+
+
+def test_ls_lists_queues_with_their_counts(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send_many(["a", "b"])
+    broker.queue("mails").send("c", delay="1h")
+    orders, mails = (shell.json("queue", "ls")[i] for i in (1, 0))
+    assert (orders["name"], orders["ready"]) == ("orders", 2)
+    assert (mails["name"], mails["scheduled"]) == ("mails", 1)
+    assert "orders" in shell("queue", "ls").stdout
+    lines = shell("queue", "ls", "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["mails", "orders"]
+
+
+def test_ls_of_nothing_talks_on_stderr_only(shell: Shell) -> None:
+    result = shell("queue", "ls")
+    assert result.stdout == ""
+    assert "no queues" in result.stderr
+
+
+def test_show_tells_all_counts(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(["a", "b"])
+    orders.ack(orders.claim(1))
+    row = shell.json("queue", "show", "orders")
+    assert (row["ready"], row["totals"]["sent"], row["totals"]["acked"]) == (1, 2, 1)
+    assert "totals acked" in shell("queue", "show", "DLQ.orders").stdout
+
+
+def test_a_queue_that_nobody_ever_used_is_told(shell: Shell) -> None:
+    for words in (("queue", "show"), ("queue", "purge", "--yes"), ("peek",), ("dlq", "groups")):
+        assert "there is no queue 'nope'" in shell(*words, "nope", code=1).stderr
+
+
+def test_purge_wants_yes_where_nobody_can_be_asked(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("a")
+    orders.send("b", delay="1h")
+    assert "add --yes" in shell("queue", "purge", "orders", code=2).stderr
+    assert orders.stats().waiting == 2
+    assert "removed 2 messages" in shell("queue", "purge", "orders", "--yes").stderr
+    assert orders.stats().waiting == 0
+
+
+def test_peek_shows_bodies_and_claims_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send({"total": 5}, headers={"tenant": "a"}, priority=9)
+    orders.send_many([b"text", b"\xff", "x" * 1000])
+    rows = shell.json("peek", "orders")
+    assert [row["body"] for row in rows] == [{"total": 5}, "text", {"base64": "/w=="}, "x" * 1000]
+    assert (rows[0]["headers"], rows[0]["priority"]) == ({"tenant": "a"}, 9)
+    assert len(shell.json("peek", "orders", "--limit", "1")) == 1
+    assert "x" * 301 not in shell("peek", "orders").stdout
+    assert orders.stats().ready == 4
+
+
+def test_peek_looks_at_dead_letters_too(
+    shell: Shell, broker: rq_dlq.Broker, dead: Callable[..., list[str]]
+) -> None:
+    ids = dead("a", "b")
+    broker.queue("orders").send("alive")
+    assert [row["id"] for row in shell.json("peek", "DLQ.orders")] == ids

@@ -1,0 +1,58 @@
+"""The global options, and how errors are told."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import rq_dlq
+from rq_dlq.cli import main
+from tests.cli.conftest import Shell
+
+
+def test_it_tells_its_version(shell: Shell) -> None:
+    assert shell("--version").stdout.split()[-1] == rq_dlq.__version__
+
+
+def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--url", f"unix://{tmp_path}/none.sock", "queue", "ls"])
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: cannot reach unix://")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_password_is_never_shown() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    url = f"redis://user:geheim@127.0.0.1:{port}/0"
+    result = CliRunner().invoke(main, ["--url", url, "queue", "ls"])
+    assert result.exit_code == 3
+    assert "geheim" not in result.output
+
+
+def test_twice_verbose_shows_where_an_error_came_from(shell: Shell) -> None:
+    calm = shell("queue", "show", "a b", code=2)
+    assert "Traceback" not in calm.stderr
+    assert "Traceback" in shell("-vv", "queue", "show", "a b", code=2).stderr
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_global_options_may_stand_anywhere(shell: Shell, place: str) -> None:
+    words = ["queue", "ls"]
+    words = ["-o", "json", *words] if place == "before" else [*words, "-o", "json"]
+    assert shell(*words).stdout == "[]\n"
+
+
+def test_the_environment_says_where_the_server_is(shell: Shell) -> None:
+    shell("send", "orders", typed="one\n")
+    result = CliRunner().invoke(main, ["-o", "jsonl", "queue", "ls"], env=shell.env)
+    assert '"name":"orders"' in result.stdout
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
+def test_what_makes_no_sense_is_code_2(shell: Shell, words: list[str]) -> None:
+    shell(*words, code=2)

@@ -1,0 +1,126 @@
+"""`rq-dlq send`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import queue as queue_module
+from rq_dlq.errors import BrokerUnavailable
+from tests.cli.conftest import Shell
+
+
+def bodies(broker: rq_dlq.Broker, queue: str = "orders") -> list[Any]:
+    return [message.body for message in broker.queue(queue).peek(1_000)]
+
+
+def test_a_line_is_a_message(shell: Shell, broker: rq_dlq.Broker) -> None:
+    result = shell("send", "orders", typed="one\ntwo three\r\n\nünf")
+    assert bodies(broker) == ["one", "two three", "", "ünf"]
+    assert result.stdout == ""
+    assert "sent 4 messages to orders" in result.stderr
+
+
+def test_a_file_of_json_lines(shell: Shell, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"id": 1}\n\n[2]\n"three"\n4\n')
+    shell("send", "orders", str(file), "--jsonl")
+    assert bodies(broker) == [{"id": 1}, [2], "three", 4]
+
+
+def test_csv_rows_are_objects(shell: Shell, broker: rq_dlq.Broker) -> None:
+    text = '\ufeffcity,zip,size,note\n"New\nYork",00501,8.5,\nRome,100,-3,"a ""b"""\n'
+    shell("send", "orders", "-", "--csv", typed=text.encode())
+    assert bodies(broker) == [
+        {"city": "New\nYork", "zip": "00501", "size": 8.5, "note": None},
+        {"city": "Rome", "zip": 100, "size": -3, "note": 'a "b"'},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "typed", "named"),
+    [
+        ("--jsonl", b'1\n{"a": \n3\n{"b"}\n', ["line 2: no JSON", "line 4: no JSON"]),
+        ("--csv", b"a,b\n1,2\n3\n", ["line 3: 1 cells, but the first row names 2"]),
+        (None, b"fine\n\xff\xfe\n", ["line 2: no UTF-8 text"]),
+    ],
+)
+def test_broken_lines_are_named_and_nothing_is_sent(
+    shell: Shell, broker: rq_dlq.Broker, form: str | None, typed: bytes, named: list[str]
+) -> None:
+    words = ["send", "orders", *([form] if form else [])]
+    told = shell(*words, code=1, typed=typed).stderr
+    assert all(text in told for text in named)
+    assert "nothing was sent" in told
+    assert broker.queues() == []
+    told = shell(*words, "--skip-bad", typed=typed).stderr
+    assert all(text in told for text in named)
+    assert len(bodies(broker)) == len(typed.splitlines()) - len(named) - (form == "--csv")
+
+
+def test_a_message_too_large_is_a_broken_line(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("send", "orders", typed="ok\n" + "x" * 2_000_000, code=1).stderr
+    assert "line 2: a message of 2,000,002 bytes" in told
+    assert broker.queues() == []
+
+
+def test_only_some_broken_lines_are_named(shell: Shell) -> None:
+    told = shell("send", "orders", "--jsonl", typed="{\n" * 30, code=1).stderr
+    assert "… and 20 more" in told
+    assert "30 lines are no messages" in told
+
+
+def test_options_reach_the_messages(shell: Shell, broker: rq_dlq.Broker) -> None:
+    options = ["--priority", "7", "--header", "tenant=a", "--header", "query=x=y", "--ttl", "1h"]
+    shell("send", "orders", *options, typed="one\n")
+    (message,) = broker.queue("orders").peek()
+    assert message.priority == 7
+    assert message.headers == {"tenant": "a", "query": "x=y"}
+    assert message.expires_at is not None
+    shell("send", "orders", "--delay", "1h", typed="later\n")
+    assert broker.queue("orders").stats().scheduled == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["orders", "--priority", "10"],
+        ["orders", "--header", "nonsense"],
+        ["orders", "--delay", "soon"],
+        ["orders", "no-such-file"],
+        ["two words"],
+        ["DLQ.orders"],
+    ],
+)
+def test_what_makes_no_sense_is_code_2(shell: Shell, broker: rq_dlq.Broker, words: list[str]) -> None:
+    shell("send", *words, typed="one\n", code=2)
+    assert broker.queues() == []
+
+
+def test_ids_and_counts_for_programs(shell: Shell, broker: rq_dlq.Broker) -> None:
+    ids = shell("send", "orders", "--ids", typed="a\nb\n").stdout.split()
+    assert ids == [message.id for message in broker.queue("orders").peek()]
+    told = json.loads(shell("-o", "jsonl", "send", "orders", "--jsonl", "--skip-bad", typed="1\n{\n").stdout)
+    assert told == {"queue": "orders", "sent": 1, "skipped": 1}
+
+
+def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_many = queue_module.Queue.send_many
+
+    def failing(self: Any, batch: list[Any], **options: Any) -> list[str]:
+        if "1500\n" in typed and batch[0] == "1000":
+            message = "gone"
+            raise BrokerUnavailable(message)
+        return send_many(self, batch, **options)
+
+    monkeypatch.setattr(queue_module.Queue, "send_many", failing)
+    typed = "".join(f"{number}\n" for number in range(2_500))
+    told = shell("send", "orders", typed=typed, code=4).stderr
+    assert "after 1,000 of 2,500 messages" in told
+    assert broker.queue("orders").stats().ready == 1_000

@@ -1,0 +1,159 @@
+"""`rq-dlq worker`, as processes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+import rq_dlq
+from tests.cli.conftest import Shell
+from tests.servers import wait_until
+
+APP = """
+import os, pathlib, time
+from rq_dlq import Broker
+
+broker = Broker()
+orders = broker.queue("orders")
+mails = broker.queue("mails")
+here = pathlib.Path(__file__).parent
+
+@orders.handler(concurrency=2)
+def order(body):
+    if body == "slow":
+        (here / "slow").touch()
+        while not (here / "go").exists():
+            time.sleep(0.01)
+    with (here / "done").open("a") as done:
+        done.write(f"{body}\\n")
+
+@mails.handler()
+async def mail(body):
+    (here / "mail").write_text(body)
+
+nothing = 5
+empty = Broker()
+elsewhere = Broker("redis://other:6379/0")
+apart = Broker(namespace="apart")
+"""
+
+
+@pytest.fixture(autouse=True)
+def app(shell: Shell) -> None:
+    (shell.directory / "app.py").write_text(APP)
+
+
+def done(shell: Shell) -> list[str]:
+    file = shell.directory / "done"
+    return sorted(file.read_text().split()) if file.exists() else []
+
+
+def test_burst_works_a_file_off_and_ends(shell: Shell, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    file = tmp_path / "orders.txt"
+    file.write_text("".join(f"{number}\n" for number in range(50)))
+    shell("send", "orders", str(file))
+    with shell.process("worker", "app:broker", "--burst") as worker:
+        assert worker.wait(20) == 0
+        assert worker.stdout is not None
+        assert worker.stdout.read() == ""
+    assert done(shell) == sorted(map(str, range(50)))
+    assert broker.queue("orders").stats().totals["acked"] == 50
+
+
+def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("a")
+    broker.queue("mails").send("b")
+    with shell.process("worker", "app", "--burst", "-q", "mails:3") as worker:
+        assert worker.wait(20) == 0
+    assert (shell.directory / "mail").read_text() == "b"
+    assert broker.queue("orders").stats().ready == 1
+
+
+def test_sigterm_finishes_what_has_begun(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("slow")
+    with shell.process("worker", "app:broker", "-q", "orders:1") as worker:
+        wait_until((shell.directory / "slow").exists)
+        orders.send("later")
+        worker.send_signal(signal.SIGTERM)
+        (shell.directory / "go").touch()
+        assert worker.wait(20) == 0
+        assert worker.stderr is not None
+        assert "finishing what has begun" in worker.stderr.read()
+    assert done(shell) == ["slow"]
+    assert orders.stats().ready == 1
+    assert orders.stats().leased == 0
+
+
+def test_processes_are_started_again_and_end_together(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders", lease="1s")
+    with shell.process("worker", "app:broker", "--processes", "2") as supervisor:
+        parent = psutil.Process(supervisor.pid)
+        wait_until(lambda: len(parent.children()) == 2)
+        first, second = parent.children()
+        first.kill()
+        wait_until(lambda: len({*parent.children()} - {first}) == 2)
+        assert second.is_running()
+        children = parent.children()
+        orders.send_many(map(str, range(20)))
+        wait_until(lambda: len(done(shell)) == 20)
+        supervisor.send_signal(signal.SIGTERM)
+        assert supervisor.wait(20) == 0
+        assert not any(child.is_running() for child in children)
+        assert supervisor.stderr is not None
+        assert "was killed by SIGKILL: starting it again" in supervisor.stderr.read()
+
+
+def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:
+    with shell.process("worker", "app:broker", "--processes", "2") as supervisor:
+        parent = psutil.Process(supervisor.pid)
+        wait_until(lambda: len(parent.children()) == 2)
+        children = parent.children()
+        supervisor.kill()
+        wait_until(lambda: not any(child.is_running() for child in children))
+
+
+def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send_many(map(str, range(20)))
+    with shell.process("worker", "app:broker", "--processes", "2", "--burst") as supervisor:
+        assert supervisor.wait(20) == 0
+    assert len(done(shell)) == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nosuch:broker"], 1, "there is no module 'nosuch'"),
+        (["app:nosuch"], 1, "app has no 'nosuch'"),
+        (["app:nothing"], 1, "app:nothing is a int, not an rq_dlq.Broker"),
+        (["app:empty"], 1, "there is no handler to run"),
+        (["app.py"], 1, "app.py is a path; a module is meant: app:BROKER"),
+        (["broken"], 1, "broken cannot be imported: ZeroDivisionError"),
+        (["needy"], 1, "No module named 'no_such_thing'"),
+        (["app", "-q", "nosuch"], 1, "no handler takes the messages of 'nosuch'"),
+        (["app", "-q", "orders:0"], 2, "at least 1 at once"),
+        (["app:elsewhere", "--url", "redis://here"], 1, "has a URL of its own"),
+        (["app:apart", "--namespace", "mine"], 1, "has a namespace of its own, apart"),
+        (["app", "--processes", "0"], 2, "0 is not in the range"),
+    ],
+)
+def test_what_cannot_run_is_told(shell: Shell, words: list[str], code: int, said: str) -> None:
+    (shell.directory / "broken.py").write_text("1 / 0\n")
+    (shell.directory / "needy.py").write_text("import no_such_thing\n")
+    with shell.process("worker", *words) as worker:
+        _, stderr = worker.communicate(timeout=20)
+    assert worker.returncode == code
+    assert said in " ".join(stderr.split())
+    assert "Traceback" not in stderr
+
+
+def test_a_server_that_was_never_there_is_code_3(shell: Shell, tmp_path: Path) -> None:
+    shell.env["RQ_DLQ_URL"] = f"unix://{tmp_path}/none.sock"
+    for options in ([], ["--processes", "2"]):
+        with shell.process("worker", "app:broker", *options) as worker:
+            _, stderr = worker.communicate(timeout=20)
+        assert worker.returncode == 3
+        assert "cannot reach" in stderr
