@@ -1,0 +1,1 @@
+"""What is measured; see each module for its command."""

@@ -1,0 +1,3 @@
+local function holds(token, text)
+  return text and text:find(' +' .. token .. ' ', 1, true) ~= nil
+end

@@ -1,0 +1,16 @@
+-- B. One lease for each message. The first ack of a claim proves that its reply arrived, so the list for its
+-- repetition goes then: cheaper than counting to the last.
+local messages, states, leased_ids, claims, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- @include _holds
+-- @include _fence
+local verdicts, acked, let = fenced(redis.call('HMGET', states, unpack(ids)))
+if #acked > 0 then
+  redis.call('HDEL', messages, unpack(acked))
+  redis.call('HDEL', states, unpack(acked))
+  redis.call('ZREM', leased_ids, unpack(acked))
+  redis.call('HINCRBY', counters, 'acked', #acked)
+  for token in pairs(let) do
+    redis.call('HDEL', claims, token)
+  end
+end
+return verdicts
