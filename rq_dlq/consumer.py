@@ -109,9 +109,7 @@ class Consumer:
         self._done: list[Delivery[Any]] = []
         self._claimed = self._began = self._extended = 0.0  # when
         self._interrupted = False
-        self._thread = threading.Thread(
-            target=self._consume, name=f"rq-dlq {self._queue.name}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._consume, name=f"rq-dlq {self._queue.name}", daemon=True)
 
     def start(self) -> None:
         """Begin to consume."""
@@ -317,6 +315,4 @@ class Consumer:
                 running.lease_ends = deadline
             elif running is delivery and not running.settled:
                 running.lost = True
-                logger.warning(
-                    "%s %s: the lease was lost while its handler runs", running.queue, running.id
-                )
+                logger.warning("%s %s: the lease was lost while its handler runs", running.queue, running.id)

@@ -52,9 +52,7 @@ class Worker:
     def run(self) -> None:
         """Consume until the end; the first SIGTERM or SIGINT finishes what has begun, a second cancels it."""
         claiming = self._connect()
-        settling = claiming.with_retries(
-            Retries(attempts=None, seconds=None, until=self.stop.giving_up)
-        )
+        settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
         consumers: list[Consumer | AsyncConsumers] = []
         for handler, concurrency in self._handlers:
@@ -121,9 +119,7 @@ class Worker:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.stop.signal()
-        doing = (
-            "cancelling what runs" if self.stop.cancelling.is_set() else "finishing what has begun"
-        )
+        doing = "cancelling what runs" if self.stop.cancelling.is_set() else "finishing what has begun"
         logger.info("%s: %s", signal.Signals(number).name, doing)
 
 

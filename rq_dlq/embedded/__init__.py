@@ -259,9 +259,7 @@ def _read(home: Path) -> Endpoint | None:
         note = json.loads((home / "server.lock").read_text().partition("\n")[2])
     except (FileNotFoundError, ValueError):
         return None
-    return Endpoint(
-        url=note["url"], backend=note["backend"], directory=home, durable=note["durable"]
-    )
+    return Endpoint(url=note["url"], backend=note["backend"], directory=home, durable=note["durable"])
 
 
 def _ping(endpoint: Endpoint) -> bytes:

@@ -55,9 +55,7 @@ async def test_around_settling(verb: str, step: int, broker: Any, clock: Clock) 
 
 
 @pytest.mark.parametrize("verb", ["release", "nack"])
-async def test_given_back_after_a_step_back_it_is_due_now(
-    verb: str, broker: Any, clock: Clock
-) -> None:
+async def test_given_back_after_a_step_back_it_is_due_now(verb: str, broker: Any, clock: Clock) -> None:
     """I11: it does not wait for the clock to be where it was."""
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send("x")

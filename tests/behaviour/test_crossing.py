@@ -166,9 +166,7 @@ def test_threads_claim_each_message_once(server: str, raw: Any) -> None:
             except BaseException as error:  # noqa: BLE001
                 errors.append(error)
 
-        threads = [
-            threading.Thread(target=work, args=(mine, 1 + 3 * n)) for n, mine in enumerate(seen)
-        ]
+        threads = [threading.Thread(target=work, args=(mine, 1 + 3 * n)) for n, mine in enumerate(seen)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -183,8 +181,7 @@ def test_threads_send_each_message_once(server: str, raw: Any) -> None:
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
         threads = [
-            threading.Thread(target=queue.send_many, args=(range(n * 300, n * 300 + 300),))
-            for n in range(8)
+            threading.Thread(target=queue.send_many, args=(range(n * 300, n * 300 + 300),)) for n in range(8)
         ]
         for thread in threads:
             thread.start()

@@ -95,9 +95,7 @@ def look_at(message: Any) -> None:
 
 @pytest.mark.parametrize("name", DAMAGES)
 @pytest.mark.parametrize("expires", [False, True])
-async def test_damaged_record(
-    name: str, expires: bool, broker: Any, clock: Clock, raw: Any
-) -> None:
+async def test_damaged_record(name: str, expires: bool, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     options = {"ttl": "3650d"} if expires else {}
     await queue.send("x", id="m", **options)
@@ -115,9 +113,7 @@ async def test_damaged_record(
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_record_damaged_while_it_is_held(
-    name: str, broker: Any, clock: Clock, raw: Any
-) -> None:
+async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """A nack must not stumble over it either."""
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send("x", id="m", headers={"a": "b"})
@@ -150,9 +146,7 @@ async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: An
 
 @pytest.mark.parametrize("name", STATES_OF_NONSENSE)
 @pytest.mark.parametrize("part", ["ready", "scheduled", "dead"])
-async def test_state_of_nonsense(
-    part: str, name: str, broker: Any, clock: Clock, raw: Any
-) -> None:
+async def test_state_of_nonsense(part: str, name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """The message is not lost, and the queue goes on."""
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send("x", id="m", delay="1s" if part == "scheduled" else 0)

@@ -82,9 +82,7 @@ async def test_priority_holds_among_the_delayed(broker: Any, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("verb", ["release", "nack"])
-async def test_given_back_without_delay_it_has_its_old_place(
-    verb: str, broker: Any, clock: Clock
-) -> None:
+async def test_given_back_without_delay_it_has_its_old_place(verb: str, broker: Any, clock: Clock) -> None:
     """I8: not at the head in the order of the calls, not at the tail."""
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(6))

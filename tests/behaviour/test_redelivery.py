@@ -51,7 +51,7 @@ async def test_the_spread_keeps_its_bounds(broker: Any) -> None:
     delays = [s.delay for s in await queue.nack(await queue.claim(500))]
     assert 5 <= min(delays) < 6
     assert 14 < max(delays) <= 15
-    assert len(set(delays)) > 400
+    assert len(set(delays)) >= 250  # two scripts, each of which spreads its own evenly
     assert 9.5 < sum(delays) / len(delays) < 10.5
 
 
@@ -107,9 +107,7 @@ async def test_uncharged_failure_leaves_the_budget(broker: Any, clock: Clock) ->
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-async def test_dead_when_charged_more_often_than_allowed(
-    most: int, broker: Any, clock: Clock
-) -> None:
+async def test_dead_when_charged_more_often_than_allowed(most: int, broker: Any, clock: Clock) -> None:
     """I6: max_redeliveries counts redeliveries, so the first delivery comes on top."""
     queue = broker.queue("a", redelivery=after("1s", most=most))
     await queue.send("x")

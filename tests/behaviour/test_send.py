@@ -79,6 +79,17 @@ async def test_delay_is_exact(broker: Any, clock: Clock) -> None:
     assert await bodies(queue) == ["x"]
 
 
+async def test_a_message_that_is_due_brings_no_other_along(broker: Any, clock: Clock) -> None:
+    """I5: the maintenance that one calls for moves nothing early."""
+    queue = broker.queue("a")
+    await queue.send("due", delay="5s")
+    await queue.send("a millisecond later", delay="5.001s")
+    clock.advance("5s")
+    assert await bodies(queue) == ["due"]
+    assert await queue.claim() == []
+    assert await counts(queue) == {"leased": 1, "scheduled": 1}
+
+
 async def test_shortest_ttl_and_delay_are_a_millisecond(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await queue.send("late", delay="1ms")

@@ -133,9 +133,7 @@ async def test_a_message_that_is_gone_is_refused(verb: str, broker: Any, raw: An
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_late_word_counts_while_nobody_else_has_it(
-    verb: str, broker: Any, clock: Clock
-) -> None:
+async def test_a_late_word_counts_while_nobody_else_has_it(verb: str, broker: Any, clock: Clock) -> None:
     """The lease is over, but no one swept it."""
     queue = broker.queue("a")
     await queue.send("x")
@@ -343,9 +341,7 @@ def test_keyboard_interrupt_releases(sync_broker: Any, raw: Any) -> None:
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
 @pytest.mark.parametrize("error", [None, KeyError("boom")])
-async def test_settled_inside_the_block_is_settled(
-    verb: str, error: Exception | None, broker: Any
-) -> None:
+async def test_settled_inside_the_block_is_settled(verb: str, error: Exception | None, broker: Any) -> None:
     """The end of the block changes nothing more."""
     queue = broker.queue("a")
     await queue.send("x")

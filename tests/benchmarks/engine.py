@@ -1,8 +1,8 @@
 """The engine beside the bare scripts of its own layout, in one run.
 
-The bare scripts (`layouts/per_claim.*.lua`) run over one connection without redis-py's command layer and keep only
-the fence, order and lapses; the engine is used as people use it: `send_many`, `claim`, `ack`. Both take turns on one
-core with the server, so a rate is one second over all the CPU of a message. Only ratios of one run count.
+The bare scripts (`layouts/per_claim.*.lua`) run over one connection without redis-py's command layer and keep
+only the fence, order and lapses; the engine is used as people use it: `send_many`, `claim`, `ack`. Both take
+turns on one core with the server. Only ratios of one run count.
 
     python -m tests.benchmarks.engine --messages 50000 --rounds 5
 """
@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -59,7 +58,7 @@ def bare(path: str, messages: int) -> Rates:
         drain = timed(lambda b=batch, c=count: layouts.drain(queue, c, b, str(b)), count)
         rates[f"claim + ack, {batch}"] = drain
     ones = layouts.items_of(messages // 20)[1::2]
-    draw = random.Random(2)  # noqa: S311
+    draw = random.Random(2)
     rates["send one"] = timed(
         lambda: [queue.send([draw.randbytes(9).hex().encode()[:12], body]) for body in ones], len(ones)
     )
@@ -103,7 +102,7 @@ def compare(path: str, messages: int, rounds: int) -> Table:
     return table
 
 
-def consume(path: str, began: Any, latencies: Any) -> None:
+def consume(path: str, latencies: Any) -> None:
     """Another process: claims one at a time, and notes how long after its sending each came."""
     with Broker(f"unix://{path}") as broker:
         queue = broker.queue("idle")
@@ -114,7 +113,6 @@ def consume(path: str, began: Any, latencies: Any) -> None:
                     return
                 latencies.put(time.perf_counter() - delivery.body)
                 delivery.ack()
-        began.set()
 
 
 def pick_up(path: str) -> Table:
@@ -123,7 +121,7 @@ def pick_up(path: str) -> Table:
     latencies: Any = context.Queue()
     with Broker(f"unix://{path}") as broker, redis.Redis(unix_socket_path=path) as raw:
         queue = broker.queue("idle")
-        process = context.Process(target=consume, args=(path, None, latencies))
+        process = context.Process(target=consume, args=(path, latencies))
         process.start()
         seen = []
         for _ in range(PICK_UPS):
@@ -149,7 +147,7 @@ def weigh(path: str) -> Table:
         pending = settled_memory(raw) - empty
         while deliveries := queue.claim(1_000):
             queue.ack(deliveries)
-        left = {key.decode() for key in raw.keys()}
+        left = {key.decode() for key in raw.keys()}  # noqa: SIM118 - a client is no dict
     table = Table("", "", title=f"Memory, {count:,} messages with a body of {layouts.PAYLOAD} bytes")
     table.add_row("bytes for a pending message", f"{pending / count:.0f}")
     table.add_row("keys left when all are acked", ", ".join(sorted(left)))
@@ -173,7 +171,8 @@ def cost(raw: Any, queue: Any) -> Rates:
         raw.config_resetstat()
         for _ in range(CALLS):
             run()
-        return raw.info("commandstats")["cmdstat_evalsha"]["usec"] / CALLS / 10
+        spent: float = raw.info("commandstats")["cmdstat_evalsha"]["usec"]
+        return spent / CALLS / 10
 
     batches: list[Any] = []
     costs = {"claim": measured(lambda: batches.append(queue.claim(10)))}

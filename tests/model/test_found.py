@@ -108,7 +108,7 @@ def test_a_claim_that_is_taken_up_again_holds_as_long_as_its_reply_says(bench: B
     assert bench.claim("t", lease=1_000) == ["m"]
     bench.step(999)
     assert bench.claim("other") == []
-    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))  # it lapsed in the hands of its new holder
+    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))  # it had lapsed in its hands
 
 
 def test_a_claim_of_the_dead_wakes_someone_for_what_it_made_ready(bench: Bench) -> None:

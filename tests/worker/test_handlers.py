@@ -29,9 +29,7 @@ COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 LATER = after("1h", most=9)
 
 
-def register(
-    queue: Any, colour: str, work: Callable[[Any, Any], object], **options: Any
-) -> None:
+def register(queue: Any, colour: str, work: Callable[[Any, Any], object], **options: Any) -> None:
     """Make a plain function the handler, as `def` or `async def`."""
 
     def plain(body: Any, delivery: Any) -> None:
@@ -49,9 +47,7 @@ def totals(queue: Any) -> dict[str, int]:
 
 
 @COLOURS
-def test_every_message_is_handled_once(
-    colour: str, broker: rq_dlq.Broker, working: Working
-) -> None:
+def test_every_message_is_handled_once(colour: str, broker: rq_dlq.Broker, working: Working) -> None:
     queue = broker.queue("a")
     seen: list[int] = []
     register(queue, colour, lambda body, _: seen.append(body), concurrency=4)
@@ -98,9 +94,7 @@ def test_concurrent_defs_run_at_the_same_time(broker: rq_dlq.Broker, working: Wo
         wait_until(lambda: totals(queue).get("acked") == 4)
 
 
-def test_concurrent_async_defs_run_at_the_same_time(
-    broker: rq_dlq.Broker, working: Working
-) -> None:
+def test_concurrent_async_defs_run_at_the_same_time(broker: rq_dlq.Broker, working: Working) -> None:
     queue, here, most = broker.queue("a"), [0], [0]
 
     @queue.handler(concurrency=4)
@@ -158,9 +152,7 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
 
 
 @COLOURS
-def test_a_long_call_keeps_its_lease(
-    colour: str, broker: rq_dlq.Broker, working: Working
-) -> None:
+def test_a_long_call_keeps_its_lease(colour: str, broker: rq_dlq.Broker, working: Working) -> None:
     queue, seen = broker.queue("a", lease=0.3), list[int]()
 
     def plain(body: int, delivery: Any) -> None:
@@ -225,9 +217,7 @@ async def asleep(body: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [busy, asleep])
-def test_a_timeout_ends_the_call(
-    function: Any, broker: rq_dlq.Broker, working: Working
-) -> None:
+def test_a_timeout_ends_the_call(function: Any, broker: rq_dlq.Broker, working: Working) -> None:
     queue = broker.queue("a", redelivery=after("0s", most=0))
     queue.handler(timeout="0.1s")(function)
     queue.send_many(["x", None, "y", None])
@@ -329,9 +319,7 @@ def test_endless_recursion_is_an_error_like_others(
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
-def test_a_handler_may_settle_itself(
-    verb: str, broker: rq_dlq.Broker, working: Working, caplog: Any
-) -> None:
+def test_a_handler_may_settle_itself(verb: str, broker: rq_dlq.Broker, working: Working, caplog: Any) -> None:
     """Its end then changes nothing, and no lease is missed meanwhile."""
     caplog.set_level(logging.WARNING, "rq_dlq")
     queue = broker.queue("a", lease=0.3, redelivery=LATER)
@@ -382,9 +370,7 @@ def test_burst_stops_when_nothing_is_ready(broker: rq_dlq.Broker) -> None:
     assert others.stats().scheduled == 1
 
 
-def test_redeliveries_and_deaths_are_logged(
-    broker: rq_dlq.Broker, caplog: Any
-) -> None:
+def test_redeliveries_and_deaths_are_logged(broker: rq_dlq.Broker, caplog: Any) -> None:
     caplog.set_level(logging.INFO, "rq_dlq")
     queue = broker.queue("a", redelivery=after("0s", "0s", most=1))
 
@@ -400,9 +386,7 @@ def test_redeliveries_and_deaths_are_logged(
     assert "a m: dead after 2 deliveries: ValueError: no stock" in lines
 
 
-def test_a_body_that_does_not_decode_reaches_no_handler(
-    broker: rq_dlq.Broker, working: Working
-) -> None:
+def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, working: Working) -> None:
     broker.queue("a").send_many(["one", 2])
     queue, seen = broker.queue("a", type=int), list[int]()
     register(queue, "def", lambda body, _: seen.append(body))
@@ -422,9 +406,7 @@ def test_a_queue_without_a_handler_is_refused(broker: rq_dlq.Broker) -> None:
 
 
 @pytest.mark.parametrize("function", [lambda: None, lambda _, __, ___: None])
-def test_a_function_that_takes_no_message_is_no_handler(
-    function: Any, broker: rq_dlq.Broker
-) -> None:
+def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="it takes"):
         broker.queue("a").handler()(function)
 

@@ -131,9 +131,7 @@ def test_a_killed_worker_s_messages_are_taken_over(
     assert count == 2
 
 
-def test_a_frozen_worker_s_late_ack_does_nothing(
-    broker: rq_dlq.Broker, server: str, raw: Any
-) -> None:
+def test_a_frozen_worker_s_late_ack_does_nothing(broker: rq_dlq.Broker, server: str, raw: Any) -> None:
     """I2: its lease lapsed, and someone else has the message."""
     queue = broker.queue("a", redelivery=AT_ONCE, lease="1m")
     with process(server, "def", "0.5s") as worker:
