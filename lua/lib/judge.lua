@@ -1,5 +1,6 @@
 -- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
 -- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
+-- @include lib/policy
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
 
@@ -11,7 +12,7 @@ end
 
 -- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or cjson.decode(redis.call('GET', policy) or default_policy).redelivery
+  redelivery = redelivery or read_policy(redis.call('GET', policy)) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'

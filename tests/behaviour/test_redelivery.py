@@ -263,3 +263,21 @@ async def test_settlement_tells_the_wait_to_the_millisecond(broker: Any) -> None
     settlement = await (await one(queue)).nack(delay=1.234)
     assert (settlement.outcome, settlement.delay) == ("redelivered", 1.234)
     assert (await queue.stats()).next_due == 1.234
+
+
+@pytest.mark.parametrize(
+    "stored", ["", "{", "[]", "null", '{"redelivery": 7}', '{"redelivery": {"arithmetic": "newer"}}']
+)
+async def test_a_policy_that_cannot_be_read_gives_way_to_the_client_s(
+    stored: str, broker: Any, raw: Any
+) -> None:
+    """Neither a nack nor the sweep of a lapse fails on it."""
+    queue = broker.queue("a", redelivery=after(7))
+    await queue.send_many([1, 2])
+    (first,) = await queue.claim()
+    await queue.claim(lease="1s")
+    raw.set("rq:{a}:policy", stored)
+    assert (await first.nack()).delay == 7
+    raw.set("clock", int(raw.get("clock")) + 1_000)
+    assert (await queue.maintain())["swept"] == 1
+    assert (await queue.stats()).scheduled == 2

@@ -272,6 +272,13 @@ local function policy_delay(redelivery, n, r, previous)
 end
 -- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
 -- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
+-- The redelivery policy of a text; false where it cannot be read.
+-- A policy that does not decode, or whose arithmetic a newer version brought, must not stop the queue.
+local function read_policy(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  local found = decoded and type(value) == 'table' and value.redelivery
+  return type(found) == 'table' and arithmetics[found.arithmetic] and found
+end
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
 
@@ -283,7 +290,7 @@ end
 
 -- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or cjson.decode(redis.call('GET', policy) or default_policy).redelivery
+  redelivery = redelivery or read_policy(redis.call('GET', policy)) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'
