@@ -6,6 +6,7 @@ Nothing here talks to Redis; `_redis` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -134,8 +135,13 @@ def claim(
 
 def _read_claim(reply: Any, repeated: bool) -> Claimed:
     del repeated
-    rows = [Row(reply[i].decode(), reply[i + 1], reply[i + 2], reply[i + 3]) for i in range(2, len(reply), 4)]
-    return Claimed(reply[0], reply[1], rows)
+    cells = iter(reply)
+    now, wait = next(cells), next(cells)
+    rows = [
+        Row(name.decode(), record, state, history)
+        for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
+    ]
+    return Claimed(now, wait, rows)
 
 
 Held = tuple[str, str]  # the id of a message and the token that holds it
@@ -201,12 +207,11 @@ def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[i
 
 
 def _items(held: Iterable[Held], *after: Argument) -> tuple[list[str], list[Argument]]:
-    ids: list[str] = []
-    items: list[Argument] = []
-    for message_id, token in held:
-        ids.append(message_id)
-        items += (message_id, token, *after)
-    return ids, items
+    """The ids, and what a script is passed for each."""
+    pairs = list(held)
+    ids = [message_id for message_id, _ in pairs]
+    flat = chain.from_iterable((*pair, *after) for pair in pairs) if after else chain.from_iterable(pairs)
+    return ids, list(flat)
 
 
 def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settlement]]:

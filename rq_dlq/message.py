@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -213,10 +212,11 @@ def held(deliveries: Sequence[Leased[Any]]) -> list[tuple[str, str]]:
     Raises:
         InvalidInput: it is not a list of deliveries.
     """
-    if not isinstance(deliveries, Iterable) or not all(isinstance(one, Leased) for one in deliveries):
+    try:
+        return [(delivery.id, delivery.token) for delivery in deliveries]
+    except (AttributeError, TypeError):
         message = "a batch is a list of deliveries, as claim() returns it"
-        raise InvalidInput(message)
-    return [delivery.held for delivery in deliveries]
+        raise InvalidInput(message) from None
 
 
 Reason = Literal["exhausted", "poison", "unprocessable", "expired"]

@@ -71,13 +71,14 @@ def claim(
 
 
 def _token(queue: Queue[Any]) -> str:
-    try:
-        while True:
+    while queue.unsure:
+        try:
             process, token = queue.unsure.popleft()
-            if process == os.getpid():  # a forked child leaves its parent's claims alone
-                return token
-    except IndexError:
-        return secrets.token_urlsafe(15)
+        except IndexError:  # another thread was faster
+            break
+        if process == os.getpid():  # a forked child leaves its parent's claims alone
+            return token
+    return secrets.token_hex(10)
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list[D]]:
