@@ -187,16 +187,3 @@ async def test_index_entries_of_nothing_are_dropped(broker: Any, raw: Any) -> No
     raw.zadd("rq:{a}:expiring", {"ghost": 1})
     raw.zadd("rq:{a}:leases", {"ghost": 1})
     assert await bodies(queue) == [0, 1, 2]
-
-
-async def test_damaged_policy_is_told(broker: Any, raw: Any) -> None:
-    """Nothing is settled by a policy that no one can read; the message keeps its lease."""
-    queue = broker.queue("a")
-    await queue.send("x")
-    delivery = await one(queue)
-    raw.set("rq:{a}:policy", "nonsense")
-    with contextlib.suppress(Exception):
-        await delivery.nack()
-    raw.delete("rq:{a}:policy")
-    assert await counts(queue) == {"leased": 1}
-    assert await delivery.nack()
