@@ -11,7 +11,7 @@ import msgspec
 from rq_dlq._names import check_id
 from rq_dlq.codec import BYTES, EXPIRES, HEADERS, NO_HEADERS, Codec
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
-from rq_dlq.failure import Cause, Event, moment, read_history
+from rq_dlq.failure import EXPIRY, Cause, Event, moment, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -245,7 +245,7 @@ class DeadLetter(Received[T]):
         """What went wrong in its last delivery."""
         failures = [event for event in self.history if event.event != "redriven"]
         if self.reason == "expired" or not failures:
-            return Cause("Expired", "the time to live was over", "expired")
+            return EXPIRY
         return failures[-1].cause
 
     @property
@@ -299,7 +299,7 @@ class QueueStats:
     Attributes:
         oldest: seconds since the message at the head of the ready ones fell due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: none is scheduled.
-        totals: since the queue began: sent, delivered, acked, nacked, lapsed, released, exhausted, poison,
+        totals: since the queue began: sent, acked, nacked, lapsed, released, exhausted, poison,
             unprocessable, expired, redriven, purged.
     """
 
