@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from rq_dlq.durations import human, milliseconds, shown
-from rq_dlq.errors import InvalidDuration, PolicyError
+from msgspec import UNSET, UnsetType
+
+from rq_dlq._names import check_name
+from rq_dlq.durations import TEN_YEARS, human, milliseconds, shown
+from rq_dlq.errors import InvalidDuration, InvalidName, PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from rq_dlq.durations import Duration
+
+T = TypeVar("T")
+
+JSON: TypeAlias = int | float | str | list[int] | list[str] | None
+"""What a setting is in Redis; durations are whole milliseconds."""
 
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
 """That very object, as a default, says that nothing was said: None already means no maximum."""
@@ -20,10 +31,10 @@ MOST_REDELIVERIES: Final = 2**53
 """Beyond it Lua, which has only doubles, cannot count."""
 
 
-def duration(value: object, name: str) -> int:
-    """A duration, in milliseconds."""
+def duration(value: object, name: str, minimum: int = 0) -> int:
+    """A duration, in milliseconds, as the minimum is."""
     try:
-        return milliseconds(value, name=name)  # type: ignore[arg-type]
+        return milliseconds(value, name=name, minimum=minimum)  # type: ignore[arg-type]
     except InvalidDuration as error:
         raise PolicyError(str(error)) from None
 
@@ -122,3 +133,76 @@ def listed(
         message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
         raise PolicyError(message)
     return settled
+
+
+def period(value: object, name: str) -> float | None:
+    """A duration longer than nothing, in seconds; None stays."""
+    return None if value is None else duration(value, name, 1) / 1000
+
+
+def from_wire(fields: Mapping[str, object], periods: Collection[str]) -> dict[str, Any]:
+    """Fields as they stand in Redis, with those that are periods in seconds."""
+    return {
+        name: whole(value, f"{name}, in milliseconds,", 1, TEN_YEARS) / 1000
+        if name in periods and value is not None
+        else value
+        for name, value in fields.items()
+    }
+
+
+def to_wire(fields: Mapping[str, Any], periods: Collection[str]) -> dict[str, JSON]:
+    """What is said of these fields, as it stands in Redis."""
+    return {
+        name: round(value * 1000) if name in periods and value is not None else value
+        for name, value in fields.items()
+        if value is not UNSET
+    }
+
+
+def said(value: T | UnsetType, name: str, checked: Callable[[object, str], T]) -> T | UnsetType:
+    """A value that passes a check, or that nothing is said."""
+    return UNSET if isinstance(value, UnsetType) else checked(value, name)
+
+
+def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
+    """What a mapping says, by the names of fields that there are."""
+    if not isinstance(given, Mapping):
+        message = f"{what} is {shown(given)}. Pass one of its classes, or a mapping of {', '.join(known)}"
+        raise PolicyError(message)
+    pairs = cast("Mapping[object, object]", given).items()
+    for name, _ in pairs:
+        if name not in known:
+            closest = get_close_matches(str(name), known, n=1, cutoff=0)[0]
+            message = f"{what} has no field {shown(name)}. The closest is {closest!r}"
+            raise PolicyError(message)
+    return {str(name): value for name, value in pairs if value is not UNSET}
+
+
+def queue_name(value: object, name: str) -> str:
+    """The name of a queue."""
+    try:
+        check_name(value)
+    except InvalidName as error:
+        message = f"{name}: {error}"
+        raise PolicyError(message) from None
+    return str(value)
+
+
+def affix(value: object, name: str) -> str:
+    """What stands before or after the name of a queue; it may be empty."""
+    if value != "":
+        queue_name(value, name)
+    return str(value)
+
+
+def apart(prefix: str | UnsetType, suffix: str | UnsetType) -> None:
+    """Check that these names differ from the queue's own."""
+    if prefix == "" and not suffix:
+        message = "without a prefix and a suffix a queue would take its own messages. Pass one of them"
+        raise PolicyError(message)
+
+
+def store(value: object, **fields: object) -> None:
+    """Set the fields of a frozen value that is being made."""
+    for name, field in fields.items():
+        object.__setattr__(value, name, field)

@@ -7,17 +7,15 @@ stays the largest long.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire, power, seconds, store
+from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire, power, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 JAVA_LONG: Final = 2**63 - 1
 
@@ -61,13 +59,13 @@ class ArtemisRedelivery(RedeliveryPolicy):
         check.whole(limit, "max-redelivery-delay", 0, JAVA_LONG)
         check.within(delay, limit, "redelivery-delay", "max-redelivery-delay")
         factor = redelivery_collision_avoidance_factor
-        store(
+        check.store(
             self,
             initial_delay=seconds(delay),
             multiplier=check.number(redelivery_delay_multiplier, "redelivery-delay-multiplier", 1),
             max_delay=seconds(limit),
             collision_avoidance=check.number(factor, "redelivery-collision-avoidance-factor", 0, 1),
-            max_redeliveries=_after_the_first(max_delivery_attempts),
+            max_redeliveries=after_the_first(max_delivery_attempts, "max-delivery-attempts"),
             delays=None,
             fatal=check.exceptions(fatal, "fatal"),
             redelivery_delay=delay,
@@ -140,7 +138,7 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         spread = check.flag(use_collision_avoidance, "useCollisionAvoidance")
         initial = check.whole(initial_redelivery_delay, "initialRedeliveryDelay", 0, JAVA_LONG)
         limit = check.whole(maximum_redelivery_delay, "maximumRedeliveryDelay", -1, JAVA_LONG)
-        store(
+        check.store(
             self,
             initial_delay=seconds(initial),
             multiplier=growth if exponential else 1.0,
@@ -201,64 +199,40 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         return _spread(wait, self.collision_avoidance, r)
 
 
-def artemis(settings: Mapping[str, object]) -> ArtemisRedelivery:
-    """See `RedeliveryPolicy.artemis`."""
-    names = (
-        "redelivery-delay",
-        "redelivery-delay-multiplier",
-        "max-redelivery-delay",
-        "redelivery-collision-avoidance-factor",
-        "max-delivery-attempts",
-        "fatal",
-    )
-    return ArtemisRedelivery(**_arguments(settings, names, "Artemis"))
+def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
+    """How often ActiveMQ Classic delivers a message that always fails, with both of its redeliveries on.
+
+    The client redelivers until the message's redelivery counter is above its maximum, then hands it
+    back as poison (`ActiveMQMessageConsumer.rollback`). The broker's `RedeliveryPlugin` sends it
+    again as long as the counter that it sent with, which is one more each time, is below its own
+    maximum. The counter travels with the message: the k-th time the client has k redeliveries
+    less, though never less than one delivery. In one policy here: a `max_redeliveries` of the
+    result - 1.
+
+    Args:
+        client: `maximumRedeliveries` of the client; -1 or None: no limit.
+        broker: `maximumRedeliveries` of the plugin; -1 or None: no limit.
+
+    Returns:
+        Deliveries; None: no limit, since one of the two has none.
+
+    Raises:
+        PolicyError: one of them is no limit that there can be.
+    """
+    mine = check.redeliveries(client, "the client's maximumRedeliveries")
+    theirs = check.redeliveries(broker, "the broker's maximumRedeliveries")
+    if mine is None or theirs is None:
+        return None
+    falling = min(mine, theirs)  # rounds after the first of which the client still has a say
+    return (falling + 1) * (mine + 1) - falling * (falling + 1) // 2 + theirs - falling
 
 
-def activemq(settings: Mapping[str, object]) -> ActiveMQRedelivery:
-    """See `RedeliveryPolicy.activemq`."""
-    names = (
-        "maximumRedeliveries",
-        "initialRedeliveryDelay",
-        "redeliveryDelay",
-        "backOffMultiplier",
-        "useExponentialBackOff",
-        "maximumRedeliveryDelay",
-        "useCollisionAvoidance",
-        "collisionAvoidanceFactor",
-        "collisionAvoidancePercent",
-        "fatal",
-    )
-    return ActiveMQRedelivery(**_arguments(settings, names, "ActiveMQ"))
-
-
-def _arguments(settings: Mapping[str, object], names: Iterable[str], owner: str) -> dict[str, Any]:
-    """The settings by the names of our parameters."""
-    spellings = {_snake(name): name for name in names}
-    arguments: dict[str, Any] = {}
-    for name, value in settings.items():
-        parameter = _snake(name)
-        if parameter not in spellings:
-            closest = get_close_matches(parameter, spellings, n=1, cutoff=0)[0]
-            unknown = f"{name!r} is no redelivery setting of {owner}"
-            message = f"{unknown}. The closest is {spellings[closest]!r}"
-            raise PolicyError(message)
-        if parameter in arguments:
-            message = f"{spellings[parameter]!r} is given twice, in two spellings. Give it once"
-            raise PolicyError(message)
-        arguments[parameter] = value
-    return {parameter: value for parameter, value in arguments.items() if value is not None}
-
-
-def _snake(name: str) -> str:
-    return re.sub("-|(?<=[a-z])(?=[A-Z])", "_", name).lower()
-
-
-def _after_the_first(attempts: object) -> int | None:
-    """Artemis counts deliveries; for it 0 and all negative numbers mean no limit, unexpectedly."""
+def after_the_first(attempts: object, name: str) -> int | None:
+    """Both count deliveries; for both 0 and all negative numbers mean no limit, unexpectedly."""
     if attempts == -1:
         return None
     try:
-        return check.whole(attempts, "max-delivery-attempts", 1, check.MOST_REDELIVERIES) - 1
+        return check.whole(attempts, name, 1, check.MOST_REDELIVERIES) - 1
     except PolicyError as error:
         message = f"{error}; 1 is no redelivery, -1 no limit"
         raise PolicyError(message) from None

@@ -11,6 +11,7 @@ from rq_dlq.durations import TEN_YEARS, Duration
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy.preview import Preview
+from rq_dlq.policy.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,7 +92,7 @@ class RedeliveryPolicy:
             initial, growth, limit = check.growing(initial_delay, multiplier, max_delay)
         if collision_avoidance is None:
             collision_avoidance = 0 if listed else 0.5
-        store(
+        check.store(
             self,
             initial_delay=seconds(initial),
             multiplier=growth,
@@ -140,6 +141,22 @@ class RedeliveryPolicy:
         """
         return Preview.of(self, n)
 
+    def simulate(
+        self, messages: int = 1_000, outage: Duration = "5m", rate: float | None = None, seed: int = 0
+    ) -> Simulation:
+        """What becomes of messages that all fail at once, of something that is down.
+
+        Args:
+            messages: how many.
+            outage: until when every delivery fails.
+            rate: how many a second can be done afterwards; what comes beyond fails. None: any number.
+            seed: of the random numbers; the same gives the same.
+
+        Raises:
+            InvalidInput: an argument makes no sense, or it would take millions of deliveries.
+        """
+        return Simulation.of(self, messages, outage, rate, seed)
+
     def as_wire(self) -> Wire:
         """The policy as it stands in Redis: JSON values, whole milliseconds, without `fatal`."""
         return {
@@ -176,7 +193,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        from rq_dlq.policy.presets import artemis  # noqa: PLC0415 - the presets build on this class
+        from rq_dlq.policy.foreign import artemis  # noqa: PLC0415 - the presets build on this class
 
         return artemis(settings)
 
@@ -194,9 +211,30 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        from rq_dlq.policy.presets import activemq  # noqa: PLC0415 - the presets build on this class
+        from rq_dlq.policy.foreign import activemq  # noqa: PLC0415 - the presets build on this class
 
         return activemq(settings)
+
+    @staticmethod
+    def jetstream(**settings: object) -> RedeliveryPolicy:
+        """Redelivery as a JetStream consumer is told to do it; it is a policy with `delays`.
+
+        There BackOff counts from the delivery; here the lease is one setting and the wait after it
+        another. A plain nack, too, waits by the policy. Without a backoff both come back at once.
+
+        Args:
+            settings: `max_deliver` (deliveries; -1: no limit; 0, which JetStream reads so too, is
+                an error), `backoff` (durations, so numbers are seconds; the last one repeats), in
+                JetStream's spelling of any language; left out or None: JetStream's default.
+                `ack_wait` is checked and has no effect: pass it to `broker.queue` as `lease`. And
+                `fatal`, which is ours.
+
+        Raises:
+            PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
+        """
+        from rq_dlq.policy.foreign import jetstream  # noqa: PLC0415 - the presets build on this class
+
+        return jetstream(settings)
 
     @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:
@@ -263,9 +301,3 @@ def seconds(ms: int | None) -> float | None:
 def whole_ms(span: float) -> int:
     """Stored seconds in milliseconds; exact, since what is stored is a whole number of them."""
     return round(span * 1000)
-
-
-def store(policy: RedeliveryPolicy, **fields: object) -> None:
-    """Set the fields of a policy that is being made; afterwards it is frozen."""
-    for name, value in fields.items():
-        object.__setattr__(policy, name, value)

@@ -1,0 +1,146 @@
+"""Which queues a name with wildcards means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, cast
+
+from rq_dlq._names import MAX_BYTES, check_name
+from rq_dlq.durations import shown
+from rq_dlq.errors import InvalidName, PolicyError
+
+ONE: Final = "*"
+REST: Final = "#"
+WILDCARDS: Final = frozenset({ONE, REST, ">"})
+
+LITERAL, ANY, END, TAIL = range(4)
+"""At one word: the lower, the more specific."""
+
+EXAMPLE: Final = "'orders', 'orders.*' (one word more) or 'orders.#' (any number, also none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Words between dots: `*` stands for one of any kind, `#` or `>` at the end for any number, also none.
+
+    Make one with `parse`. Two patterns of the same text are the same: `a.>` is `a.#`.
+
+    Attributes:
+        text: with `#` for `>`.
+        rank: what patterns that match one name are sorted by, the most specific first: word by
+            word from the left, a literal before `*`, that before the end, that before `#`.
+    """
+
+    text: str
+    rank: tuple[tuple[int, str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Work out the rank; the words in it keep patterns that never meet apart."""
+        kinds = {ONE: (ANY, ""), REST: (TAIL, "")}
+        ranks = [kinds.get(word, (LITERAL, word)) for word in self.text.split(".")]
+        object.__setattr__(self, "rank", (*ranks, (END, "")))
+
+    @classmethod
+    def parse(cls, text: object) -> Pattern:
+        """The pattern of a text.
+
+        Raises:
+            PolicyError: it is none, and says why.
+        """
+        if not isinstance(text, str) or not text:
+            message = f"a pattern is text such as {EXAMPLE}, not {shown(text)}"
+            raise PolicyError(message)
+        words = text.split(".")
+        _check_wildcards(words, text)
+        try:
+            check_name(".".join("x" if word in WILDCARDS else word for word in words))
+        except InvalidName as error:
+            message = f"{shown(text)} is no pattern, since {error}"
+            raise PolicyError(message) from None
+        return cls(".".join(REST if word == ">" else word for word in words))
+
+    def matches(self, name: str) -> bool:
+        """Whether a queue of this name is meant."""
+        wanted, words = self.text.split("."), name.split(".")
+        if wanted[-1] == REST:
+            wanted.pop()
+            words = words[: len(wanted)]
+        return len(wanted) == len(words) and all(
+            want in {ONE, word} for want, word in zip(wanted, words, strict=True)
+        )
+
+    @property
+    def literal(self) -> bool:
+        """Whether it names one queue."""
+        return WILDCARDS.isdisjoint(self.text.split("."))
+
+
+def names(value: object, name: str) -> tuple[str, ...]:
+    """A list of names, each of words between dots that are wildcards or regular expressions.
+
+    Args:
+        value: a list, or text with blanks between the names.
+        name: of the argument, for the error.
+
+    Raises:
+        PolicyError: it is empty, or one of them is none; an empty list must never mean all.
+    """
+    given: object = value.split() if isinstance(value, str) else value
+    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []
+    if not listed:
+        message = f"{name} is {shown(value)}. Pass at least one name, or leave it out for all"
+        raise PolicyError(message)
+    return tuple(_checked(item, name) for item in listed)
+
+
+def meant(listed: tuple[str, ...], name: str) -> bool:
+    """Whether one of these names, as `names` checked them, stands for a queue."""
+    return any(_matches(item, name) for item in listed)
+
+
+def _check_wildcards(words: list[str], text: str) -> None:
+    for word in words:
+        if word not in WILDCARDS and not WILDCARDS.isdisjoint(word):
+            message = f"{shown(text)} is no pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
+            raise PolicyError(message)
+    if not {REST, ">"}.isdisjoint(words[:-1]):
+        message = f"{shown(text)} is no pattern: # and > stand only at the end. Write * for one word"
+        raise PolicyError(message)
+
+
+def _checked(item: object, name: str) -> str:
+    if not isinstance(item, str) or not item or item.split() != [item] or len(item) > MAX_BYTES:
+        message = f"{name} has {shown(item)}. Pass names of 1 to {MAX_BYTES} characters without blanks"
+        raise PolicyError(message)
+    words = item.split(".")
+    if not {REST, ">"}.isdisjoint(words[:-1]):
+        message = f"{name} has {shown(item)}: # and > stand only at the end. Write * for one word"
+        raise PolicyError(message)
+    try:
+        _expressions(item)
+    except (re.error, OverflowError, RecursionError) as error:
+        message = (
+            f"{name} has {shown(item)}, a word of which is no regular expression: {error}. "
+            "The dot separates words; a word is *, or # at the end, or an expression such as [0-9]{3}"
+        )
+        raise PolicyError(message) from None
+    return item
+
+
+@lru_cache(maxsize=256)
+def _expressions(item: str) -> tuple[re.Pattern[str] | None, ...]:
+    """Of each word; None: any word. What stands at the end for any number of words is not in it."""
+    words = [word for word in item.split(".") if word not in {REST, ">"}]
+    return tuple(None if word == ONE else re.compile(word) for word in words)
+
+
+def _matches(item: str, name: str) -> bool:
+    expressions, words = _expressions(item), name.split(".")
+    if item.rsplit(".", maxsplit=1)[-1] in {REST, ">"}:
+        words = words[: len(expressions)]
+    return len(expressions) == len(words) and all(
+        one is None or one.fullmatch(word) is not None for one, word in zip(expressions, words, strict=True)
+    )

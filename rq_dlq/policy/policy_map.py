@@ -1,0 +1,166 @@
+"""The map of policies: which entries are for a queue, and what holds for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import UNSET
+
+from rq_dlq._names import Naming, Template
+from rq_dlq.policy import dead_letter as dead_letters
+from rq_dlq.policy import expiry as expiries
+from rq_dlq.policy import partial
+from rq_dlq.policy.entry import Entry
+from rq_dlq.policy.patterns import Pattern
+from rq_dlq.policy.settings import QueueSettings, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.policy._checks import JSON
+
+VERSION: Final = b"#version"  # a field that no pattern can be, as a wildcard is a whole word
+DECLARED: Final = "declared in code"
+DEFAULT: Final = "default"
+
+Layers: TypeAlias = list[tuple[str, Entry]]
+"""Entries by where they come from, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMap:
+    """What is stored for patterns of queues.
+
+    Attributes:
+        entries: by the pattern's text.
+        naming: the broker's names of dead-letter and expiry queues.
+        version: counts the changes in Redis.
+        unreadable: fields in Redis that are no entries, left out: they must not stop a queue.
+    """
+
+    entries: Mapping[str, Entry]
+    naming: Naming = field(default_factory=Naming)
+    version: int = 0
+    unreadable: tuple[str, ...] = ()
+    _patterns: tuple[Pattern, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sort the patterns, the most specific first.
+
+        Raises:
+            PolicyError: the text of one is no pattern.
+        """
+        parsed = {Pattern.parse(text): entry for text, entry in self.entries.items()}
+        object.__setattr__(self, "entries", {pattern.text: entry for pattern, entry in parsed.items()})
+        object.__setattr__(self, "_patterns", tuple(sorted(parsed, key=lambda pattern: pattern.rank)))
+
+    @classmethod
+    def read(cls, fields: Mapping[bytes, bytes], naming: Naming) -> PolicyMap:
+        """The map as it stands in Redis: by pattern what `Entry.encode` wrote, and the version."""
+        entries: dict[str, Entry] = {}
+        unreadable: list[str] = []
+        version = 0
+        for name, value in fields.items():
+            text = name.decode(errors="backslashreplace")
+            try:
+                if name == VERSION:
+                    version = int(value)
+                else:
+                    entries[Pattern.parse(text).text] = Entry.decode(value)
+            except ValueError:  # as a PolicyError is
+                unreadable.append(text)
+        return cls(entries, naming, version, tuple(sorted(unreadable)))
+
+    def resolve(self, name: str) -> list[str]:
+        """The patterns that are for a queue, the most specific first."""
+        return [pattern.text for pattern in self._patterns if pattern.matches(name)]
+
+    def choose(self, name: str) -> str | None:
+        """The most specific pattern alone, for those who know ActiveMQ Classic, which merges nothing."""
+        return next(iter(self.resolve(name)), None)
+
+    def settings(self, home: str, declared: Entry | None = None) -> QueueSettings:
+        """What holds for a queue, field by field.
+
+        The strongest first: pinned entries, what programs declared, the other entries (each the
+        most specific first), the defaults.
+
+        Args:
+            home: the queue's name.
+            declared: what a program says in code.
+        """
+        layers = self._layers(home, declared)
+        dead, expired = _said(layers, "dead_letter", home), _said(layers, "expiry", home)
+        dead_name = _place(dead, self.naming.dead, home, {home, self.naming.expired.of(home)})
+        expired_name = _place(expired, self.naming.expired, home, {home, dead_name})
+        redelivery = _said(layers, "redelivery", home)
+        policy = partial.complete(_values(redelivery))
+        strategy = dead_letters.complete(_values(dead), self.naming.dead)
+        expiry = expiries.complete(_values(expired), self.naming.expired)
+        flying = [(layer, entry.max_in_flight) for layer, entry in layers if entry.max_in_flight is not UNSET]
+        source, limit = flying[0] if flying else (DEFAULT, None)
+        return QueueSettings(
+            redelivery=policy,
+            expiry=expiry,
+            dead_letter=strategy,
+            max_in_flight=limit,
+            dead_name=dead_name,
+            expired_name=expired_name,
+            sources=(
+                *_sources("redelivery", policy.as_wire(), redelivery),
+                *_sources("dead_letter", strategy.as_wire(), dead),
+                *_sources("expiry", expiry.as_wire(), expired),
+                Source("max_in_flight", limit, source),
+            ),
+        )
+
+    def _layers(self, home: str, declared: Entry | None) -> Layers:
+        stored = [(text, self.entries[text]) for text in self.resolve(home)]
+        pinned = [(f"pinned {text}", entry) for text, entry in stored if entry.pinned]
+        others = [(text, entry) for text, entry in stored if not entry.pinned]
+        return [*pinned, *([(DECLARED, declared)] if declared else []), *others]
+
+
+_Said: TypeAlias = dict[str, tuple[Any, str]]
+"""By field: the value that counts, and where it comes from."""
+
+
+def _said(layers: Layers, part: str, home: str) -> _Said:
+    """What the strongest that says a field says of it."""
+    said: _Said = {}
+    for source, entry in layers:
+        fields: Mapping[str, JSON] = getattr(entry, part)
+        if part == "dead_letter" and not dead_letters.concerns(fields, home):
+            continue
+        for name, value in fields.items():
+            said.setdefault(name, (value, source))
+    return said
+
+
+def _values(said: _Said) -> dict[str, Any]:
+    return {name: value for name, (value, _) in said.items()}
+
+
+def _place(said: _Said, naming: Template, home: str, taken: set[str]) -> str:
+    """The name of the queue that takes a queue's messages, as entries together say.
+
+    A name that is taken (the queue itself may be one that others share) is as if not said.
+    """
+    shared = said.get("strategy", ("shared", ""))[0] == "shared" and said.get("name", (None, ""))[0]
+    prefix, suffix = (said.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))
+    name = shared or Template(prefix, suffix).of(home)
+    if name not in taken:
+        return str(name)
+    for unusable in ("name", "prefix", "suffix"):
+        said.pop(unusable, None)
+    if said.get("strategy", ("", ""))[0] == "shared":
+        del said["strategy"]
+    return naming.of(home)
+
+
+def _sources(part: str, fields: Mapping[str, JSON], said: _Said) -> list[Source]:
+    return [
+        Source(f"{part}.{name}", value, said[name][1] if name in said else DEFAULT)
+        for name, value in fields.items()
+    ]

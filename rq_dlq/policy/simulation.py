@@ -1,0 +1,277 @@
+"""What becomes of many messages that fail together, played through: pure, and the same for the same seed.
+
+The model is small on purpose. All messages fail at 0, because of something that is down until the outage
+is over. Each comes back by the policy. A delivery takes no time; it fails while that something is down,
+and where it comes beyond what can be done in a second. There are always enough workers.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rq_dlq.durations import Duration, human, milliseconds, shown
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rq_dlq.policy.redelivery import RedeliveryPolicy
+
+SLOT: Final = 100
+"""Milliseconds within which redeliveries are a crowd."""
+MOST_DELIVERIES: Final = 2_000_000
+"""A few seconds of work; a policy without limit and without waits would never be through."""
+BARS: Final = 24
+WIDEST: Final = 50
+STEPS: Final = (100, 200, 500, *(1_000 * s for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)))
+"""Milliseconds that a bar may stand for; beyond an hour, whole hours."""
+
+
+class Bar(NamedTuple):
+    """The redeliveries within one step of time, which begins at `start` (seconds since the failure)."""
+
+    start: float
+    failed: int
+    done: int
+
+
+class Crowd(NamedTuple):
+    """The most redeliveries in 100 ms; which part of all messages that is; seconds since the failure."""
+
+    size: int
+    share: float
+    at: float
+
+
+class Quantiles(NamedTuple):
+    """Seconds by which 1 %, half and 99 % of the messages are there."""
+
+    p1: float
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What became of messages that failed together. `str()` is a table and a picture.
+
+    Attributes:
+        messages: how many there were; each is done or dead in the end.
+        outage: seconds.
+        rate: how many a second could be done afterwards; None: any number.
+        drained: seconds after the outage until the last was done, or dead; 0: before its end.
+        done: messages.
+        dead: messages, in the dead-letter queue.
+        deliveries: all of them, the first ones included.
+        wasted: those that failed, the first ones included.
+        crowd: the biggest; None: there was no redelivery.
+        crowd_after: the biggest after the outage; None: there was no redelivery then.
+        dead_after: the time to the dead-letter queue, were there no end to the outage; None: there is
+            no limit to the redeliveries, or one of millions.
+        step: seconds that a row stands for.
+        rows: the redeliveries over time, ready for JSON.
+    """
+
+    messages: int
+    outage: float
+    rate: float | None
+    drained: float
+    done: int
+    dead: int
+    deliveries: int
+    wasted: int
+    crowd: Crowd | None
+    crowd_after: Crowd | None
+    dead_after: Quantiles | None
+    step: float
+    rows: tuple[Bar, ...]
+
+    @classmethod
+    def of(
+        cls, policy: RedeliveryPolicy, messages: int, outage: Duration, rate: float | None, seed: int
+    ) -> Simulation:
+        """The simulation of a policy; the arguments as in `RedeliveryPolicy.simulate`."""
+        if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
+            message = f"messages is {shown(messages)}. Pass a whole number, 1 or more"
+            raise InvalidInput(message)
+        if rate is not None and not (_is_number(rate) and 0 < rate < math.inf):
+            message = f"rate is {shown(rate)}. Pass a number above 0, or None for no limit"
+            raise InvalidInput(message)
+        _bound(messages)
+        until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
+        seen = _play(policy, messages, until, rate, draw)
+        step, rows = _bars(seen.failures, seen.successes)
+        slots = Counter(ms // SLOT for ms in seen.failures + seen.successes)
+        after = Counter(ms // SLOT for ms in seen.failures + seen.successes if ms >= until)
+        return cls(
+            messages=messages,
+            outage=until / 1000,
+            rate=rate,
+            drained=max(0, seen.end - until) / 1000,
+            done=len(seen.successes),
+            dead=seen.dead,
+            deliveries=messages + len(seen.failures) + len(seen.successes),
+            wasted=messages + len(seen.failures),
+            crowd=_crowd(slots, messages),
+            crowd_after=_crowd(after, messages),
+            dead_after=_dead_after(policy, messages, draw),
+            step=step / 1000,
+            rows=rows,
+        )
+
+    def __str__(self) -> str:
+        able = "anything" if self.rate is None else f"{self.rate:g} messages a second"
+        lines = [
+            f"{self.messages:,} messages fail together, at 0s; after {_text(self.outage)} {able} can be done",
+            "",
+            f"drained           {_text(self.drained)} after the outage",
+            f"deliveries        {self.deliveries:,}, of which {self.wasted:,} failed",
+            f"dead-lettered     {self.dead:,}",
+            f"biggest crowd     {_described(self.crowd)}",
+            f"after the outage  {_described(self.crowd_after)}",
+            f"if it stays down  {self._ending()}",
+        ]
+        return "\n".join((*lines, "", *self._picture()))
+
+    def _ending(self) -> str:
+        if self.dead_after is None:
+            return f"not dead-lettered within {MOST_DELIVERIES:,} redeliveries"
+        p1, p50, p99 = map(_text, self.dead_after)
+        return f"dead-lettered after {p50} (p1 {p1}, p99 {p99})"
+
+    def _picture(self) -> Iterator[str]:
+        """A line for each row, as long as its redeliveries are many."""
+        highest = max((row.failed + row.done for row in self.rows), default=0)
+        width = max((len(_text(row.start)) for row in self.rows), default=0)
+        yield f"redeliveries in {_text(self.step)} each: . failed, # done"
+        for row in self.rows:
+            count = row.failed + row.done
+            length = math.ceil(count * WIDEST / highest) if highest else 0
+            done = round(length * row.done / count) if count else 0
+            bar = "." * (length - done) + "#" * done
+            up = "  < up again" if row.start <= self.outage < row.start + self.step else ""
+            yield f"{_text(row.start):>{width}}  {bar}{' ' * bool(bar)}{count:,}{up}"
+
+
+class _Seen(NamedTuple):
+    """When redeliveries failed and succeeded; milliseconds, like the end of the last message."""
+
+    failures: list[int]
+    successes: list[int]
+    dead: int
+    end: int
+
+
+def _play(
+    policy: RedeliveryPolicy, messages: int, outage: int, rate: float | None, draw: random.Random
+) -> _Seen:
+    """Deliver in order of time until every message is done or dead."""
+    failures, successes, dead, end = list[int](), list[int](), 0, 0
+    allowance = _Allowance(rate, outage)
+    if policy.spent(1):
+        return _Seen(failures, successes, messages, end)
+    firsts = (policy._wait(1, draw.uniform(-1, 1), None) for _ in range(messages))  # noqa: SLF001 - two halves of one thing
+    coming = [(wait, number, 1, wait) for number, wait in enumerate(firsts)]  # time, message, failures, wait
+    heapify(coming)
+    while coming:
+        end, number, charged, wait = heappop(coming)
+        if end >= outage and allowance.covers(end):
+            successes.append(end)
+            continue
+        failures.append(end)
+        _bound(len(failures) + len(successes))
+        if policy.spent(charged + 1):
+            dead += 1
+            continue
+        wait = policy._wait(charged + 1, draw.uniform(-1, 1), wait)  # noqa: SLF001
+        heappush(coming, (end + wait, number, charged + 1, wait))
+    return _Seen(failures, successes, dead, end)
+
+
+class _Allowance:
+    """What can be done: a bucket that holds a second's worth, at least one, and is full at first."""
+
+    def __init__(self, rate: float | None, now: int) -> None:
+        self._rate, self._then = rate, now
+        self._left = self._most = max(rate or 0, 1.0)
+
+    def covers(self, now: int) -> bool:
+        """Take one, if there is one."""
+        if self._rate is None:
+            return True
+        self._left = min(self._most, self._left + (now - self._then) * self._rate / 1000)
+        self._then = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def _dead_after(policy: RedeliveryPolicy, messages: int, draw: random.Random) -> Quantiles | None:
+    """When messages are dead that always fail."""
+    limit = policy.max_redeliveries
+    if limit is None or limit > MOST_DELIVERIES:
+        return None
+    sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # after so many waits all take about as long
+    ends: list[int] = []
+    for _ in range(sample):
+        end, wait = 0, None
+        for n in range(1, limit + 1):
+            wait = policy._wait(n, draw.uniform(-1, 1), wait)  # noqa: SLF001
+            end += wait
+        ends.append(end)
+    ends.sort()
+    return Quantiles(*(ends[round(part * (sample - 1))] / 1000 for part in (0.01, 0.5, 0.99)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _bound(deliveries: int) -> None:
+    if deliveries > MOST_DELIVERIES:
+        message = (
+            f"more than {MOST_DELIVERIES:,} deliveries are too many to play through. "
+            "Pass fewer messages, a shorter outage, a higher rate, or a policy that waits longer"
+        )
+        raise InvalidInput(message)
+
+
+def _bars(failures: Iterable[int], successes: Iterable[int]) -> tuple[int, tuple[Bar, ...]]:
+    """The step in milliseconds, and the rows."""
+    end = max((0, *failures, *successes))
+    hours = 3_600_000 * (end // (BARS * 3_600_000) + 1)
+    step = next((step for step in STEPS if end // step < BARS), hours)
+    failed, done = Counter(ms // step for ms in failures), Counter(ms // step for ms in successes)
+    if not failed and not done:
+        return step, ()
+    return step, tuple(Bar(k * step / 1000, failed[k], done[k]) for k in range(end // step + 1))
+
+
+def _crowd(slots: Counter[int], messages: int) -> Crowd | None:
+    """The first of the fullest slots."""
+    if not slots:
+        return None
+    size = max(slots.values())
+    first = min(slot for slot, count in slots.items() if count == size)
+    return Crowd(size, size / messages, first * SLOT / 1000)
+
+
+def _described(crowd: Crowd | None) -> str:
+    if crowd is None:
+        return "no redelivery"
+    return (
+        f"{crowd.size:,} redeliveries in {SLOT} ms ({crowd.share:.1%} of the messages), at {_text(crowd.at)}"
+    )
+
+
+def _text(seconds: float) -> str:
+    """As exact as an eye needs it: a tenth of a second, and beyond a minute a second."""
+    ms = round(seconds * 1000)
+    grain = 1_000 if ms >= 60_000 else 100  # noqa: PLR2004 - a minute
+    return human(round(ms / grain) * grain)
