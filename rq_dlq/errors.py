@@ -3,6 +3,7 @@
     RqDlqError
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
     ├── BrokerRefused            Redis answers, but must not or will not do this
+    │   └── CrossSlot                queues of different cluster nodes in one step
     ├── LeaseLost                the delivery is no longer ours to settle
     ├── UnprocessableMessage     a body that cannot be decoded, or that no handler knows
     ├── InvalidInput             (also a ValueError) what was passed in makes no sense
@@ -10,7 +11,8 @@
     │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
     │   │   └── MessageTooLarge
     │   ├── InvalidDuration
-    │   └── PolicyError
+    │   ├── PolicyError
+    │   └── FilterError              a filter on messages that cannot be read
     └── ConfigurationError       an app, a setting or an extra that is not there
 
     Poison, Redeliver            not errors of ours: what a handler raises to say what is to happen
@@ -36,6 +38,10 @@ class BrokerUnavailable(RqDlqError):
 
 class BrokerRefused(RqDlqError):
     """Redis answers, but will not (or must not) do what was asked."""
+
+
+class CrossSlot(BrokerRefused):
+    """Several queues in one step that a cluster keeps on different nodes; nothing was done."""
 
 
 class LeaseLost(RqDlqError):
@@ -68,6 +74,10 @@ class InvalidDuration(InvalidInput):
 
 class PolicyError(InvalidInput):
     """A policy that contradicts itself."""
+
+
+class FilterError(InvalidInput):
+    """A filter on messages that cannot be read; it says where, and what was expected."""
 
 
 class ConfigurationError(RqDlqError):

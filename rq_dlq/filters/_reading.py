@@ -1,0 +1,183 @@
+"""Reads the text of a filter, by its grammar, or says where it stumbles."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from lark import Lark, UnexpectedCharacters, UnexpectedToken
+
+from rq_dlq.durations import shown
+from rq_dlq.errors import FilterError
+from rq_dlq.filters._terms import MisplacedError, Terms, in_single_quotes, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lark import Token
+
+    from rq_dlq.filters._logic import Evaluate
+    from rq_dlq.filters._terms import Term
+
+MAX_LENGTH: Final = 100_000
+"""Characters: some thousand ids."""
+
+GRAMMAR: Final = r"""
+?disjunction: conjunction (_OR conjunction)*
+?conjunction: inverse (_AND inverse)*
+?inverse: NOT inverse                                -> negation
+       |  test
+?test:    sum
+       |  sum SIGN sum                               -> comparison
+       |  sum [NOT] _IN "(" item ("," item)* ")"     -> membership
+       |  sum [NOT] _BETWEEN sum _AND sum            -> between
+       |  sum [NOT] _LIKE TEXT [_ESCAPE TEXT]        -> like
+       |  sum _IS [NOT] _NULL                        -> nullness
+?sum:     product
+       |  product ((PLUS | MINUS) product)+          -> arithmetic
+?product: factor
+       |  factor ((TIMES | OVER) factor)+            -> arithmetic
+?factor:  (PLUS | MINUS) factor                      -> signed
+       |  value
+?value:   TEXT                                       -> text
+       |  number
+       |  (TRUE | FALSE)                             -> truth
+       |  NAME                                       -> name
+       |  QUOTED                                     -> quoted
+       |  "(" disjunction ")"                        -> group
+?item:    TEXT                                       -> text
+       |  number
+       |  (PLUS | MINUS) number                      -> signed
+number:   NUMBER
+
+TEXT:     /'([^']|'')*'(?!')/
+QUOTED:   /"([^"]|"")*"(?!")/
+NUMBER:   /([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?/i
+NAME:     /([^\W\d]|\$)([\w.$-]*[\w$])?/
+SIGN:     /<>|<=|>=|==|!=|<|>|=/
+PLUS:     "+"
+MINUS:    "-"
+TIMES:    "*"
+OVER:     "/"
+
+_OR.1:      /or(?![\w.$-])/i
+_AND.1:     /and(?![\w.$-])/i
+NOT.1:      /not(?![\w.$-])/i
+_IN.1:      /in(?![\w.$-])/i
+_BETWEEN.1: /between(?![\w.$-])/i
+_LIKE.1:    /like(?![\w.$-])/i
+_ESCAPE.1:  /escape(?![\w.$-])/i
+_IS.1:      /is(?![\w.$-])/i
+_NULL.1:    /null(?![\w.$-])/i
+TRUE.1:     /true(?![\w.$-])/i
+FALSE.1:    /false(?![\w.$-])/i
+
+%ignore /\s+/
+"""
+
+# What may come next, in words; the first that is possible says it for those it includes.
+EXPECTED: Final = {
+    "NAME": "a name, text in single quotes or a number",
+    "TEXT": "text in single quotes",
+    "NUMBER": "a number",
+    "SIGN": "a comparison (=, <>, <, IN, LIKE, BETWEEN, IS NULL)",
+    "_IN": "IN, LIKE or BETWEEN",
+    "_AND": "AND",
+    "_OR": "OR",
+    "_ESCAPE": "ESCAPE",
+    "_NULL": "NULL",
+    "NOT": "NOT",
+    "LPAR": "an opening parenthesis",
+    "COMMA": "a comma",
+    "RPAR": "a closing parenthesis",
+    "$END": "the end",
+}
+INCLUDED: Final = {"NAME": {"TEXT", "NUMBER", "LPAR", "NOT"}, "SIGN": {"_IN", "NOT"}, "_IN": {"NOT"}}
+
+# Characters that no filter has outside of quotes, and what was meant.
+SLIPS: Final = {
+    "'": "the text never ends: close it with a single quote, and double those within it ('it''s')",
+    '"': "the name never ends: close it with a double quote; text goes into single quotes",
+    "&": "write AND",
+    "|": "write OR",
+    "!": "write NOT",
+    "`": "a header's name may stand in double quotes",
+    ";": "a filter is one condition, without a semicolon",
+    **dict.fromkeys("\u2018\u2019\u201c\u201d", "use straight quotes: '"),
+}
+
+
+def read(text: object) -> Evaluate:
+    """A condition as what evaluates it.
+
+    Raises:
+        FilterError: it is not one.
+    """
+    checked = _check(text)
+    try:
+        return whole(_parse(checked))
+    except MisplacedError as error:
+        raise _error(checked, error.at, error.advice) from None
+
+
+def _parse(text: str) -> Term:
+    try:
+        return cast("Term", _parser().parse(text))
+    except UnexpectedCharacters as error:
+        at = cast("int", error.pos_in_stream)
+        advice = SLIPS.get(text[at], "this character has no meaning here")
+        raise MisplacedError(at, advice) from None
+    except UnexpectedToken as error:
+        token: Token = error.token
+        at = len(text) if token.type == "$END" else token.start_pos or 0
+        raise MisplacedError(at, _advice(text[:at], token, error.accepts or ())) from None
+
+
+@cache
+def _parser() -> Lark:
+    rules: Any = Terms()  # lark wants a Transformer of its own, but asks no more of it than these methods
+    return Lark(GRAMMAR, start="disjunction", parser="lalr", lexer="basic", transformer=rules)
+
+
+def _check(text: object) -> str:
+    """The text, if it can be one of a filter."""
+    example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
+    if not isinstance(text, str):
+        message = f"a filter is text, not of type {type(text).__name__}. {example}"
+        raise FilterError(message)
+    if not text.strip():
+        message = f"the filter is empty. {example}"
+        raise FilterError(message)
+    if len(text) > MAX_LENGTH:
+        message = f"a filter of {len(text):,} characters is too long: {MAX_LENGTH:,} are the most"
+        raise FilterError(message)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _error(text, error.start, "this is no character (a lone surrogate)") from None
+    return text
+
+
+def _error(text: str, at: int, advice: str) -> FilterError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    place = f"line {line}, column {column}" if line > 1 else f"column {column}"
+    rest = text[at:].partition("\n")[0].strip()
+    where = f"{place}, at {shown(rest)}" if rest else f"{place}, at its end"
+    return FilterError(f"the filter cannot be read ({where}): {advice}")
+
+
+def _advice(before: str, token: Token, possible: Collection[str]) -> str:
+    """What was probably meant, and else what could come here."""
+    if token.type == "QUOTED" and "TEXT" in possible:
+        return f"text goes into single quotes: {in_single_quotes(token[1:-1])}"
+    if token.type == "_NULL" and "NAME" in possible:
+        return "nothing is equal to NULL: write IS NULL, or IS NOT NULL"
+    if token.type == "NAME" and re.search(r"[0-9.]\Z", before):
+        return "a duration goes into single quotes ('1h30m'), and so does other text"
+    if token.type == "NAME" and before.endswith("'"):
+        return "a single quote within text is doubled: 'it''s'"
+    hidden = {name for including, names in INCLUDED.items() if including in possible for name in names}
+    phrases = [words for name, words in EXPECTED.items() if name in possible and name not in hidden]
+    *others, last = phrases or ["the end"]  # where all is read, lark names nothing
+    return f"expected {', '.join(others)} or {last}" if others else f"expected {last}"

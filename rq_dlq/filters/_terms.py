@@ -1,0 +1,262 @@
+"""From the rules of the grammar to terms: what the text says is checked here, once, before any message is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from rq_dlq.durations import milliseconds, shown
+from rq_dlq.errors import InvalidDuration
+from rq_dlq.filters import _facts, _logic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lark import Token
+
+    from rq_dlq.filters._logic import Evaluate
+
+MAX_DEPTH: Final = 100
+MAX_SHOWN: Final = 30  # characters of text in an error
+
+
+class MisplacedError(Exception):
+    """Something in the text that makes no sense.
+
+    Args:
+        at: where, counted in characters from 0.
+        advice: what is wrong there, and what to do.
+    """
+
+    def __init__(self, at: int, advice: str) -> None:
+        super().__init__(at, advice)
+        self.at = at
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of an expression.
+
+    Attributes:
+        at: where it begins.
+        kind: what it yields; a name may yield anything.
+        depth: of the terms within it.
+        value: of a literal.
+        span: it is in seconds, so text beside it is a duration.
+        quoted: it is a name in double quotes.
+    """
+
+    evaluate: Evaluate
+    at: int
+    kind: Literal["name", "text", "number", "condition"]
+    depth: int = 1
+    value: object = None
+    span: bool = False
+    quoted: bool = False
+
+
+class Terms:
+    """Has a method for each rule and alias of the grammar, which lark calls with what the rule found."""
+
+    def disjunction(self, terms: list[Term]) -> Term:
+        """One OR or more."""
+        return _condition(_logic.joined([_truth(term) for term in terms], by=True), *terms)
+
+    def conjunction(self, terms: list[Term]) -> Term:
+        """One AND or more."""
+        return _condition(_logic.joined([_truth(term) for term in terms], by=False), *terms)
+
+    def negation(self, found: tuple[Token, Term]) -> Term:
+        """NOT in front of a condition."""
+        sign, term = found
+        return replace(_condition(_logic.negation(_truth(term)), term), at=_start(sign))
+
+    def comparison(self, found: tuple[Term, Token, Term]) -> Term:
+        """Two values and a sign."""
+        left, sign, right = found
+        _check_quotes(left, right)
+        one, other = _aligned(left, right)
+        return _condition(_logic.comparison(sign, one, other), left, right)
+
+    def between(self, found: tuple[Term, Token | None, Term, Term]) -> Term:
+        """BETWEEN, perhaps with NOT."""
+        term, inverted, low, high = found
+        _check_quotes(term, low, high)
+        return _perhaps_not(inverted, _logic.between(*_aligned(term, low, high)), term, low, high)
+
+    def membership(self, found: tuple[Term, Token | None, Term]) -> Term:
+        """IN, perhaps with NOT."""
+        term, inverted, *choices = found
+        values = [_duration(choice) if term.span else choice.value for choice in choices]
+        return _perhaps_not(inverted, _logic.membership(term.evaluate, values), term)
+
+    def like(self, found: tuple[Term, Token | None, Token, Token | None]) -> Term:
+        """LIKE, perhaps with NOT and ESCAPE."""
+        term, inverted, pattern, escape = found
+        sign = None if escape is None else _unquoted(escape)
+        if escape is not None and len(sign or "") != 1:
+            raise MisplacedError(_start(escape), "ESCAPE takes one character: ESCAPE '!'")
+        try:
+            matches = _logic.like(term.evaluate, _unquoted(pattern), sign)
+        except ValueError:
+            advice = f"the pattern ends with its escape: double it ({sign}{sign}), or leave it out"
+            raise MisplacedError(_start(pattern), advice) from None
+        return _perhaps_not(inverted, matches, term)
+
+    def nullness(self, found: tuple[Term, Token | None]) -> Term:
+        """IS NULL, perhaps with NOT."""
+        term, inverted = found
+        return _perhaps_not(inverted, _logic.is_null(term.evaluate), term)
+
+    def arithmetic(self, found: list[Term | Token]) -> Term:
+        """A chain of terms with signs between them."""
+        terms = [part for part in found if isinstance(part, Term)]
+        signs = [str(part) for part in found if not isinstance(part, Term)]
+        first, *rest = _aligned(*terms)
+        for term in terms:
+            _check_number(term, spans=_any_span(terms))
+        return _number(_logic.arithmetic(first, list(zip(signs, rest, strict=True))), *terms)
+
+    def signed(self, found: tuple[Token, Term]) -> Term:
+        """A value with a sign in front."""
+        sign, term = found
+        _check_number(term, spans=False)
+        signed = _logic.arithmetic(lambda _: 0, [(str(sign), term.evaluate)])
+        value = _logic.number(term.value) if term.kind != "name" else None
+        value = -value if value is not None and sign == "-" else value
+        return replace(_number(signed, term), at=_start(sign), value=value)
+
+    def group(self, found: tuple[Term]) -> Term:
+        """Parentheses; who puts a quoted name into them means a name."""
+        return replace(found[0], quoted=False)
+
+    def text(self, found: tuple[Token]) -> Term:
+        """Text in single quotes."""
+        value = _unquoted(found[0])
+        return Term(lambda _: value, _start(found[0]), "text", value=value)
+
+    def number(self, found: tuple[Token]) -> Term:
+        """A number without a sign."""
+        value = _logic.number(str(found[0]))
+        if value is None:
+            raise MisplacedError(_start(found[0]), "a number of this size cannot be computed with")
+        return Term(lambda _: value, _start(found[0]), "number", value=value)
+
+    def truth(self, found: tuple[Token]) -> Term:
+        """TRUE or FALSE."""
+        value = found[0].type == "TRUE"
+        return Term(lambda _: value, _start(found[0]), "condition", value=value)
+
+    def name(self, found: tuple[Token]) -> Term:
+        """A field, a part of the body or a header."""
+        name = str(found[0])
+        field, minus, rest = name.partition("-")
+        if minus and field in _facts.FIELDS and _logic.number(rest) is not None:
+            advice = f'this is one name: write {field} - {rest} to subtract, or "{name}" for the header'
+            raise MisplacedError(_start(found[0]), advice)
+        return Term(_facts.lookup(name), _start(found[0]), "name", span=name in _facts.SPANS)
+
+    def quoted(self, found: tuple[Token]) -> Term:
+        """A header, whatever its name."""
+        name = _unquoted(found[0])
+        return Term(_facts.header(name), _start(found[0]), "name", value=name, quoted=True)
+
+
+def whole(term: Term) -> Evaluate:
+    """A filter of this term alone, which has to be a condition."""
+    return _logic.joined([_truth(term)], by=False)
+
+
+def in_single_quotes(text: str) -> str:
+    """Text as a literal, if it is short; else an example."""
+    short = len(text) <= MAX_SHOWN and text.isprintable()
+    return "'{}'".format(text.replace("'", "''") if short else "a")
+
+
+def _any_span(terms: Sequence[Term]) -> bool:
+    """Whether durations are meant."""
+    return any(term.span for term in terms)
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _unquoted(token: Token) -> str:
+    quote = token[0]
+    return token[1:-1].replace(quote * 2, quote)
+
+
+def _depth(terms: Sequence[Term]) -> int:
+    """Of a term over these; the evaluation goes down as deep."""
+    depth = 1 + max(term.depth for term in terms)
+    if depth > MAX_DEPTH:
+        advice = (
+            f"it is nested deeper than {MAX_DEPTH} levels: several AND, or OR, in a row need no parentheses"
+        )
+        raise MisplacedError(terms[0].at, advice)
+    return depth
+
+
+def _condition(evaluate: Evaluate, *terms: Term) -> Term:
+    return Term(evaluate, terms[0].at, "condition", _depth(terms))
+
+
+def _number(evaluate: Evaluate, *terms: Term) -> Term:
+    return Term(evaluate, terms[0].at, "number", _depth(terms), span=_any_span(terms))
+
+
+def _perhaps_not(inverted: Token | None, evaluate: Evaluate, *terms: Term) -> Term:
+    return _condition(_logic.negation(evaluate) if inverted else evaluate, *terms)
+
+
+def _truth(term: Term) -> Evaluate:
+    if term.kind in {"text", "number"}:
+        advice = (
+            f"{_said(term)} is neither true nor false: compare it with something, "
+            "or write name IN ('a', 'b') to allow for several values"
+        )
+        raise MisplacedError(term.at, advice)
+    return term.evaluate
+
+
+def _check_number(term: Term, *, spans: bool) -> None:
+    readable = spans or _logic.number(term.value) is not None
+    if term.kind == "condition" or (term.kind == "text" and not readable):
+        raise MisplacedError(term.at, f"{_said(term)} is no number to compute with")
+
+
+def _said(term: Term) -> str:
+    return "this text" if term.kind == "text" else f"a {term.kind}"
+
+
+def _check_quotes(left: Term, *others: Term) -> None:
+    """`tenant = "a"` is nearly always a slip, and would choose nothing in silence."""
+    for term in others:
+        if term.quoted and left.kind == "name":
+            text = in_single_quotes(str(term.value))
+            advice = (
+                f"double quotes name a header: put text in single quotes ({text}), a header in parentheses"
+            )
+            raise MisplacedError(term.at, advice)
+
+
+def _aligned(*terms: Term) -> list[Evaluate]:
+    """The terms; if one is in seconds, text in the others is read as a duration."""
+    if not _any_span(terms):
+        return [term.evaluate for term in terms]
+    for term in terms:
+        _duration(term)
+    return [term.evaluate if term.span else _logic.as_seconds(term.evaluate) for term in terms]
+
+
+def _duration(term: Term) -> object:
+    """The value of a literal beside a span."""
+    if term.kind != "text":
+        return term.value
+    try:
+        return milliseconds(str(term.value), name="a duration") / 1000
+    except InvalidDuration:
+        advice = f"{shown(term.value)} is no duration up to ten years: write '1m30s', '500ms', '2h' or '1d'"
+        raise MisplacedError(term.at, advice) from None
