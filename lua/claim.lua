@@ -5,7 +5,7 @@
 -- is known to come, else the milliseconds until something does.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, alarm, policy = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, wake, alarm, settings = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local seed, default_policy, lapse_error = ARGV[8], ARGV[9], ARGV[10]
@@ -25,11 +25,10 @@ if lapsed + fallen_due + outlived > 0 then
   -- @include lib/state
   -- @include lib/place
   -- @include lib/stand
-  -- @include lib/holds
+  -- @include lib/bury
   -- @include lib/history
   -- @include lib/delay
   -- @include lib/judge
-  -- @include lib/let_go
   -- @include lib/lapse
   -- @include lib/due
   -- @include lib/expiry
@@ -43,10 +42,16 @@ if lapsed + fallen_due + outlived > 0 then
 end
 
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
--- @include lib/take
+local room = count
+if part == 'live' then
+  -- @include lib/room
+end
+if room > 0 then
+  -- @include lib/take
+end
 if part == 'live' then
   local left = redis.call('ZCARD', ready) > 0
-  if left then
+  if left and room > 0 then
     -- @include lib/wake
     wake_one()
     reply[2] = 0

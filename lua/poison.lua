@@ -1,6 +1,7 @@
 -- Never again: straight to the dead-letter queue, whatever the budget.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings = KEYS[11], KEYS[12]
 local consumer = ARGV[1]
 -- items from ARGV[2]: id, token, reason (poison or unprocessable), error
 -- @include lib/now
@@ -8,15 +9,21 @@ local consumer = ARGV[1]
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
+-- @include lib/bury
 -- @include lib/settle
+-- @include lib/held
 -- @include lib/history
 return settle(2, 4, function(id, text, i)
-  local head = read_record(redis.call('HGET', messages, id) or '')
+  local record = held_record(id)
+  if not record then
+    return GONE
+  end
+  local head = read_record(record)
   local state = parse_state(text, head.birth)
   remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
   if state.part == 'live' then
-    bury(id, state, head, 'dead', ARGV[i + 2])
-  else
-    stand(id, state, head)
+    return bury(id, state, head, 'dead', ARGV[i + 2])
   end
+  stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+  return 'kept'
 end)

@@ -8,14 +8,11 @@ local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, schedule
 -- @include lib/place
 -- @include lib/id_of
 -- @include lib/chosen
+-- @include lib/remove
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local purged = {}
 each_chosen(index, 4, limit, before, function(id, _, _, member)
-  redis.call('HDEL', messages, id) -- from here on it is purged
-  redis.call('HDEL', states, id)
-  redis.call('HDEL', history, id)
-  redis.call('ZREM', expiring, id)
-  redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
+  remove(id, index, member)
   purged[#purged + 1] = id
 end)
 if #purged > 0 then

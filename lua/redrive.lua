@@ -11,12 +11,14 @@ local part, limit, before, by = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/place
 -- @include lib/stand
 -- @include lib/history
+-- @include lib/remember_expiry
 -- @include lib/wake
 -- @include lib/id_of
 -- @include lib/chosen
 local source = part == 'dead' and dead or expired
 local redriven = {}
 each_chosen(source, 5, limit, before, function(id, state, head, member)
+  remember_expiry(id, state)
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
   remember(id, 'redriven', state.deliveries, 0, by, '')

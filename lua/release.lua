@@ -2,7 +2,6 @@
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, dead, expired, counters, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 -- items from ARGV[1]: id, token
--- @include lib/now
 -- @include lib/record
 -- @include lib/state
 -- @include lib/place

@@ -1,62 +1,12 @@
--- Adds messages to the queue. An id that the queue knows already, in whatever state, is left as it is, so a
--- call whose reply was lost can be repeated (I12). Returns the places (1, 2, …) of the items that were known.
+-- Adds messages to the queue; a call whose reply was lost can be repeated. Returns the places (1, 2, …) of the items
+-- that the queue knew already.
 local messages, states, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local expiring, counters, wake = KEYS[5], KEYS[6], KEYS[7]
+local expiring, counters, wake, settings = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local delay, ttl = tonumber(ARGV[1]), tonumber(ARGV[2]) -- milliseconds; ttl 0: none
 -- items from ARGV[3]: id, payload (its first byte the flags, without the expiry's)
 -- @include lib/now
 -- @include lib/record
 -- @include lib/place
 -- @include lib/wake
-local ids, known, seen = {}, {}, {}
-for i = 3, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[i]
-end
-local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
-local existing = redis.call('HMGET', messages, unpack(ids))
-local records, places, stated, deadlines = {}, {}, {}, {}
-local placed, place
-for n, id in ipairs(ids) do
-  if existing[n] or seen[id] then
-    known[#known + 1] = n
-  else
-    local payload = ARGV[2 * n + 2]
-    local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
-    local born = math.floor(birth / 4096)
-    local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
-    if ttl > 0 then
-      payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-      deadlines[#deadlines + 1] = now + ttl
-      deadlines[#deadlines + 1] = id
-    end
-    if delay > 0 then
-      stated[#stated + 1] = id
-      stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
-    end
-    records[#records + 1] = id
-    records[#records + 1] = pack_birth(birth) .. payload
-    local score = delay > 0 and due or score_of(head.priority, due)
-    if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
-      placed, place = score, string.format('%.0f', score)
-    end
-    places[#places + 1] = place
-    places[#places + 1] = member_of(id, head, due)
-    seen[id], birth = true, birth + 1
-  end
-end
-if #records > 0 then
-  redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
-  if delay > 0 then
-    redis.call('HSET', states, unpack(stated))
-  end
-  if ttl > 0 then
-    redis.call('ZADD', expiring, unpack(deadlines))
-  end
-  redis.call('HSET', messages, unpack(records)) -- from here on they are sent
-  redis.call('HINCRBY', counters, 'sent', #records / 2)
-  if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
-    wake_one()
-  end
-end
-return known
+-- @include lib/add
+return add(3, #ARGV, delay, ttl)

@@ -1,7 +1,7 @@
 -- The counts of a queue: now, those by state, then the oldest ready, the next due, the next lapse (times; empty:
--- none), then the counters since the queue began, name by name.
+-- none), whether it is paused, then the counters since the queue began, name by name.
 local messages, ready, scheduled, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, counters = KEYS[6], KEYS[7]
+local leases, counters, settings = KEYS[6], KEYS[7], KEYS[8]
 -- @include lib/now
 local function head(index)
   return redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or ''
@@ -11,6 +11,7 @@ local over = { redis.call('ZCARD', dead), redis.call('ZCARD', expired) }
 local leased = redis.call('HLEN', messages) - waiting[1] - waiting[2] - over[1] - over[2]
 local reply = { now, waiting[1], waiting[2], leased, over[1], over[2] }
 reply[7], reply[8], reply[9] = head(ready), head(scheduled), head(leases)
+reply[10] = redis.call('HGET', settings, 'paused') == '1' and 1 or 0
 for _, cell in ipairs(redis.call('HGETALL', counters)) do
   reply[#reply + 1] = cell
 end

@@ -1,10 +1,14 @@
 """Redelivery done right, on Redis. No relation to the library RQ."""
 
+from rq_dlq._names import Naming, Template
 from rq_dlq.broker import Broker
+from rq_dlq.delivery import Delivery
 from rq_dlq.errors import (
     BrokerRefused,
     BrokerUnavailable,
     ConfigurationError,
+    CrossSlot,
+    FilterError,
     InvalidDuration,
     InvalidInput,
     InvalidMessage,
@@ -19,8 +23,18 @@ from rq_dlq.errors import (
 )
 from rq_dlq.failure import Cause, Event
 from rq_dlq.message import DeadLetter, ErrorGroup, Message, QueueStats, Received, Settlement
-from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.queue import Delivery, Queue
+from rq_dlq.policy import (
+    DeadLetterStrategy,
+    DiscardingDeadLetterStrategy,
+    ExpiryPolicy,
+    IndividualDeadLetterStrategy,
+    QueueSettings,
+    RedeliveryPolicy,
+    SharedDeadLetterStrategy,
+)
+from rq_dlq.queue import Queue
+from rq_dlq.selection import Selection
+from rq_dlq.session import Session
 from rq_dlq.settings import BrokerSettings
 
 __version__ = "0.1.0"
@@ -32,10 +46,16 @@ __all__ = [
     "BrokerUnavailable",
     "Cause",
     "ConfigurationError",
+    "CrossSlot",
     "DeadLetter",
+    "DeadLetterStrategy",
     "Delivery",
+    "DiscardingDeadLetterStrategy",
     "ErrorGroup",
     "Event",
+    "ExpiryPolicy",
+    "FilterError",
+    "IndividualDeadLetterStrategy",
     "InvalidDuration",
     "InvalidInput",
     "InvalidMessage",
@@ -43,14 +63,20 @@ __all__ = [
     "LeaseLost",
     "Message",
     "MessageTooLarge",
+    "Naming",
     "Poison",
     "PolicyError",
     "Queue",
+    "QueueSettings",
     "QueueStats",
     "Received",
     "Redeliver",
     "RedeliveryPolicy",
     "RqDlqError",
+    "Selection",
+    "Session",
     "Settlement",
+    "SharedDeadLetterStrategy",
+    "Template",
     "UnprocessableMessage",
 ]

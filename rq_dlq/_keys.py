@@ -6,12 +6,31 @@ is one script on one node of a cluster, and a message that dies changes its plac
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TAGGED = re.compile(r"\{[^{}]+\}\..")
+
+
+class Keys:
+    """What a script is given its keys from, by the names that it uses."""
+
+    def __getitem__(self, name: str) -> str:
+        raise NotImplementedError
+
+    @cached_property
+    def heads(self) -> dict[str, tuple[object, ...]]:
+        """How the commands begin that run scripts on these keys, by the scripts' hashes; filled on use."""
+        return {}
 
 
 @dataclass(frozen=True)
-class QueueKeys:
+class QueueKeys(Keys):
     """The keys of one queue; what each holds is said in `lua/README.md`.
 
     Args:
@@ -23,17 +42,22 @@ class QueueKeys:
     home: str
 
     def _key(self, name: str) -> str:
-        return f"{self.namespace}:{{{self.home}}}:{name}"
+        tagged = self.home if _TAGGED.match(self.home) else f"{{{self.home}}}"
+        return f"{self.namespace}:{tagged}:{name}"
 
     @cached_property
     def by_name(self) -> dict[str, str]:
         """Every key of the queue, by the name that the scripts use."""
         return {name: self._key(name) for name in NAMES}
 
-    @cached_property
-    def heads(self) -> dict[str, tuple[object, ...]]:
-        """How the commands begin that run scripts on these keys, by the scripts' hashes; filled on use."""
-        return {}
+    @property
+    def tag(self) -> str:
+        """What decides on which node of a cluster the queue is."""
+        return self.home[1 : self.home.index("}")] if _TAGGED.match(self.home) else self.home
+
+    def commit(self, commit_id: str) -> str:
+        """The key that remembers for a while that a session was committed."""
+        return self._key(f"commit:{commit_id}")
 
     @property
     def silent(self) -> str:
@@ -44,14 +68,51 @@ class QueueKeys:
         return self.by_name[name]
 
 
+@dataclass(frozen=True)
+class KeysOfTwo(Keys):
+    """The keys of a queue and, as `to_…`, of another one."""
+
+    source: QueueKeys
+    target: QueueKeys
+
+    def __getitem__(self, name: str) -> str:
+        target = name.removeprefix("to_")
+        return self.source[name] if target == name else self.target[target]
+
+
+@dataclass(frozen=True)
+class NamedKeys(Keys):
+    """Keys that are no queue's."""
+
+    by_name: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.by_name[name]
+
+
 NAMES = (
     "messages", "states", "history",
     "ready", "scheduled", "dead", "expired", "expiring",
     "leases", "claims",
-    "counters", "policy", "wake", "alarm",
+    "counters", "settings", "wake", "alarm",
 )  # fmt: skip
 
 
 def queues(namespace: str) -> str:
     """The set of the names of all queues."""
     return f"{namespace}:queues"
+
+
+def policies(namespace: str) -> str:
+    """The hash of the map of policies: its version, and an entry for each pattern."""
+    return f"{namespace}:policies"
+
+
+def aliases(namespace: str) -> str:
+    """The set of names that policies ever gave to the dead letters or the expired messages of queues."""
+    return f"{namespace}:aliases"
+
+
+def maintainers(namespace: str) -> str:
+    """The hash of the processes that maintain the queues: what each said of itself last."""
+    return f"{namespace}:maintainers"

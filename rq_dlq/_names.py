@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from rq_dlq.errors import InvalidMessage, InvalidName
 
 MAX_BYTES = 200
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f*#>{}\"'\\]+")
+_PLAIN = r"[^\s\x00-\x1f\x7f*#>{}\"'\\]+"
+_NAME = re.compile(
+    rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}"
+)  # "{shop}.orders" shares a node of a cluster with "{shop}.mail"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -57,9 +60,8 @@ class Naming:
         Raises:
             InvalidName: it cannot be a queue's name.
         """
-        check_name(name)
         for part, template in (("dead", self.dead), ("expired", self.expired)):
-            home = template.home_of(name)
+            home = template.home_of(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
             if home is None:
                 continue
             if self.dead.home_of(home) or self.expired.home_of(home):
@@ -68,7 +70,9 @@ class Naming:
                     f"what fails there stays there. Use {home!r}"
                 )
                 raise InvalidName(message)
+            check_name(home)  # not the whole name: where the home has a hash tag, that is not in front
             return Address(home, part)
+        check_name(name)
         return Address(name)
 
     def name_of(self, address: Address) -> str:
@@ -90,7 +94,8 @@ def check_name(name: object) -> None:
     if not _NAME.fullmatch(name) or _size(name) < 0:
         message = (
             f"{name!r} cannot name a queue: use letters, digits and . - _ : /; "
-            "no spaces, quotes, braces, wildcards or control characters"
+            "no spaces, quotes, wildcards or control characters, and braces only around a hash tag in front, "
+            "as in {shop}.orders"
         )
         raise InvalidName(message)
 

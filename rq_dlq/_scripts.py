@@ -1,8 +1,9 @@
 """Find, assemble and hash the Lua files.
 
 A script's first lines are its contract: `local ready, leases = KEYS[1], KEYS[2]` names the keys, the same
-with ARGV the arguments, and a comment `-- items from ARGV[3]: id, token` what follows for each item. Python
-passes keys and arguments by those names, so no number stands in two places.
+with ARGV the arguments, a comment `-- items from ARGV[3]: id, token` what follows for each item, and
+`-- families from KEYS[2]: messages, states` the keys that follow for each of several queues. Python passes
+keys and arguments by those names, so no number stands in two places.
 """
 
 from __future__ import annotations
@@ -22,9 +23,23 @@ if TYPE_CHECKING:
 _BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
 _ITEMS = re.compile(r"^-- items from ARGV\[(\d+)\]: (.+)$", re.MULTILINE)
+_FAMILIES = re.compile(r"^-- families from KEYS\[(\d+)\]: (.+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^( *)-- @include (\S+)$")
 # What has to run when memory is full, so that a full server can drain; Redis 6.2 has no word for it.
-_DRAINS = {"claim", "ack", "nack", "poison", "release", "extend", "sweep", "promote", "expire", "purge"}
+_DRAINS = {
+    "claim",
+    "ack",
+    "nack",
+    "poison",
+    "release",
+    "extend",
+    "sweep",
+    "promote",
+    "expire",
+    "purge",
+    "retire",
+    "pause",
+}
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
 _ASIDE = re.compile(r" ?\([^)]*\)|;.*$")
 
@@ -45,6 +60,7 @@ class Script:
         keys: names of its keys, in order.
         args: names of its arguments, in order.
         items: names of what is passed for each item after the arguments; empty: it takes no items.
+        families: names of the keys that are passed for each of several queues after `keys`.
     """
 
     name: str
@@ -52,6 +68,7 @@ class Script:
     keys: tuple[str, ...]
     args: tuple[str, ...]
     items: tuple[str, ...]
+    families: tuple[str, ...] = ()
 
     @cached_property
     def sha(self) -> str:
@@ -92,7 +109,13 @@ def parse(name: str, source: str) -> Script:
         if int(found[1]) != len(bound["ARGV"]) + 1:
             message = f"{name}.lua has items from ARGV[{found[1]}] after {len(bound['ARGV'])} arguments"
             raise ValueError(message)
-    return Script(name, source, tuple(bound["KEYS"]), tuple(bound["ARGV"]), items)
+    families: tuple[str, ...] = ()
+    if several := _FAMILIES.search(source):
+        families = tuple(several[2].split(", "))
+        if int(several[1]) != len(bound["KEYS"]) + 1:
+            message = f"{name}.lua has families from KEYS[{several[1]}] after {len(bound['KEYS'])} keys"
+            raise ValueError(message)
+    return Script(name, source, tuple(bound["KEYS"]), tuple(bound["ARGV"]), items, families)
 
 
 @dataclass(frozen=True)

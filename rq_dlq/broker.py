@@ -11,18 +11,21 @@ from rq_dlq._redis import FAIL_FAST, Connections, Retries
 from rq_dlq.base import BrokerBase
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.handlers import Handler
+from rq_dlq.policies import Policies
 from rq_dlq.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from rq_dlq import asyncio
+    from rq_dlq._work import Steps
     from rq_dlq.durations import Duration
-    from rq_dlq.policy import RedeliveryPolicy
+    from rq_dlq.settings import Declared
 
 T = TypeVar("T")
+R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -57,7 +60,7 @@ class Broker(BrokerBase):
         *,
         type: type[T],
         lease: Duration = ...,
-        redelivery: RedeliveryPolicy | None = ...,
+        **declared: Unpack[Declared],
     ) -> Queue[T]: ...
     @overload
     def queue(
@@ -66,7 +69,7 @@ class Broker(BrokerBase):
         *,
         type: Any = ...,
         lease: Duration = ...,
-        redelivery: RedeliveryPolicy | None = ...,
+        **declared: Unpack[Declared],
     ) -> Queue[Any]: ...
     def queue(
         self,
@@ -74,24 +77,34 @@ class Broker(BrokerBase):
         *,
         type: Any = Any,
         lease: Duration = "30s",
-        redelivery: RedeliveryPolicy | None = None,
+        **declared: Unpack[Declared],
     ) -> Queue[Any]:
         """A queue; nothing is created before it is used.
 
         Args:
             type: of the bodies, any that msgspec knows; by default JSON values, and bytes pass untouched.
             lease: how long a delivery may be held without a word.
-            redelivery: the policy, which is written to Redis and stands until another is declared; None:
-                the one that stands, else the default.
+            declared: its policies, `redelivery`, `dead_letter`, `expiry` and `max_in_flight` (see
+                `settings.Declared`), which are written to Redis and stand until others are declared; unless
+                said those that stand in Redis, else the defaults.
 
         Raises:
             InvalidInput: a name, type, duration or policy makes no sense.
         """
-        return Queue(self, self.settings.queue(name, self._ids, type, lease, redelivery))
+        return Queue(self, self.settings.queue(name, self._ids, type, lease, declared))
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The map of policies in Redis: what holds for which queues."""
+        return Policies(self)
+
+    def run_steps(self, steps: Steps[R]) -> R:
+        """Run the steps of an operation."""
+        return self.connections.run(steps)
 
     def queues(self) -> list[str]:
         """The names of all queues that were ever used, sorted."""
-        return self.connections.run(self._step(_calls.registered(self.settings.namespace)))
+        return self.run_steps(self._step(_calls.registered(self.settings.namespace)))
 
     def add_handler(self, queue: Queue[Any], concurrency: int, timeout: Duration | None) -> Callable[[F], F]:
         """The decorator behind `queue.handler`."""

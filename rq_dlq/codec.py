@@ -23,7 +23,7 @@ NO_HEADERS: Mapping[str, str] = {}
 MAX_HEADERS = 0xFFFF  # bytes, encoded: their length takes two
 
 # The flags of a record (lua/lib/record.lua): the priority in the low four bits, then these.
-EXPIRES, HEADERS, BYTES = 0x10, 0x20, 0x40
+EXPIRES, HEADERS, BYTES, TRANSIENT = 0x10, 0x20, 0x40, 0x80
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -68,8 +68,13 @@ class Codec(Generic[T]):
             message = f"{type!r} is not a type of bodies that msgspec knows: {error}"
             raise InvalidMessage(message) from None
 
-    def packer(self, priority: int, headers: Mapping[str, str]) -> Callable[[T], bytes]:
+    def packer(
+        self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
+    ) -> Callable[[T], bytes]:
         """What makes payloads of bodies: flags, headers, body.
+
+        Args:
+            persistent: False: it is dropped when it would die, where the dead-letter strategy says so.
 
         Raises:
             InvalidMessage: the priority or a header makes no sense; the packer: a body does not encode.
@@ -79,7 +84,7 @@ class Codec(Generic[T]):
             message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
             raise InvalidMessage(message)
         packed = _pack_headers(headers) if headers else b""
-        flags = priority | (HEADERS if packed else 0)
+        flags = priority | (HEADERS if packed else 0) | (0 if persistent else TRANSIENT)
         as_json, as_bytes = bytes((flags,)) + packed, bytes((flags | BYTES,)) + packed
         room, encode = self._max_bytes - len(packed), self._encode
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.handlers import Handler, Pace, logger, report
+from rq_dlq.message import Settlement
+from rq_dlq.stopping import HandlerTimeout, Stop, Stopped
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq.message import Leased, Settlement
-    from rq_dlq.queue import Delivery, Queue
+    from rq_dlq.delivery import Delivery
+    from rq_dlq.message import Leased
+    from rq_dlq.queue import Queue
 
 ACK_WITHIN = 0.005  # seconds that a finished message may wait for others, to be acked with them
 ACK_TOGETHER = 100  # finished messages that wait for no more
@@ -24,46 +27,17 @@ IDLE_WAIT = 1_000  # milliseconds of one waiting claim
 RETRY_AFTER = 1.0  # seconds until a claim that was refused is tried again
 
 
-class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
-    """A call ran longer than its handler's timeout."""
-
-    def __init__(self, text: str = "the call ran longer than its handler's timeout") -> None:
-        super().__init__(text)
-
-
-class Stopped(BaseException):
-    """Raised inside a call that a second signal cuts short; its message is released."""
-
-
-class Stop:
-    """How far a worker's end has come.
-
-    Attributes:
-        finishing: nothing new begins.
-        cancelling: what runs is cut short.
-        giving_up: what Redis does not answer by now is not tried again.
-    """
-
-    def __init__(self) -> None:
-        self.finishing = threading.Event()
-        self.cancelling = threading.Event()
-        self.giving_up = threading.Event()
-
-    def signal(self) -> None:
-        """The first time finish, the second time cancel."""
-        if self.finishing.is_set():
-            self.cancelling.set()
-        self.finishing.set()
-
-
 def settle_call(
     queue: _work.Queue[Any], delivery: Leased[Any], error: BaseException | None
 ) -> _work.Steps[list[Settlement]]:
     """Settle by how a call ended.
 
     Only what we cut short ourselves is released: a message whose handler raises SystemExit would come back at
-    once, for ever.
+    once, for ever. For the same reason, and for those behind it, a dead letter that fails is held until its
+    lease is over; it stays one.
     """
+    if error is not None and (queue.view or queue.part != "live") and not isinstance(error, Stopped):
+        return [Settlement(delivery.id, "kept")]
     if error is None or isinstance(error, Exception | Stopped):
         try:
             return (yield from _work.settle_by_error(queue, [delivery.held], error))
@@ -109,6 +83,7 @@ class Consumer:
         self._done: list[Delivery[Any]] = []
         self._claimed = self._began = self._extended = 0.0  # when
         self._interrupted = False
+        self._in_doubt = False  # whether what was not started is still held
         self._thread = threading.Thread(target=self._consume, name=f"rq-dlq {self._queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -156,12 +131,34 @@ class Consumer:
         self._flush(self._settling)
 
     def _next(self) -> Delivery[Any] | None:
+        self._drop_lost()
         with self._lock:
             if self._unstarted and not self._stop.finishing.is_set():
                 return self._unstarted.popleft()
             unstarted = self._take_unstarted()
         self._release(unstarted, self._settling)
         return None
+
+    def _drop_lost(self) -> None:
+        """Where the lease may have run out: run no handler on what is somebody else's by now."""
+        with self._lock:
+            late = time.monotonic() - self._extended > self._work.lease / 1000
+            unstarted = list(self._unstarted) if late or self._in_doubt else []
+            self._in_doubt = False
+        if not unstarted:
+            return
+        try:
+            steps = _work.extend(self._work, [d.held for d in unstarted], self._work.lease)
+            _, still = self._settling.run(steps)
+        except RqDlqError as failure:
+            logger.warning("%s: cannot see whether the leases still hold: %s", self._queue.name, failure)
+            return
+        lost = [d for d, held in zip(unstarted, still, strict=True) if not held]
+        with self._lock:
+            self._extended = time.monotonic()
+            self._unstarted = deque(d for d in self._unstarted if d not in lost)
+        if lost:
+            logger.warning("%s: the lease was lost before %d calls began", self._queue.name, len(lost))
 
     def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; the error that it ended with.
@@ -269,13 +266,13 @@ class Consumer:
             stuck: list[Delivery[Any]] = []
             if timed_out or (self._running is not None and now - self._claimed > STUCK_AFTER):
                 stuck = self._take_unstarted()
-            kept = None
+            kept: list[Delivery[Any]] = []
             if now - self._extended > self._work.lease / 3000:
                 kept = self._kept(timed_out=timed_out)
         self._release(stuck, self._tending)
         if seconds > ACK_WITHIN:
             self._flush(self._tending)
-        if kept is not None:
+        if kept:
             self._extend(kept, now)
 
     def abandon(self) -> None:
@@ -293,26 +290,33 @@ class Consumer:
             self._interrupted = True
             self._interrupt(HandlerTimeout)
 
-    def _kept(self, *, timed_out: bool) -> Delivery[Any] | None:
-        """Something that the lease is kept for; it is one for all of a claim. The lock is held."""
+    def _kept(self, *, timed_out: bool) -> list[Delivery[Any]]:
+        """What each lease is kept for: one for all that was claimed of one queue. The lock is held."""
         running = [self._running] if self._running is not None and not timed_out else []
-        candidates = [*running, *self._done, *self._unstarted]
-        return next((d for d in candidates if not d.settled and not d.lost), None)
+        kept: dict[str, Delivery[Any]] = {}
+        for delivery in (*running, *self._done, *self._unstarted):
+            if not (delivery.settled or delivery.lost):
+                kept.setdefault(delivery.token, delivery)
+        return list(kept.values())
 
-    def _extend(self, delivery: Delivery[Any], now: float) -> None:
+    def _extend(self, kept: list[Delivery[Any]], now: float) -> None:
         self._extended = now
         try:
-            steps = _work.extend(self._work, [delivery.held], self._work.lease)
-            deadline, (still,) = self._tending.run(steps)
+            steps = _work.extend(self._work, [delivery.held for delivery in kept], self._work.lease)
+            deadline, still = self._tending.run(steps)
         except RqDlqError as failure:
-            logger.warning("%s %s: cannot extend the lease: %s", delivery.queue, delivery.id, failure)
+            logger.warning("%s %s: cannot extend the lease: %s", kept[0].queue, kept[0].id, failure)
             return
         with self._lock:
             running = self._running
-            if running is None:
-                return
-            if still:
-                running.lease_ends = deadline
-            elif running is delivery and not running.settled:
-                running.lost = True
-                logger.warning("%s %s: the lease was lost while its handler runs", running.queue, running.id)
+            self._in_doubt = self._in_doubt or not all(still)
+            for delivery, held in zip(kept, still, strict=True):
+                if running is None or delivery.token != running.token:
+                    continue
+                if held:
+                    running.lease_ends = deadline
+                elif running is delivery and not running.settled:
+                    running.lost = True
+                    logger.warning(
+                        "%s %s: the lease was lost while its handler runs", running.queue, running.id
+                    )

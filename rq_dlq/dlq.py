@@ -11,11 +11,13 @@ from rq_dlq._names import check_id
 from rq_dlq._work import DeadFilter, Queue, Steps
 from rq_dlq.durations import Duration, milliseconds, shown
 from rq_dlq.errors import InvalidInput
+from rq_dlq.filters import Filter
+from rq_dlq.selection import Selection, choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq._redis import Connections
+    from rq_dlq.broker import Broker
     from rq_dlq.message import DeadLetter, ErrorGroup
 
 T = TypeVar("T")
@@ -24,13 +26,13 @@ T = TypeVar("T")
 class DeadLetters(Generic[T]):
     """`queue.dlq`; nothing here consumes a dead letter."""
 
-    def __init__(self, work: Queue[T], connections: Connections) -> None:
+    def __init__(self, work: Queue[T], broker: Broker) -> None:
         self._work = work
-        self._connections = connections
+        self._broker = broker
 
     def groups(self, *, reason: str | None = None, since: datetime | None = None) -> list[ErrorGroup]:
         """The dead letters by kind of failure, the largest group first."""
-        return self._connections.run(_work.groups(self._work, dead_filter(None, None, reason, since)))
+        return self._broker.run_steps(_work.groups(self._work, dead_filter(None, None, reason, since)))
 
     def browse(
         self,
@@ -39,17 +41,19 @@ class DeadLetters(Generic[T]):
         group: str | None = None,
         reason: str | None = None,
         since: datetime | None = None,
+        where: str | None = None,
         limit: int | None = 20,
     ) -> list[DeadLetter[T]]:
         """The dead letters that meet the conditions, the oldest first.
 
         Args:
             group: a fingerprint, as `groups` gives it.
-            reason: exhausted, poison or unprocessable.
+            reason: exhausted, poison, unprocessable or expired.
+            where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
             limit: at most; None: all.
         """
-        wanted = dead_filter(ids, group, reason, since)
-        return self._connections.run(_work.dead_letters(self._work, wanted, limit))
+        wanted = dead_filter(ids, group, reason, since, where)
+        return self._broker.run_steps(_work.dead_letters(self._work, wanted, limit))
 
     def redrive(
         self,
@@ -58,6 +62,7 @@ class DeadLetters(Generic[T]):
         group: str | None = None,
         reason: str | None = None,
         since: datetime | None = None,
+        where: str | None = None,
     ) -> int:
         """Bring dead letters back to their queue: same id, fresh budget, history kept.
 
@@ -66,8 +71,14 @@ class DeadLetters(Generic[T]):
         Returns:
             How many came back.
         """
-        wanted = dead_filter(ids, group, reason, since)
-        return self._connections.run(_work.redrive(self._work, wanted, self._work.consumer))
+        wanted = dead_filter(ids, group, reason, since, where)
+        return self._broker.run_steps(_work.redrive(self._work, wanted, self._work.consumer))
+
+    def select(
+        self, where: str | None = None, *, ids: Sequence[str] | None = None, limit: int | None = None
+    ) -> Selection[T]:
+        """Choose dead letters, to count, move or otherwise manage them; see `Queue.select`."""
+        return Selection(self._work, self._broker, choice(where, ids, None, limit))
 
     def purge(
         self,
@@ -84,20 +95,31 @@ class DeadLetters(Generic[T]):
         Raises:
             InvalidInput: not exactly one of the three arguments is given.
         """
-        return self._connections.run(purge(self._work, ids, older_than, everything=all))
+        return self._broker.run_steps(purge(self._work, ids, older_than, everything=all))
 
 
 def dead_filter(
-    ids: Sequence[str] | None, group: str | None, reason: str | None, since: datetime | None
+    ids: Sequence[str] | None,
+    group: str | None,
+    reason: str | None,
+    since: datetime | None,
+    where: str | None = None,
 ) -> DeadFilter:
     """Read the conditions that a user typed."""
     if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
         message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
         raise InvalidInput(message)
-    return DeadFilter(_ids(ids), group, reason, since.timestamp() if since else None)
+    return DeadFilter(
+        ids_of(ids),
+        group,
+        reason,
+        since.timestamp() if since else None,
+        None if where is None else Filter.parse(where),
+    )
 
 
-def _ids(ids: Sequence[str] | None) -> Sequence[str] | None:
+def ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
+    """Check the ids that a user typed."""
     if ids is None:
         return None
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -117,4 +139,4 @@ def purge(
         message = "purge removes for good: say which, with ids=…, older_than=… or all=True"
         raise InvalidInput(message)
     age = None if older_than is None else milliseconds(older_than, name="older_than")
-    return _work.purge(work, [_work.place_of(work)], ids=_ids(ids), older_than=age)
+    return _work.purge(work, ids=ids_of(ids), older_than=age)

@@ -77,7 +77,8 @@ class Event:
     """One line of a message's history.
 
     Attributes:
-        event: nacked, lapsed, poisoned or redriven.
+        event: nacked, lapsed, poisoned, redriven, dead_lettered (by an operator), moved, copied, or expired
+            (told when it leaves its expiry queue).
         at: when, by the server's clock.
         delivery: which delivery of the message it ended (1 for the first).
         delay: seconds until it was redelivered; 0 where it died or went back at once.

@@ -120,6 +120,8 @@ def report(delivery: Received[Any], settlement: Settlement, error: BaseException
         logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
     elif settlement.outcome == "dead":
         logger.warning("%s: dead after %d deliveries: %s", where, tries, cause)
+    elif settlement.outcome == "discarded":
+        logger.info("%s: discarded after %d deliveries: %s", where, tries, cause)
     elif settlement.outcome == "expired":
         logger.warning("%s: expired after %d deliveries: %s", where, tries, cause)
     elif not settlement:

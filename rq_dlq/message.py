@@ -138,6 +138,16 @@ class Received(Generic[T]):
         return (text if _STATE.fullmatch(text) else "live - 0 0 0 0 0 0 0 0").split(" ")
 
     @property
+    def part(self) -> str:
+        """Live, dead or expired."""
+        return self._state[0].partition("/")[0]
+
+    @property
+    def due(self) -> int:
+        """When it is, or was, to be ready, or when it died; milliseconds of the server's clock."""
+        return int(self._state[2]) or int.from_bytes(self._row.record[:7], "big") >> 12
+
+    @property
     def delivery_count(self) -> int:
         """How often it was handed out, for life."""
         return int(self._state[3])
@@ -272,14 +282,17 @@ class ErrorGroup:
     sample_id: str
 
 
-Outcome = Literal["acked", "redelivered", "dead", "expired", "released", "kept", "settled", "lost", "gone"]
+Outcome = Literal[
+    "acked", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost", "gone"
+]
 
 
 class Settlement(NamedTuple):
     """What became of one message of a batch that was settled; true where it was ours to settle.
 
     Attributes:
-        outcome: acked, redelivered, dead, expired, released, kept (a dead letter that failed stays one),
+        outcome: acked, redelivered, dead, expired, discarded (by the queue's dead-letter strategy), released,
+            kept (a dead letter that failed stays one),
             settled (an earlier try of this call did it), lost (the token is stale) or gone (no such message).
         delay: seconds until it is redelivered.
     """
@@ -299,8 +312,9 @@ class QueueStats:
     Attributes:
         oldest: seconds since the message at the head of the ready ones fell due; None: none is ready.
         next_due: seconds until the next scheduled message is due; None: none is scheduled.
-        totals: since the queue began: sent, acked, nacked, lapsed, released, exhausted, poison,
-            unprocessable, expired, redriven, purged.
+        totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
+            poison, unprocessable, expired, redriven, discarded, moved, purged.
+        paused: nothing is handed out until it is resumed.
     """
 
     name: str
@@ -312,6 +326,7 @@ class QueueStats:
     oldest: float | None
     next_due: float | None
     totals: Mapping[str, int]
+    paused: bool = False
 
     @property
     def waiting(self) -> int:

@@ -1,4 +1,4 @@
-"""A queue and its deliveries."""
+"""A queue."""
 
 from __future__ import annotations
 
@@ -7,117 +7,26 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.codec import DEFAULT_PRIORITY
+from rq_dlq.delivery import Delivery
 from rq_dlq.dlq import DeadLetters
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import Poison, Redeliver
-from rq_dlq.message import Leased, Message, Received, Row, held
+from rq_dlq.message import Message, Received, Row, held
+from rq_dlq.selection import Selection, choice
+from rq_dlq.session import Session
 from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
-    from rq_dlq._calls import Part
+    from rq_dlq._calls import Part, Place
+    from rq_dlq._work import Explanation
     from rq_dlq.broker import Broker
     from rq_dlq.message import QueueStats, Settlement
+    from rq_dlq.policy import QueueSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class Delivery(Leased[T]):
-    """One handing-out of a message: the message, a token, a lease.
-
-    As a context manager it settles itself: ack on success; on an error nack by the policy, or dead when
-    the budget is spent or the error is fatal, and the error goes on its way. `Redeliver` and `Poison` are
-    done and stop there. Anything that is no Exception (KeyboardInterrupt) releases it.
-    """
-
-    def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
-        super().__init__(row, queue.work.codec, queue.name, token, lease_until)
-        self._queue = queue
-
-    def ack(self) -> Settlement:
-        """Done: the message is gone.
-
-        Raises:
-            LeaseLost: the token is stale; nothing was changed.
-        """
-        return self._settle(_work.ack(self._queue.work, [self.held]))
-
-    def nack(
-        self,
-        error: BaseException | str | None = None,
-        *,
-        delay: Duration | None = None,
-        charge: bool = True,
-    ) -> Settlement:
-        """Failed: redelivered by the policy, or dead when the budget is spent.
-
-        Args:
-            error: what went wrong; it goes into the message's history.
-            delay: until the redelivery, instead of the policy's.
-            charge: False leaves the budget untouched.
-
-        Raises:
-            LeaseLost: the token is stale; nothing was changed.
-        """
-        steps = _work.nack(self._queue.work, [self.held], error, delay=delay, charge=charge)
-        return self._settle(steps)
-
-    def poison(self, error: BaseException | str | None = None) -> Settlement:
-        """Never again: straight to the dead-letter queue.
-
-        Raises:
-            LeaseLost: the token is stale; nothing was changed.
-        """
-        return self._settle(_work.poison(self._queue.work, [self.held], error))
-
-    def release(self) -> Settlement:
-        """Give it back unseen: not charged, due now, at its old place.
-
-        Raises:
-            LeaseLost: the token is stale; nothing was changed.
-        """
-        return self._settle(_work.release(self._queue.work, [self.held]))
-
-    def extend(self, lease: Duration | None = None) -> datetime:
-        """Start the lease anew; it is one for all that was claimed together.
-
-        Args:
-            lease: from now; None: the queue's.
-
-        Returns:
-            When it runs out now (UTC).
-
-        Raises:
-            LeaseLost: the token is stale.
-        """
-        work = self._queue.work
-        span = work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self.lease_ends = self._queue.run(_work.extend_one(work, self.held, span))
-        return self.lease_until
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        if not self.settled:
-            self._settle(_work.settle_by_error(self._queue.work, [self.held], error))
-        return isinstance(error, Redeliver | Poison)
-
-    def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
-        settlement = self._queue.run(_work.one(steps))
-        self.settled = True
-        return settlement
 
 
 class Queue(Generic[T]):
@@ -132,8 +41,7 @@ class Queue(Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         work = self.work
-        redelivery = work.redelivery if work.declares else None
-        return (_again, (self.broker, work.name, work.codec.type, work.lease, redelivery))
+        return (_again, (self.broker, work.name, work.codec.type, work.lease, work.said))
 
     @property
     def name(self) -> str:
@@ -143,12 +51,12 @@ class Queue(Generic[T]):
     @cached_property
     def dlq(self) -> DeadLetters[T]:
         """What died of this queue."""
-        return DeadLetters(self._part("dead"), self.broker.connections)
+        return DeadLetters(self._part("dead"), self.broker)
 
     @cached_property
     def expired(self) -> DeadLetters[T]:
         """What expired in this queue."""
-        return DeadLetters(self._part("expired"), self.broker.connections)
+        return DeadLetters(self._part("expired"), self.broker)
 
     def send(
         self,
@@ -159,6 +67,7 @@ class Queue(Generic[T]):
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
     ) -> str:
         """Send a message.
 
@@ -169,6 +78,7 @@ class Queue(Generic[T]):
             ttl: until it expires; None: never.
             priority: 9 (first) to 0 (last).
             headers: text beside the body.
+            persistent: False: it is dropped when it would die, where the dead-letter strategy says so.
 
         Returns:
             The id.
@@ -177,7 +87,7 @@ class Queue(Generic[T]):
             InvalidInput: an argument makes no sense, or the body does not encode; nothing was sent.
             BrokerUnavailable: the outcome is not known; sending again under the same id is safe.
         """
-        options = _work.send_options(delay, ttl, priority, headers)
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
         return self.run(_work.send_one(self.work, body, id, options))
 
     def send_many(
@@ -188,6 +98,7 @@ class Queue(Generic[T]):
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
     ) -> list[str]:
         """Send any number of messages, a thousand a round trip.
 
@@ -200,7 +111,7 @@ class Queue(Generic[T]):
         Raises:
             InvalidInput: a body does not encode; a note on the error says how many were sent before it.
         """
-        options = _work.send_options(delay, ttl, priority, headers)
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
         return self.run(_work.send(self.work, bodies, options))
 
     def claim(
@@ -262,12 +173,57 @@ class Queue(Generic[T]):
 
     def peek(self, limit: int = 20) -> list[Received[T]]:
         """The next messages in their order, without claiming them."""
-        rows = self.run(_work.browse(self.work, _work.place_of(self.work), limit))
+        rows = self.run(_work.browse(self.work, limit))
         return [Received(row, self.work.codec, self.name) for row in rows]
 
     def purge(self) -> int:
         """Remove all that waits (ready and scheduled); what is leased is left alone. How many."""
-        return self.run(_work.purge(self.work, _work.places_of(self.work)))
+        return self.run(_work.purge(self.work))
+
+    def session(self) -> Session[T]:
+        """A session: what it claims here, sends anywhere and acks becomes so together, or not at all."""
+        return Session(self)
+
+    def select(
+        self,
+        where: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        places: Sequence[Place] | None = None,
+        limit: int | None = None,
+    ) -> Selection[T]:
+        """Choose messages, to count, look at, move, remove or otherwise manage them; see `Selection`.
+
+        Args:
+            where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
+            ids: only these.
+            places: ready, scheduled, leased, dead, expired; None: what waits here to be delivered.
+            limit: at most so many, the first in their order.
+
+        Raises:
+            FilterError: the condition makes no sense.
+        """
+        return Selection(self.work, self.broker, choice(where, ids, places, limit))
+
+    def pause(self) -> bool:
+        """Hand out nothing until `resume`; sending, settling and expiry go on. Whether it was new."""
+        return self.run(_work.set_paused(self.work, paused=True))
+
+    def resume(self) -> bool:
+        """Hand out messages again. Whether it was paused."""
+        return self.run(_work.set_paused(self.work, paused=False))
+
+    def reset(self) -> int:
+        """Begin the totals anew; what is in the queue counts as sent. How many messages that is."""
+        return self.run(_work.reset(self.work))
+
+    def explain(self, id: str) -> Explanation:
+        """Where a message is, why nobody has it now, and what happens to it next."""
+        return self.run(_work.explain(self.work, id))
+
+    def settings(self) -> QueueSettings:
+        """What holds for the queue, and which policy each field comes from."""
+        return self.run(_work.explain_policy(self.work.keys, self.work.naming))
 
     def stats(self) -> QueueStats:
         """The counts by state, and the totals since the queue began."""
@@ -291,12 +247,12 @@ class Queue(Generic[T]):
         return Delivery(row, token, lease_until, self)
 
     def _part(self, part: Part) -> _work.Queue[T]:
-        return _work.sibling(self.work, part, self.broker.settings.naming)
+        return _work.sibling(self.work, part)
 
     def run(self, steps: _work.Steps[R]) -> R:
         """Run the steps of an operation on this queue."""
-        return self.broker.connections.run(steps)
+        return self.broker.run_steps(steps)
 
 
-def _again(broker: Broker, name: str, kind: Any, lease: int, redelivery: Any) -> Queue[Any]:
-    return broker.queue(name, type=kind, lease=lease / 1000, redelivery=redelivery)
+def _again(broker: Broker, name: str, kind: Any, lease: int, said: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, **said)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
+from msgspec import UNSET
 
 from rq_dlq._calls import Command
 from rq_dlq._keys import QueueKeys
@@ -16,13 +17,28 @@ from rq_dlq._work import MOST, Queue, Steps
 from rq_dlq.codec import Codec, Ids
 from rq_dlq.durations import Duration, milliseconds, shown
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
-from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.policy import DeadLetterStrategy, Entry, ExpiryPolicy, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_MESSAGE_BYTES = 1 << 20
 OLDEST_SERVER = (6, 2)
+
+
+class Declared(TypedDict, total=False):
+    """What a program may say of a queue in code; it is written to Redis and stands until another is declared.
+
+    redelivery: when what failed comes back; None: not said.
+    dead_letter: what becomes of what died; None: it is discarded.
+    expiry: times to live, and what becomes of what outlived them.
+    max_in_flight: deliveries at a time, of all consumers together; None: no limit.
+    """
+
+    redelivery: RedeliveryPolicy | None
+    dead_letter: DeadLetterStrategy | Mapping[str, object] | None
+    expiry: ExpiryPolicy | Mapping[str, object]
+    max_in_flight: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +70,26 @@ class BrokerSettings:
             raise ConfigurationError(message)
 
     def queue(
-        self, name: str, ids: Ids, kind: Any, lease: Duration, redelivery: RedeliveryPolicy | None
+        self, name: str, ids: Ids, kind: Any, lease: Duration, declared: Mapping[str, Any]
     ) -> Queue[Any]:
         """What the verbs of one queue need to know.
 
+        Args:
+            declared: arguments of `Entry.of`; None, or UNSET, is not said.
+
         Raises:
-            InvalidName, InvalidDuration, InvalidMessage: an argument makes no sense.
+            InvalidName, InvalidDuration, InvalidMessage, PolicyError: an argument makes no sense.
         """
         address = self.naming.resolve(name)
-        if redelivery is not None and address.part != "live":
-            message = f"{name!r} has no redelivery: what fails there stays there. Set it on {address.home!r}"
+        said = {key: value for key, value in declared.items() if value is not UNSET}
+        if said.get("redelivery", UNSET) is None:
+            del said["redelivery"]
+        if said and address.part != "live":
+            message = f"{name!r} has no policy: what fails there stays there. Set it on {address.home!r}"
             raise InvalidInput(message)
-        given: object = redelivery
-        if not isinstance(given, RedeliveryPolicy | None):
-            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(given)}"
+        redelivery: object = said.get("redelivery", RedeliveryPolicy())
+        if not isinstance(redelivery, RedeliveryPolicy):
+            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(redelivery)}"
             raise InvalidInput(message)
         codec: Codec[Any] = Codec(kind, self.max_message_bytes)
         return Queue(
@@ -76,10 +98,12 @@ class BrokerSettings:
             part=address.part,  # type: ignore[arg-type]
             codec=codec,
             lease=milliseconds(lease, name="lease", minimum=1),
-            redelivery=redelivery or RedeliveryPolicy(),
-            declares=redelivery is not None,
+            redelivery=redelivery,
+            declared=Entry.of(**said) if said else None,
+            said=said,
             consumer=consumer_name(),
             ids=ids,
+            naming=self.naming,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
+from rq_dlq import _work
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.asyncio.consumer import AsyncConsumers
-from rq_dlq.consumer import Consumer, Stop
-from rq_dlq.errors import BrokerUnavailable, ConfigurationError
+from rq_dlq.consumer import Consumer
+from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.handlers import logger
+from rq_dlq.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import FrameType
 
     from rq_dlq._redis import Connections
     from rq_dlq.broker import Broker
     from rq_dlq.handlers import Handler
 
-TICK = 0.05  # seconds between two looks at the consumers
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE = 5.0  # seconds that a cancelled call has to end
+UPKEEP = 10.0  # seconds between two rounds of maintenance of a worker's own queues
+A_FEW = 20  # round trips of one, since leases are not extended meanwhile
 
 
 class Worker:
@@ -48,6 +48,8 @@ class Worker:
         self._broker = broker
         self._burst = burst
         self._handlers = list(_wanted(broker.handlers, queues))
+        works = {handler.queue.work.keys: handler.queue.work for handler, _ in self._handlers}
+        self._watched = [_work.Watched(keys, policy=work.policy) for keys, work in works.items()]
 
     def run(self) -> None:
         """Consume until the end; the first SIGTERM or SIGINT finishes what has begun, a second cancels it."""
@@ -67,14 +69,12 @@ class Worker:
                     Consumer(handler, claiming, settling, tending, self.stop, burst=self._burst)
                     for _ in range(concurrency)
                 )
-        restore = self._listen()
         try:
-            for consumer in consumers:
-                consumer.start()
-            self._tend(consumers)
+            with heeding_signals(self.stop, logger):
+                for consumer in consumers:
+                    consumer.start()
+                self._tend(consumers, tending)
         finally:
-            for number, previous in restore.items():
-                signal.signal(number, previous)
             claiming.close()
         logger.info("stopped")
 
@@ -89,9 +89,10 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker.connect(patient)
 
-    def _tend(self, consumers: Sequence[Consumer | AsyncConsumers]) -> None:
+    def _tend(self, consumers: Sequence[Consumer | AsyncConsumers], tending: Connections) -> None:
         """Look at the consumers until all have ended, or a cancelled call does not."""
         alive = list(consumers)
+        kept_up = time.monotonic()
         stopping: float | None = None  # since when
         cut_off: float | None = None
         while alive and (cut_off is None or time.monotonic() < cut_off):
@@ -99,6 +100,9 @@ class Worker:
             for consumer in alive:
                 consumer.tend()
             now = time.monotonic()
+            if now - kept_up > UPKEEP and not self.stop.finishing.is_set():
+                kept_up = now
+                self._keep_up(tending)
             if stopping is None and self.stop.finishing.is_set():
                 stopping = now
             if stopping is not None and now - stopping > GRACE:
@@ -110,17 +114,16 @@ class Worker:
         for consumer in alive:
             consumer.abandon()
 
-    def _listen(self) -> dict[int, Any]:
-        """Take the signals, where this is the main thread; what handled them before."""
-        if threading.current_thread() is not threading.main_thread():
-            return {}
-        return {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+    def _keep_up(self, tending: Connections) -> None:
+        """Maintain the queues a little: a busy consumer claims nothing, and none looks at retention."""
+        try:
+            tending.run(self._upkeep())
+        except RqDlqError as error:
+            logger.warning("cannot maintain the queues: %s", error)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self.stop.signal()
-        doing = "cancelling what runs" if self.stop.cancelling.is_set() else "finishing what has begun"
-        logger.info("%s: %s", signal.Signals(number).name, doing)
+    def _upkeep(self) -> _work.Steps[None]:
+        due = yield from _work.look(self._watched)
+        yield from _work.work_off(due.work, Counter(), enough=A_FEW)
 
 
 def _wanted(

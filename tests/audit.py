@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
+from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
 
-NOTHING_LEFT = {"counters", "policy"}  # what may stay when a queue is empty
+NOTHING_LEFT = {"counters", "settings"}  # what may stay when a queue is empty
+SETTINGS = {
+    "version", "declared", "redelivery", "dead_letter", "expiry", "max_in_flight", "names", "paused",
+}  # fmt: skip
+GONE = ("acked", "purged", "discarded", "moved")
+TOTALS = {
+    "birth", "sent", "nacked", "lapsed", "released", "redriven", "exhausted", "poison", "unprocessable",
+    "expired", *GONE,
+}  # fmt: skip
+WAITING = ("ready", "scheduled")
+EXPIRES, BAND = 0x10, 1 << 42  # lua/lib/record.lua, place.lua
 
 
 def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 
     Raises:
-        AssertionError: a message is in two places or in none, a lease or an index entry is left behind, or
-            the sums do not add up (I1, I6, I13).
+        AssertionError: a message is in two places or in none, or not where its state says; a lease, an index
+            entry or a key is left behind; the sums do not add up (I1, I6, I7, I8, I13).
     """
     keys = QueueKeys(namespace, home)
+    check_names(raw, namespace)
     messages = {key.decode(): value for key, value in raw.hgetall(keys["messages"]).items()}
     states = {key.decode(): value.decode() for key, value in raw.hgetall(keys["states"]).items()}
     assert states.keys() <= messages.keys(), "a state without a message"
     history = {key.decode() for key in raw.hkeys(keys["history"])}
     assert history <= messages.keys(), "a history without a message"
 
-    places: dict[str, str] = {}
-    for place in ("ready", "scheduled", "dead", "expired"):
-        for member in raw.zrange(keys[place], 0, -1):
+    places: dict[str, tuple[str, bytes, float]] = {}
+    for place in (*WAITING, "dead", "expired"):
+        for member, score in raw.zrange(keys[place], 0, -1, withscores=True):
             message_id = member[8 if member[0] < 16 else 2 :].decode()
             assert message_id not in places, f"{message_id} is {places.get(message_id)} and {place}"
-            places[message_id] = place
+            places[message_id] = (place, member, score)
+    assert places.keys() <= messages.keys(), "an index entry without a message"
+    expiring = {key.decode(): score for key, score in raw.zrange(keys["expiring"], 0, -1, withscores=True)}
     held: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for message_id in messages:
+    for message_id, record in messages.items():
         state = states.get(message_id, "live - 0 0 0 0 0 0 0 0").split(" ")
         assert len(state) == 10, state
-        part = state[0].partition("/")[0]
         if state[1].startswith("+"):
             assert message_id not in places, f"{message_id} is leased and {places.get(message_id)}"
             held[state[1][1:]] += 1
             counts["leased"] += 1
         else:
             assert message_id in places, f"{message_id} is nowhere: {state}"
-            place = places[message_id]
-            assert part == {"ready": "live", "scheduled": "live"}.get(place, place), (part, place)
-            counts[place] += 1
-    assert places.keys() <= messages.keys(), "an index entry without a message"
+            counts[places[message_id][0]] += 1
+            check_place(message_id, record, state, places[message_id])
+        lives = message_id in places and places[message_id][0] in WAITING and state[8] == "0"
+        expires = int.from_bytes(record[8:14]) if lives and record[7:] and record[7] & EXPIRES else None
+        assert expiring.pop(message_id, None) == expires, f"{message_id} and its time to live"
+    assert not expiring, f"a time to live of nothing: {expiring}"
 
     leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
     claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
@@ -53,14 +69,45 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
-    expiring = {key.decode() for key in raw.zrange(keys["expiring"], 0, -1)}
-    waiting = {"ready", "scheduled"}
-    assert all(places.get(key) in waiting for key in expiring), "expiry of what does not wait"
 
     totals = {key.decode(): int(value) for key, value in raw.hgetall(keys["counters"]).items()}
-    gone = totals.get("acked", 0) + totals.get("purged", 0)
+    assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
+    gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
+    settings = {key.decode() for key in raw.hkeys(keys["settings"])}
+    assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
+    for name in ("wake", "alarm"):
+        assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.exists(key) and raw.ttl(key) < 0}
         assert left <= NOTHING_LEFT, f"left behind in an empty queue: {left - NOTHING_LEFT}"
     return counts
+
+
+def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
+    """A message stands where its state and its record say (I8)."""
+    part, (place, member, score) = state[0].partition("/")[0], stands
+    assert part == ("live" if place in WAITING else place), f"{message_id} is {part}, and stands in {place}"
+    if len(record) < (14 if record[7:] and record[7] & EXPIRES else 8) or record[7] % 16 > 9:
+        return  # someone else damaged the record
+    birth, priority = int.from_bytes(record[:7]), min(record[7] % 16, 9)
+    due = int(state[2]) or birth // 4096
+    order = bytes((9 - priority,)) + record[:7]
+    if due == birth // 4096:
+        order = bytes((16 + birth % 4096 // 256, birth % 256))
+    expected = (order + message_id.encode(), (9 - priority) * BAND + due if place == "ready" else due)
+    assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
+
+
+def check_names(raw: Any, namespace: str) -> None:
+    """No key that nobody knows of, and what remembers a commit goes by itself (I13)."""
+    for key in raw.keys(f"{namespace}:*"):
+        name = key.decode().removeprefix(f"{namespace}:")
+        if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
+            continue
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+)?:(\w+|commit:\w+)", name)
+        assert of_a_queue, f"{key} is no queue's"
+        assert of_a_queue[1] in _keys.NAMES or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"
+
+
+SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.maintainers)

@@ -13,5 +13,5 @@ FOLDER = Path(__file__).with_name("cases")
 def load(group: str) -> list[dict[str, Any]]:
     """The rows of a group, in the order of its file."""
     content = yaml.safe_load((FOLDER / f"{group}.yaml").read_text(encoding="utf-8"))
-    rows: list[dict[str, Any]] = content["cases"]
+    rows: list[dict[str, Any]] = content if isinstance(content, list) else content["cases"]  # no name on top
     return rows

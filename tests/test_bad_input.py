@@ -58,6 +58,8 @@ NAMES = [
     None, 1, b"a", "", " ", "a b", "a\n", "a\tb", "a\0b", "\x7f", "a{b", "a}", "{a}", "*", "a.*", "a.#", "a>",
     '"a"', "'a'", "a\\b", "\ud800", "a" * 201, "ä" * 101, "DLQ.DLQ.a", "EXP.DLQ.a", "DLQ.EXP.a",
     "DLQ.DLQ.DLQ.a", "DLQ. ", ["a"], object(), "a\u2028b", "a\u00a0b",
+    "a.{b}.c", "{a}b", "{}.a", "{a}.", "{a}.{b}", "{a.b", "{{a}}.b", "DLQ.{a}", "DLQ.a{b", "{DLQ.a}.b}",
+    "DLQ." + "a" * 201, "DLQ.DLQ.{a}.b",
 ]  # fmt: skip
 IDS = ["", " \n", "a\0", "a\nb", "a\tb", "\x7f", "\ud800", "a" * 201, "ä" * 101, 1, b"a", True, object()]
 BODIES = [
@@ -268,7 +270,7 @@ def test_what_is_no_policy(policy: Any, queue: Any) -> None:
 
 @pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
 def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
-    with pytest.raises(InvalidInput, match="has no redelivery: what fails there stays there"):
+    with pytest.raises(InvalidInput, match="has no policy: what fails there stays there"):
         queue.broker.queue(name, redelivery=RedeliveryPolicy())
 
 

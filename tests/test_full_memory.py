@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -39,8 +40,7 @@ def test_a_send_is_refused_and_adds_nothing(full: tuple[Broker, Any]) -> None:
 
 def test_what_is_there_can_be_drained(full: tuple[Broker, Any]) -> None:
     broker, raw = full
-    if version_of(raw.info("server")["redis_version"]) < (7,):
-        pytest.skip("before Redis 7 no script may add a lease when memory is full")
+    can_drain(raw)
     queue = broker.queue("q")
     queue.nack(queue.claim(100), ValueError("x"))
     queue.poison(queue.claim(50), "bad")
@@ -49,3 +49,65 @@ def test_what_is_there_can_be_drained(full: tuple[Broker, Any]) -> None:
         queue.ack(deliveries)
     assert audit(raw, "q") == {"scheduled": 100, "dead": 50}
     assert queue.stats().totals["acked"] == 150
+
+
+@contextmanager
+def room(raw: Any) -> Iterator[None]:
+    """Memory without a limit, for a while."""
+    limit = raw.config_get("maxmemory")["maxmemory"]
+    raw.config_set("maxmemory", 0)
+    yield
+    raw.config_set("maxmemory", limit)
+
+
+def can_drain(raw: Any) -> None:
+    if version_of(raw.info("server")["redis_version"]) < (7,):
+        pytest.skip("before Redis 7 no script may add a lease when memory is full")
+
+
+def test_what_is_to_be_dropped_is_dropped(full: tuple[Broker, Any]) -> None:
+    """Poisoned, lapsed, kept for long enough: the scripts that discard run, too."""
+    broker, raw = full
+    can_drain(raw)
+    queue = broker.queue("q")
+    queue.poison(queue.claim(50), "bad")
+    with room(raw):
+        broker.policies.set("q", redelivery={"max_redeliveries": 0}, dead_letter=None, pinned=True)
+    queue.poison(queue.claim(100), "bad")
+    assert len(queue.claim(100, lease="10ms")) == 100
+    servers.wait_until(lambda: queue.maintain()["swept"])
+    assert queue.stats().totals["discarded"] == 200
+    with room(raw):
+        broker.policies.set("q", dead_letter={"expiration": "1ms"}, pinned=True)
+    servers.wait_until(lambda: queue.maintain()["retired"])
+    assert audit(raw, "q") == {"ready": 50}
+    assert queue.stats().totals["discarded"] == 250
+
+
+def test_a_paused_queue_can_be_resumed_and_drained(full: tuple[Broker, Any]) -> None:
+    broker, raw = full
+    can_drain(raw)
+    queue = broker.queue("q")
+    with room(raw):
+        assert broker.queue("q").pause()
+    assert queue.claim() == []
+    assert queue.resume()
+    queue.ack(queue.claim(100))
+    assert audit(raw, "q") == {"ready": 200}
+
+
+def test_what_an_operator_adds_is_refused_and_changes_nothing(full: tuple[Broker, Any]) -> None:
+    broker, raw = full
+    with room(raw):
+        broker.queue("other").send("x")
+    chosen = broker.queue("q").select(limit=10)
+    for change in (
+        chosen.dead_letter,
+        chosen.expire,
+        lambda: chosen.move("other"),
+        lambda: chosen.copy("other"),
+    ):
+        with pytest.raises(BrokerRefused, match="out of memory"):
+            change()
+    assert audit(raw, "q") == {"ready": 300}
+    assert audit(raw, "other") == {"ready": 1}

@@ -8,7 +8,8 @@ for _, index in ipairs({ scheduled, leases, expiring }) do
   end
 end
 local taken = tonumber(redis.call('GET', alarm) or nil)
-if event and event <= now + patience and not (taken and taken > now and taken <= event) then
+local another = event and taken and taken > now and taken <= event and alarmed ~= '1' -- who holds the alarm keeps it
+if event and event <= now + patience and not another then
   reply[2] = math.max(event - now, 0)
   redis.call('SET', alarm, event, 'PX', reply[2] + 1000)
 end

@@ -2,7 +2,7 @@
 -- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
 -- @include lib/left_over
 local function each_chosen(index, first, limit, highest, visit)
-  local ids, rows = {}, {}
+  local ids, rows, seen = {}, {}, {}
   if #ARGV >= first then
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
@@ -19,7 +19,8 @@ local function each_chosen(index, first, limit, highest, visit)
     local state = record and parse_state(text, head.birth)
     local member = rows[n] or state and member_of(id, head, state.due)
     local waits = state and not left_over(index, member, id, state, head)
-    if waits and redis.call('ZSCORE', index, member) then
+    if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+      seen[id] = true
       visit(id, state, head, member)
     elseif rows[n] then -- left behind by a script that was cut off
       if not record then

@@ -1,12 +1,5 @@
 -- Messages whose time to live is over, found by an index of those that have one and wait (I7).
-local function expire_message(id, state, head)
-  local member = member_of(id, head, state.due)
-  bury(id, state, head, 'expired', 'expired')
-  redis.call('ZREM', ready, member)
-  redis.call('ZREM', scheduled, member)
-  redis.call('ZREM', expiring, id)
-end
-
+-- @include lib/expire_message
 local function expire(limit)
   local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
   for _, id in ipairs(ids) do

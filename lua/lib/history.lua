@@ -1,10 +1,11 @@
 -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
 -- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
 --   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless it is told later.
 local KEEP = 15
 
-local function remember(id, event, delivery, delay, consumer, failure)
-  local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text then
     local lines = {}

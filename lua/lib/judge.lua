@@ -10,9 +10,9 @@ local function draw()
   return 2 * drawn - 1
 end
 
--- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+-- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(redis.call('GET', policy)) or read_policy(default_policy)
+  redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'
@@ -25,16 +25,14 @@ local function judge(id, state, head, event, failure)
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-    delay = math.min(delay, TEN_YEARS)
+    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- a damaged policy may make it NaN
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
-    bury(id, state, head, 'dead', 'exhausted')
-    return 'dead'
+    return bury(id, state, head, 'dead', 'exhausted')
   elseif expiry and now + delay >= expiry then
-    bury(id, state, head, 'expired', 'expired')
-    return 'expired'
+    return bury(id, state, head, 'expired', 'expired')
   end
   state.delay = delay
   if delay > 0 then -- without a delay it returns to its old place (I8)

@@ -1,12 +1,16 @@
 -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
 -- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+-- @include lib/holds
+-- @include lib/let_go
+-- @include lib/held
+
 local function sweep_message(id, token, consumer)
-  local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
+  local text = redis.call('HGET', states, id)
   if not holds(token, text) then
     return 0
-  elseif not record then
-    redis.call('HDEL', states, id) -- an ack was cut off
-    redis.call('HDEL', history, id)
+  end
+  local record = held_record(id)
+  if not record then
     return 1
   end
   local head = read_record(record)

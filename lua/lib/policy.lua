@@ -1,7 +1,20 @@
--- The redelivery policy of a text; false where it cannot be read.
--- A policy that does not decode, or whose arithmetic a newer version brought, must not stop the queue.
+-- The redelivery policy of a text; nil where it cannot be read: damaged, or of an arithmetic that a newer version
+-- brought. That must not stop the queue.
+local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+local function is_number(value)
+  return type(value) == 'number' and value == value -- NaN is not itself
+end
+
 local function read_policy(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  local found = decoded and type(value) == 'table' and value.redelivery
-  return type(found) == 'table' and arithmetics[found.arithmetic] and found
+  local found = read_json(text).redelivery
+  if type(found) ~= 'table' or not arithmetics[found.arithmetic] then
+    return nil
+  end
+  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+    sound = sound and is_number(wait)
+  end
+  return sound and found or nil
 end

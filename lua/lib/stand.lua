@@ -19,10 +19,3 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
-
--- The only way into the dead-letter queue and the expiry queue.
-local function bury(id, state, head, part, reason)
-  state.part, state.reason, state.due = part, reason, now
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, reason, 1)
-end

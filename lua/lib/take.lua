@@ -1,7 +1,7 @@
 -- Leases the messages at the head of `source` to the token, and adds them to the reply. Statements, not a
 -- function: to define a function costs Redis as much as a command, and most claims need none. What only some
 -- messages need is defined when the first of them comes.
-local rows = redis.call('ZRANGE', source, 0, count - 1)
+local rows = redis.call('ZRANGE', source, 0, room - 1)
 if #rows > 0 then
   local ids, chosen, seen, leased, mortal, gone, touched = {}, {}, {}, {}, {}, {}, nil
   for n, row in ipairs(rows) do

@@ -1,10 +1,12 @@
 -- For a message that was touched before or has a time to live: its state once leased; nil where the row of the
--- index is stale (a script was cut off) or the message has no time left.
+-- index is stale (a script was cut off), or the message has no redelivery or no time left.
 -- @include lib/record
 -- @include lib/state
 -- @include lib/place
 -- @include lib/stand
+-- @include lib/bury
 -- @include lib/left_over
+local spent
 return function(id, record, text, row)
   local head = read_record(record)
   local state = parse_state(text, head.birth)
@@ -13,6 +15,15 @@ return function(id, record, text, row)
     return nil
   end
   state.part = part
+  if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
+    spent = spent or (function()
+      -- @include lib/spent
+    end)()
+    if spent(state.charged) then
+      bury(id, state, head, 'dead', 'exhausted')
+      return nil
+    end
+  end
   local expiry = part == 'live' and expiry_of(head, state)
   if expiry and expiry <= now then
     bury(id, state, head, 'expired', 'expired')

@@ -70,4 +70,5 @@ def pool_settings(retry: Any) -> dict[str, Any]:
         "retry": retry,
         "retry_on_error": [],
         "health_check_interval": 0,
+        "max_connections": 1 << 20,  # a worker has one for each thread; redis-py 8 would stop at 100
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tenacity
 from redis import exceptions
 
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, CrossSlot
 
 if TYPE_CHECKING:
     import threading
@@ -27,6 +27,11 @@ _ADVICE = {
     "NOREPLICAS": "too few replicas are online for the server to take changes",
     "WRONGTYPE": "a key of the queue holds something else: use another namespace, or remove the key",
 }
+
+_CROSS_SLOT = (
+    "the queues are on different nodes of the cluster, so nothing can be done in both at once: "
+    "give them one hash tag, as in {shop}.orders and {shop}.invoices"
+)
 
 # The codes that redis-py drops from the text, since it has a class for them.
 _CODES = {exceptions.OutOfMemoryError: "OOM", exceptions.NoPermissionError: "NOPERM"}
@@ -89,6 +94,8 @@ def masked(url: str) -> str:
 def refusal(error: Exception) -> Exception:
     """The error for what a server said; `Passing` where it is worth trying again."""
     text = str(error)
+    if isinstance(error, exceptions.ClusterCrossSlotError) or text.startswith("CROSSSLOT"):
+        return CrossSlot(_CROSS_SLOT)
     if isinstance(error, exceptions.BusyLoadingError | exceptions.ReadOnlyError) or text.startswith(_PASSING):
         return Passing(text)
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)

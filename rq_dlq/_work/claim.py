@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
-from rq_dlq._work.queue import Queue, open_queue
+from rq_dlq._work.policies import members, open_queue
 from rq_dlq._work.settle import poison
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
@@ -16,9 +16,10 @@ from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rq_dlq.message import Received, Row
+    from rq_dlq._work.queue import Queue
+    from rq_dlq.message import Leased, Row
 
-D = TypeVar("D", bound="Received[Any]")
+D = TypeVar("D", bound="Leased[Any]")
 
 
 def claim(
@@ -31,43 +32,91 @@ def claim(
 ) -> Steps[list[D]]:
     """Claim up to `count` messages, waiting for the first up to `wait` milliseconds.
 
-    A message whose body does not decode is dead at once (`unprocessable`) and not returned.
+    A message whose body does not decode is dead at once (`unprocessable`) and not returned. One that is dead
+    already stays where it is; until its lease is over, so that it is not in the way of those behind it.
     """
     if not queue.opened:
         with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
             yield from open_queue(queue)
     held_for = queue.lease if lease is None else lease
+    if queue.view:
+        return (yield from _claim_view(queue, make, count, wait, held_for))
     left, alarmed = wait, False
     while True:
-        token = _token(queue)
         patience = max(0, min(left, MAX_BLOCK))
-        try:
-            claimed: _calls.Claimed = yield _calls.claim(
-                queue.keys,
-                part=queue.part,
-                token=token,
-                count=count,
-                lease=held_for,
-                patience=patience,
-                alarmed=alarmed,
-                consumer=queue.consumer,
-                seed=seed(),
-                default_policy=queue.policy,
-            )
-            deliveries = [make(row, token, claimed.now + held_for) for row in claimed.rows]
-            good = deliveries and (yield from _decodable(queue, deliveries, token))
-        except BaseException:
-            queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
-            raise
+        good, wait_for = yield from _claim_once(queue, make, count, held_for, patience, alarmed=alarmed)
         if good:
             return good
-        if deliveries or claimed.wait == 0:
+        if wait_for == 0:
             continue
         if left <= 0:
             return []
-        alarmed = claimed.wait > 0
-        pause = patience if claimed.wait < 0 else min(claimed.wait, patience)
+        alarmed = wait_for > 0
+        pause = patience if wait_for < 0 else min(wait_for, patience)
         left -= yield Wait(queue.keys["wake"] if queue.part == "live" else queue.keys.silent, max(1, pause))
+
+
+def _claim_once(
+    queue: Queue[Any],
+    make: Callable[[Row, str, int], D],
+    count: int,
+    lease: int,
+    patience: int,
+    *,
+    alarmed: bool,
+) -> Steps[tuple[list[D], int]]:
+    """One claim: what decodes of it, and as `Claimed.wait` when to claim again."""
+    token = _token(queue)
+    try:
+        claimed: _calls.Claimed = yield _calls.claim(
+            queue.keys,
+            part=queue.part,
+            token=token,
+            count=count,
+            lease=lease,
+            patience=patience,
+            alarmed=alarmed,
+            consumer=queue.consumer,
+            seed=seed(),
+            default_policy=queue.policy,
+        )
+        if not claimed.rows:
+            return [], claimed.wait
+        deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
+        return (yield from _decodable(queue, deliveries, token)), 0
+    except BaseException:
+        queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
+        raise
+
+
+def _claim_view(
+    queue: Queue[Any], make: Callable[[Row, str, int], D], count: int, wait: int, lease: int
+) -> Steps[list[D]]:
+    """Claim from all queues that a view shows, each time beginning with another one."""
+    left = wait
+    while True:
+        found: list[D] = []
+        shown = yield from members(queue)
+        first = int(seed() * len(shown))
+        for member in shown[first:] + shown[:first]:
+            if len(found) < count:
+                wanted = count - len(found)
+                try:
+                    found += (yield from _claim_once(member, make, wanted, lease, 0, alarmed=False))[0]
+                except BaseException:
+                    _take_up_again(queue, {delivery.token for delivery in found})
+                    raise
+        if found or left <= 0:
+            return found
+        left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
+
+
+def _take_up_again(queue: Queue[Any], tokens: set[str]) -> None:
+    """What a view's claim has of some queues already, when it fails at another one, is for the next claim."""
+    for member in queue.members.values():
+        for token in tokens:
+            if token.partition("@")[2] == member.keys.home:
+                member.unsure.append((os.getpid(), token))
 
 
 def _token(queue: Queue[Any]) -> str:
@@ -78,7 +127,8 @@ def _token(queue: Queue[Any]) -> str:
             break
         if process == os.getpid():  # a forked child leaves its parent's claims alone
             return token
-    return secrets.token_hex(10)
+    token = secrets.token_hex(10)
+    return f"{token}@{queue.keys.home}" if queue.viewed else token
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list[D]]:
@@ -87,7 +137,8 @@ def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
-            yield from poison(queue, [(delivery.id, token)], error, reason="unprocessable")
+            if queue.part == "live":
+                yield from poison(queue, [(delivery.id, token)], error, reason="unprocessable")
         else:
             good.append(delivery)
     return good

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _calls
-from rq_dlq._names import Address
-from rq_dlq._work.steps import Batch, Steps
+from rq_dlq._names import Address, Naming
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rq_dlq._calls import Call, Command, Part, Place
+    from collections.abc import Mapping
+
+    from rq_dlq._calls import Part, Place
     from rq_dlq._keys import QueueKeys
-    from rq_dlq._names import Naming
     from rq_dlq.codec import Codec, Ids
-    from rq_dlq.policy import RedeliveryPolicy
+    from rq_dlq.policy import Entry, RedeliveryPolicy
 
 T = TypeVar("T")
 
@@ -27,10 +27,15 @@ class Queue(Generic[T]):
 
     Attributes:
         part: live, or the dead-letter or expiry queue of the same family.
+        declared: what the program said of it in code, which is written to Redis; None: nothing.
+        said: the same as it was typed, for who makes the queue again.
         consumer: who claims, as a JSON text.
-        declares: the policy was given in code, so it is written to Redis.
         unsure: processes and tokens of claims whose outcome is not known; the next claim of that process
             takes one up again (I12).
+        found: it was asked whether the name is one that policies gave.
+        view: the name is one that policies gave to the dead letters or the expired messages of other queues.
+        members: of a view: the queues that it has shown so far, by their names and parts.
+        viewed: this is such a member; its tokens say so.
     """
 
     name: str
@@ -39,24 +44,36 @@ class Queue(Generic[T]):
     codec: Codec[T]
     lease: int
     redelivery: RedeliveryPolicy
-    declares: bool
+    declared: Entry | None
+    said: Mapping[str, Any]
     consumer: str
     ids: Ids
+    naming: Naming = field(default_factory=Naming)
     opened: bool = False
     unsure: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
+    found: bool = False
+    view: bool = False
+    members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
+    viewed: bool = False
 
     def __post_init__(self) -> None:
         self.policy = _calls.encode_policy(self.redelivery.as_wire())
 
-
-def open_queue(queue: Queue[Any]) -> Steps[None]:
-    """Before the first send or claim: note the queue's name and declare its policy."""
-    if not queue.opened:
-        calls: list[Call[Any] | Command[Any]] = [_calls.register(queue.keys)]
-        if queue.declares:
-            calls.append(_calls.declare(queue.keys, queue.policy))
-        yield Batch(calls)
-        queue.opened = True
+    def member(self, address: Address) -> Queue[T]:
+        """The queue that a view shows at this address."""
+        if address not in self.members:
+            self.members[address] = replace(
+                self,
+                keys=replace(self.keys, home=address.home),
+                part=address.part,  # type: ignore[arg-type]
+                opened=True,
+                found=True,
+                unsure=deque(),
+                view=False,
+                members={},
+                viewed=True,
+            )
+        return self.members[address]
 
 
 def place_of(queue: Queue[Any]) -> Place:
@@ -69,15 +86,15 @@ def places_of(queue: Queue[Any]) -> list[Place]:
     return ["ready", "scheduled"] if queue.part == "live" else [queue.part]
 
 
-def sibling(queue: Queue[T], part: Part, naming: Naming) -> Queue[T]:
-    """The dead-letter or expiry queue of the same family.
+def sibling(queue: Queue[T], part: Part) -> Queue[T]:
+    """The dead-letter or expiry queue of the same family, or itself; by the same name, which may be a view's.
 
     Raises:
-        InvalidInput: the queue is one itself.
+        InvalidInput: the queue is the other one of the two.
     """
-    only_live(queue, "look for the dead letters of")
-    name = naming.name_of(Address(queue.keys.home, part))
-    return replace(queue, name=name, part=part, declares=False)
+    if queue.part not in {part, "live"}:
+        only_live(queue, "look for the dead letters of")
+    return replace(queue, part=part, declared=None, said={}, unsure=deque(), members={})
 
 
 def check_limit(limit: int | None) -> None:
@@ -89,6 +106,7 @@ def check_limit(limit: int | None) -> None:
 
 def only_live(queue: Queue[Any], verb: str) -> None:
     """Refuse what makes no sense on a dead-letter or expiry queue."""
-    if queue.part != "live":
-        message = f"cannot {verb} {queue.name!r}: it takes only what failed in {queue.keys.home!r}"
+    if queue.part != "live" or queue.view:
+        whose = "its queues" if queue.view else repr(queue.keys.home)
+        message = f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}"
         raise InvalidInput(message)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
-from rq_dlq._work.queue import Queue, only_live, open_queue
+from rq_dlq._work.policies import open_queue
+from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
 from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.durations import Duration, milliseconds
@@ -34,6 +35,7 @@ class SendOptions:
     ttl: int = 0
     priority: int = DEFAULT_PRIORITY
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    persistent: bool = True
 
 
 def send_options(
@@ -41,6 +43,7 @@ def send_options(
     ttl: Duration | None,
     priority: int,
     headers: Mapping[str, str] | None,
+    persistent: bool = True,  # noqa: FBT001, FBT002 - as its callers pass it on
 ) -> SendOptions:
     """Read what a user typed.
 
@@ -52,6 +55,7 @@ def send_options(
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
         priority,
         headers or NO_HEADERS,
+        persistent,
     )
 
 
@@ -62,9 +66,11 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         message_id = queue.ids.draw()
     else:
         check_id(message_id)
-    items = (message_id, queue.codec.packer(options.priority, options.headers)(body))
+    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    items = (message_id, pack(body))
     if not queue.opened:
         yield from open_queue(queue)
+        only_live(queue, "send to")
     yield _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
     return message_id
 
@@ -76,6 +82,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         message = f"send_many takes an iterable of bodies, not one of type {type(bodies).__name__}: use send"
         raise InvalidInput(message)
     yield from open_queue(queue)
+    only_live(queue, "send to")
     sent: list[str] = []
     source = iter(bodies)
     try:
@@ -103,7 +110,10 @@ def _send_chunk(
     queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
 ) -> Call[list[int]]:
     items: list[bytes | str | int | float] = []
-    pack, draw = queue.codec.packer(options.priority, options.headers), queue.ids.draw
+    pack, draw = (
+        queue.codec.packer(options.priority, options.headers, persistent=options.persistent),
+        queue.ids.draw,
+    )
     for body in bodies:
         if isinstance(body, Message):
             message_id, payload = body.id or draw(), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
@@ -119,4 +129,4 @@ def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions
     """The payload of a message that may have a priority and headers of its own."""
     priority = options.priority if message.priority is None else message.priority
     headers = options.headers if message.headers is None else message.headers
-    return codec.packer(priority, headers)(message.body)
+    return codec.packer(priority, headers, persistent=options.persistent)(message.body)

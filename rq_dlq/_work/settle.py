@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rq_dlq._calls import Call, Held
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
 
 
 def ack(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Done."""
-    return (yield from _settle(held, lambda chunk: _calls.ack(queue.keys, chunk)))
+    return (yield from _settle(queue, held, _calls.ack))
 
 
 def nack(
@@ -37,13 +39,13 @@ def nack(
     after = None if delay is None else milliseconds(delay, name="delay")
     cause = Cause.of(error)
 
-    def call(chunk: Sequence[Held]) -> Call[list[Settlement]]:
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         return _calls.nack(
-            queue.keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
+            keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
             seed=seed(), default_policy=queue.policy,
         )  # fmt: skip
 
-    return (yield from _settle(held, call))
+    return (yield from _settle(queue, held, call))
 
 
 def poison(
@@ -55,19 +57,16 @@ def poison(
 ) -> Steps[list[Settlement]]:
     """Never again."""
     cause = Cause.of(error)
-    return (
-        yield from _settle(
-            held,
-            lambda chunk: _calls.poison(
-                queue.keys, chunk, reason=reason, cause=cause, consumer=queue.consumer
-            ),
-        )
-    )
+
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        return _calls.poison(keys, chunk, reason=reason, cause=cause, consumer=queue.consumer)
+
+    return (yield from _settle(queue, held, call))
 
 
 def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Given back, uncharged."""
-    return (yield from _settle(held, lambda chunk: _calls.release(queue.keys, chunk)))
+    return (yield from _settle(queue, held, _calls.release))
 
 
 def settle_by_error(
@@ -104,24 +103,47 @@ def extend_one(queue: Queue[Any], held: Held, lease: int) -> Steps[int]:
 
 def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[int, list[bool]]]:
     """Start the leases anew; the new deadline (milliseconds), and whether each is still held."""
-    deadline, still = 0, list[bool]()
-    for start in range(0, len(held), CHUNK):
-        deadline, part = yield _calls.extend(queue.keys, held[start : start + CHUNK], lease=lease)
-        still += part
+    deadline, still = 0, [False] * len(held)
+    for keys, numbers in _by_family(queue, held):
+        deadline, part = yield _calls.extend(keys, [held[n] for n in numbers], lease=lease)
+        for n, kept in zip(numbers, part, strict=True):
+            still[n] = kept
     return deadline, still
 
 
+def family_of(queue: Queue[Any], token: str) -> QueueKeys:
+    """The family of what a token holds: of what came through a view the token says it."""
+    home = token.partition("@")[2]
+    return replace(queue.keys, home=home) if home else queue.keys
+
+
+def _by_family(queue: Queue[Any], held: Sequence[Held]) -> list[tuple[QueueKeys, Sequence[int]]]:
+    """The places of what is held in chunks, each of one family."""
+    families: dict[QueueKeys, list[int]] = {}
+    for n, (_, token) in enumerate(held):
+        families.setdefault(family_of(queue, token), []).append(n)
+    return [
+        (keys, numbers[start : start + CHUNK])
+        for keys, numbers in families.items()
+        for start in range(0, len(numbers), CHUNK)
+    ]
+
+
 def _settle(
-    held: Sequence[Held], call: Callable[[Sequence[Held]], Call[list[Settlement]]]
+    queue: Queue[Any],
+    held: Sequence[Held],
+    call: Callable[[QueueKeys, Sequence[Held]], Call[list[Settlement]]],
 ) -> Steps[list[Settlement]]:
-    if len(held) <= CHUNK:
-        return (yield call(held)) if held else []
-    calls = [call(held[i : i + CHUNK]) for i in range(0, len(held), CHUNK)]
-    settlements: list[Settlement] = []
-    for start in range(0, len(calls), WINDOW):
-        for part in (yield Batch(calls[start : start + WINDOW])):
-            settlements += part
-    return settlements
+    if len(held) <= CHUNK and not any("@" in token for _, token in held):
+        return (yield call(queue.keys, held)) if held else []
+    chunks = _by_family(queue, held)
+    settlements: dict[int, Settlement] = {}
+    for start in range(0, len(chunks), WINDOW):
+        window = chunks[start : start + WINDOW]
+        replies = yield Batch([call(keys, [held[n] for n in numbers]) for keys, numbers in window])
+        for (_, numbers), reply in zip(window, replies, strict=True):
+            settlements |= zip(numbers, reply, strict=True)
+    return [settlements[n] for n in range(len(held))]
 
 
 def one(steps: Steps[list[Settlement]]) -> Steps[Settlement]:

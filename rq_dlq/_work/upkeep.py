@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
-from rq_dlq._work.queue import check_limit
+from rq_dlq._work.policies import members
+from rq_dlq._work.queue import check_limit, place_of, places_of
 from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
+from rq_dlq.message import QueueStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq._calls import Place
+    from rq_dlq._calls import Call, Place
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
-    from rq_dlq.message import QueueStats, Row
+    from rq_dlq.message import Row
+
+Role = Literal["redelivery", "expiry", "retention"]
+ROLES: tuple[Role, ...] = ("redelivery", "expiry", "retention")
+STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
+DONE = {"redelivery": ("swept", "promoted"), "expiry": ("expired",), "retention": ("retired",)}
 
 
-def maintain(queue: Queue[Any], limit: int = 200) -> Steps[dict[str, int]]:
-    """The steps of maintenance until none finds anything: how many were swept, promoted and expired."""
-    done = {"swept": 0, "promoted": 0, "expired": 0}
+def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
+    """One step of maintenance, by what it does to messages; it reads as how many."""
+    if name == "swept":
+        return _calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
+    return _CALLS[name](keys, limit=limit)
+
+
+_CALLS = {"promoted": _calls.promote, "expired": _calls.expire, "retired": _calls.retire}
+
+
+def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
+    """The steps of maintenance until none finds anything: how many were swept, promoted, expired, retired."""
+    done = {name: 0 for role in ROLES for name in DONE[role]}
+    limit = STEP // len(done)
     while True:
-        found = yield Batch(
-            [
-                _calls.sweep(
-                    queue.keys,
-                    limit=limit,
-                    seed=seed(),
-                    default_policy=queue.policy,
-                ),
-                _calls.promote(queue.keys, limit=limit),
-                _calls.expire(queue.keys, limit=limit),
-            ]
-        )
+        found = yield Batch([step(name, queue.keys, queue.policy, limit) for name in done])
         for name, count in zip(done, found, strict=True):
             done[name] += count
         if not any(found):
@@ -39,44 +47,53 @@ def maintain(queue: Queue[Any], limit: int = 200) -> Steps[dict[str, int]]:
 
 
 def stats(queue: Queue[Any]) -> Steps[QueueStats]:
-    """The counts of the queue's family."""
-    reply: tuple[int, QueueStats] = yield _calls.stats(queue.keys, queue.name)
-    return reply[1]
+    """The counts of the queue's family; of a view, what it shows."""
+    shown = yield from members(queue)
+    if not queue.view:
+        return (yield _calls.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
+    dead = expired = 0
+    for member in shown:
+        _, counts = yield _calls.stats(member.keys, member.name)
+        dead += counts.dead if member.part == "dead" else 0
+        expired += counts.expired if member.part == "expired" else 0
+    return QueueStats(queue.name, 0, 0, 0, dead, expired, None, None, {})
 
 
-def browse(queue: Queue[Any], place: Place, limit: int) -> Steps[list[Row]]:
-    """The first messages of one place, untouched."""
+def browse(queue: Queue[Any], limit: int, place: Place | None = None) -> Steps[list[Row]]:
+    """The first messages of one place, untouched; unless said of the one that is claimed from."""
     check_limit(limit)
     rows: list[Row] = []
-    while len(rows) < limit:
-        page = yield _calls.browse(
-            queue.keys, place=place, first=len(rows), limit=min(CHUNK, limit - len(rows))
-        )
-        rows += page
-        if not page:
-            break
-    return rows
+    for member in (yield from members(queue)):
+        first = 0
+        while len(rows) < limit:
+            size = min(CHUNK, limit - len(rows))
+            page = yield _calls.browse(member.keys, place=place or place_of(member), first=first, limit=size)
+            first += size
+            rows += page
+            if not page:
+                break
+    return rows[:limit]
 
 
 def purge(
     queue: Queue[Any],
-    places: Sequence[Place],
     *,
     ids: Sequence[str] | None = None,
     older_than: int | None = None,
 ) -> Steps[int]:
     """Remove waiting messages: these ids, what waits longer (milliseconds), or all; how many."""
-    before: int | str = _calls.EVERYTHING
-    if older_than is not None:
-        now, _ = yield _calls.stats(queue.keys, queue.name)
-        before = now - older_than
     purged = 0
-    for place in places:
-        if ids is not None:
-            for start in range(0, len(ids), CHUNK):
-                chunk = ids[start : start + CHUNK]
-                purged += len((yield _calls.purge(queue.keys, place=place, ids=chunk)))
-            continue
-        while removed := (yield _calls.purge(queue.keys, place=place, limit=CHUNK, before=before)):
-            purged += len(removed)
+    for member in (yield from members(queue)):
+        before: int | str = _calls.EVERYTHING
+        if older_than is not None:
+            now, _ = yield _calls.stats(member.keys, member.name)
+            before = now - older_than
+        for place in places_of(member):
+            if ids is not None:
+                for start in range(0, len(ids), CHUNK):
+                    chunk = ids[start : start + CHUNK]
+                    purged += len((yield _calls.purge(member.keys, place=place, ids=chunk)))
+                continue
+            while removed := (yield _calls.purge(member.keys, place=place, limit=CHUNK, before=before)):
+                purged += len(removed)
     return purged

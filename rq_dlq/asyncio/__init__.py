@@ -1,7 +1,11 @@
 """The twin of `rq_dlq` for asyncio: the same names, to be awaited."""
 
 from rq_dlq.asyncio.broker import Broker
+from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
-from rq_dlq.asyncio.queue import Delivery, Queue
+from rq_dlq.asyncio.policies import Policies
+from rq_dlq.asyncio.queue import Queue
+from rq_dlq.asyncio.selection import Selection
+from rq_dlq.asyncio.session import Session
 
-__all__ = ["Broker", "DeadLetters", "Delivery", "Queue"]
+__all__ = ["Broker", "DeadLetters", "Delivery", "Policies", "Queue", "Selection", "Session"]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rq_dlq import _calls
 from rq_dlq._redis import AsyncConnections
+from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
 from rq_dlq.base import BrokerBase
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from rq_dlq._work import Steps
     from rq_dlq.durations import Duration
-    from rq_dlq.policy import RedeliveryPolicy
+    from rq_dlq.settings import Declared
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +54,7 @@ class Broker(BrokerBase):
         *,
         type: type[T],
         lease: Duration = ...,
-        redelivery: RedeliveryPolicy | None = ...,
+        **declared: Unpack[Declared],
     ) -> Queue[T]: ...
     @overload
     def queue(
@@ -61,7 +63,7 @@ class Broker(BrokerBase):
         *,
         type: Any = ...,
         lease: Duration = ...,
-        redelivery: RedeliveryPolicy | None = ...,
+        **declared: Unpack[Declared],
     ) -> Queue[Any]: ...
     def queue(
         self,
@@ -69,10 +71,15 @@ class Broker(BrokerBase):
         *,
         type: Any = Any,
         lease: Duration = "30s",
-        redelivery: RedeliveryPolicy | None = None,
+        **declared: Unpack[Declared],
     ) -> Queue[Any]:
         """A queue; nothing is created before it is used."""
-        return Queue(self, self.settings.queue(name, self._ids, type, lease, redelivery))
+        return Queue(self, self.settings.queue(name, self._ids, type, lease, declared))
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The map of policies in Redis: what holds for which queues."""
+        return Policies(self)
 
     async def queues(self) -> list[str]:
         """The names of all queues that were ever used, sorted."""

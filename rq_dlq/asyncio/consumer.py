@@ -13,18 +13,16 @@ from rq_dlq.consumer import (
     ACK_WITHIN,
     IDLE_WAIT,
     RETRY_AFTER,
-    HandlerTimeout,
-    Stop,
-    Stopped,
     settle_call,
 )
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.handlers import Handler, logger, report
+from rq_dlq.stopping import HandlerTimeout, Stop, Stopped
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.asyncio.broker import Broker
-    from rq_dlq.asyncio.queue import Delivery
+    from rq_dlq.asyncio.delivery import Delivery
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
 
@@ -57,7 +55,7 @@ class AsyncConsumers:
             sync.name,
             type=sync.work.codec.type,
             lease=sync.work.lease / 1000,
-            redelivery=sync.work.redelivery if sync.work.declares else None,
+            **sync.work.said,
         )
         self._work = self._queue.work
         self._running: dict[asyncio.Task[None], Delivery[Any]] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq import _work
+from rq_dlq.asyncio.selection import Selection
 from rq_dlq.dlq import dead_filter, purge
+from rq_dlq.selection import choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +39,11 @@ class DeadLetters(Generic[T]):
         group: str | None = None,
         reason: str | None = None,
         since: datetime | None = None,
+        where: str | None = None,
         limit: int | None = 20,
     ) -> list[DeadLetter[T]]:
         """The dead letters that meet the conditions, the oldest first."""
-        wanted = dead_filter(ids, group, reason, since)
+        wanted = dead_filter(ids, group, reason, since, where)
         return await self._broker.run_steps(_work.dead_letters(self._work, wanted, limit))
 
     async def redrive(
@@ -50,11 +53,18 @@ class DeadLetters(Generic[T]):
         group: str | None = None,
         reason: str | None = None,
         since: datetime | None = None,
+        where: str | None = None,
     ) -> int:
         """Bring dead letters back to their queue: how many."""
-        wanted = dead_filter(ids, group, reason, since)
+        wanted = dead_filter(ids, group, reason, since, where)
         steps = _work.redrive(self._work, wanted, self._work.consumer)
         return await self._broker.run_steps(steps)
+
+    def select(
+        self, where: str | None = None, *, ids: Sequence[str] | None = None, limit: int | None = None
+    ) -> Selection[T]:
+        """Choose dead letters, to count, move or otherwise manage them; see `Queue.select`."""
+        return Selection(self._work, self._broker, choice(where, ids, None, limit))
 
     async def purge(
         self,

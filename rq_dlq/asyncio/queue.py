@@ -1,4 +1,4 @@
-"""A queue and its deliveries, awaiting. Arguments, results and errors are those of `rq_dlq.queue`."""
+"""A queue, awaiting. Arguments, results and errors are those of `rq_dlq.queue`."""
 
 from __future__ import annotations
 
@@ -7,82 +7,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
+from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
+from rq_dlq.asyncio.selection import Selection
+from rq_dlq.asyncio.session import Session
 from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import InvalidInput, Poison, Redeliver
-from rq_dlq.message import Leased, Message, Received, Row, held
+from rq_dlq.errors import InvalidInput
+from rq_dlq.message import Message, Received, Row, held
+from rq_dlq.selection import choice
 from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-    from types import TracebackType
-    from typing import Self
 
-    from rq_dlq._calls import Part
+    from rq_dlq._calls import Part, Place
+    from rq_dlq._work import Explanation
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.message import QueueStats, Settlement
+    from rq_dlq.policy import QueueSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class Delivery(Leased[T]):
-    """One handing-out of a message; `async with delivery:` settles it by how the block ends."""
-
-    def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
-        super().__init__(row, queue.work.codec, queue.name, token, lease_until)
-        self._queue = queue
-
-    async def ack(self) -> Settlement:
-        """Done: the message is gone."""
-        return await self._settle(_work.ack(self._queue.work, [self.held]))
-
-    async def nack(
-        self,
-        error: BaseException | str | None = None,
-        *,
-        delay: Duration | None = None,
-        charge: bool = True,
-    ) -> Settlement:
-        """Failed: redelivered by the policy, or dead when the budget is spent."""
-        steps = _work.nack(self._queue.work, [self.held], error, delay=delay, charge=charge)
-        return await self._settle(steps)
-
-    async def poison(self, error: BaseException | str | None = None) -> Settlement:
-        """Never again: straight to the dead-letter queue."""
-        return await self._settle(_work.poison(self._queue.work, [self.held], error))
-
-    async def release(self) -> Settlement:
-        """Give it back unseen: not charged, due now, at its old place."""
-        return await self._settle(_work.release(self._queue.work, [self.held]))
-
-    async def extend(self, lease: Duration | None = None) -> datetime:
-        """Start the lease anew; it is one for all that was claimed together."""
-        work = self._queue.work
-        span = work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self.lease_ends = await self._queue.run(_work.extend_one(work, self.held, span))
-        return self.lease_until
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        if not self.settled:
-            await self._settle(_work.settle_by_error(self._queue.work, [self.held], error))
-        return isinstance(error, Redeliver | Poison)
-
-    async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
-        settlement = await self._queue.run(_work.one(steps))
-        self.settled = True
-        return settlement
 
 
 class Queue(Generic[T]):
@@ -97,8 +44,7 @@ class Queue(Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         work = self.work
-        redelivery = work.redelivery if work.declares else None
-        return (_again, (self.broker, work.name, work.codec.type, work.lease, redelivery))
+        return (_again, (self.broker, work.name, work.codec.type, work.lease, work.said))
 
     @property
     def name(self) -> str:
@@ -124,9 +70,10 @@ class Queue(Generic[T]):
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
     ) -> str:
         """Send a message; the id."""
-        options = _work.send_options(delay, ttl, priority, headers)
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
         return await self.run(_work.send_one(self.work, body, id, options))
 
     async def send_many(
@@ -137,9 +84,10 @@ class Queue(Generic[T]):
         ttl: Duration | None = None,
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
     ) -> list[str]:
         """Send any number of messages, from any iterable or async iterable; the ids in order."""
-        options = _work.send_options(delay, ttl, priority, headers)
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
         if not isinstance(bodies, AsyncIterable):
             return await self.run(_work.send(self.work, bodies, options))
         ids: list[str] = []
@@ -206,12 +154,57 @@ class Queue(Generic[T]):
 
     async def peek(self, limit: int = 20) -> list[Received[T]]:
         """The next messages in their order, without claiming them."""
-        rows = await self.run(_work.browse(self.work, _work.place_of(self.work), limit))
+        rows = await self.run(_work.browse(self.work, limit))
         return [Received(row, self.work.codec, self.name) for row in rows]
 
     async def purge(self) -> int:
         """Remove all that waits; what is leased is left alone. How many."""
-        return await self.run(_work.purge(self.work, _work.places_of(self.work)))
+        return await self.run(_work.purge(self.work))
+
+    def session(self) -> Session[T]:
+        """A session: what it claims here, sends anywhere and acks becomes so together, or not at all."""
+        return Session(self)
+
+    def select(
+        self,
+        where: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        places: Sequence[Place] | None = None,
+        limit: int | None = None,
+    ) -> Selection[T]:
+        """Choose messages, to count, look at, move, remove or otherwise manage them; see `Selection`.
+
+        Args:
+            where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
+            ids: only these.
+            places: ready, scheduled, leased, dead, expired; None: what waits here to be delivered.
+            limit: at most so many, the first in their order.
+
+        Raises:
+            FilterError: the condition makes no sense.
+        """
+        return Selection(self.work, self.broker, choice(where, ids, places, limit))
+
+    async def pause(self) -> bool:
+        """Hand out nothing until `resume`; sending, settling and expiry go on. Whether it was new."""
+        return await self.run(_work.set_paused(self.work, paused=True))
+
+    async def resume(self) -> bool:
+        """Hand out messages again. Whether it was paused."""
+        return await self.run(_work.set_paused(self.work, paused=False))
+
+    async def reset(self) -> int:
+        """Begin the totals anew; what is in the queue counts as sent. How many messages that is."""
+        return await self.run(_work.reset(self.work))
+
+    async def explain(self, id: str) -> Explanation:
+        """Where a message is, why nobody has it now, and what happens to it next."""
+        return await self.run(_work.explain(self.work, id))
+
+    async def settings(self) -> QueueSettings:
+        """What holds for the queue, and which policy each field comes from."""
+        return await self.run(_work.explain_policy(self.work.keys, self.work.naming))
 
     async def stats(self) -> QueueStats:
         """The counts by state, and the totals since the queue began."""
@@ -226,12 +219,12 @@ class Queue(Generic[T]):
         return Delivery(row, token, lease_until, self)
 
     def _part(self, part: Part) -> _work.Queue[T]:
-        return _work.sibling(self.work, part, self.broker.settings.naming)
+        return _work.sibling(self.work, part)
 
     async def run(self, steps: _work.Steps[R]) -> R:
         """Run the steps of an operation on this queue."""
         return await self.broker.run_steps(steps)
 
 
-def _again(broker: Broker, name: str, kind: Any, lease: int, redelivery: Any) -> Queue[Any]:
-    return broker.queue(name, type=kind, lease=lease / 1000, redelivery=redelivery)
+def _again(broker: Broker, name: str, kind: Any, lease: int, said: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, **said)

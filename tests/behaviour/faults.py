@@ -1,4 +1,4 @@
-"""A network that loses replies."""
+"""A network that loses calls and replies."""
 
 from __future__ import annotations
 
@@ -15,37 +15,63 @@ class Lost:
     """What became of the runs of one script.
 
     Attributes:
-        runs: how often the server ran it.
-        left: how many replies are still to be lost.
+        runs: how often it was sent to the server.
+        left: how many calls or replies are still to be lost.
     """
 
     runs: int
     left: int
 
+    def take(self) -> None:
+        """One more run, and an error where it is lost."""
+        self.runs += 1
+        if self.left:
+            self.left -= 1
+            message = "the network failed"
+            raise redis.ConnectionError(message)
+
 
 async def lose_replies(broker: Any, verb: str, times: int = 1) -> Lost:
     """From now on the server runs this script, but the first replies are lost on their way."""
+    return lose(await _connections(broker), verb, times)
+
+
+async def lose_calls(broker: Any, verb: str, times: int = 1) -> Lost:
+    """From now on the first calls of this script do not reach the server."""
+    return lose(await _connections(broker), verb, times, arrives=False)
+
+
+async def _connections(broker: Any) -> Any:
     await broker.queues()  # connects
     bare = getattr(broker, "inner", broker)
-    connections = getattr(bare, "_connections", None) or bare.connections
+    return getattr(bare, "_connections", None) or bare.connections
+
+
+def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lost:
+    """Lose the first calls of a script or, where they arrive, their replies."""
     lost, sha = Lost(0, times), connections.scripts[verb].sha
     talk: Callable[..., Any] = connections._talk
 
-    def look(commands: list[tuple[Any, ...]], replies: list[Any]) -> list[Any]:
-        ran = any(command[1] == sha for command in commands if len(command) > 1)
-        if ran and not any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies):
-            lost.runs += 1
-            if lost.left:
-                lost.left -= 1
-                message = "the reply was lost"
-                raise redis.ConnectionError(message)
+    def before(commands: list[tuple[Any, ...]]) -> None:
+        if not arrives and runs(commands):
+            lost.take()
+
+    def after(commands: list[tuple[Any, ...]], replies: list[Any]) -> list[Any]:
+        unknown = any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies)
+        if arrives and runs(commands) and not unknown:
+            lost.take()
         return replies
 
+    def runs(commands: list[tuple[Any, ...]]) -> bool:
+        return any(command[1] == sha for command in commands if len(command) > 1)
+
     async def awaiting(commands: list[tuple[Any, ...]]) -> list[Any]:
-        return look(commands, await talk(commands))
+        before(commands)
+        return after(commands, await talk(commands))
 
     def blocking(commands: list[tuple[Any, ...]]) -> list[Any]:
-        return look(commands, talk(commands))
+        before(commands)
+        return after(commands, talk(commands))
 
     connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
     return lost

@@ -19,6 +19,11 @@ def after(*delays: Duration, most: int | None = None) -> RedeliveryPolicy:
     return RedeliveryPolicy(delays=delays, max_redeliveries=most)
 
 
+def waits(*delays: int, most: int | None = 9) -> dict[str, Any]:
+    """Redelivery of an entry of the map: exactly these waits, in seconds."""
+    return {"delays": list(delays), "max_redeliveries": most, "collision_avoidance": 0}
+
+
 async def one(queue: Any, **options: Any) -> Any:
     """Claim, and get exactly one delivery."""
     (delivery,) = await queue.claim(**options)
@@ -75,6 +80,14 @@ async def bury(queue: Any, messages: Sequence[Any], error: Any = "told so") -> l
     sent: list[str] = await queue.send_many(messages)
     await queue.poison(await queue.claim(len(sent)), error)
     return sent
+
+
+async def wait_of(queue: Any) -> float | None:
+    """How long a message that fails once waits; None: it is dead."""
+    message_id = await queue.send("x")
+    claimed = {delivery.id: delivery for delivery in await queue.claim(1_000)}
+    settlement = await claimed[message_id].nack("boom")
+    return None if settlement.outcome == "dead" else settlement.delay
 
 
 def snapshot(raw: Any) -> dict[bytes, Any]:

@@ -10,12 +10,16 @@ import pytest
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.dlq import DeadLetters
+from rq_dlq.policies import Policies
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
     "Queue": (rq_dlq.Queue, rq_dlq.asyncio.Queue),
     "Delivery": (rq_dlq.Delivery, rq_dlq.asyncio.Delivery),
     "DeadLetters": (DeadLetters, rq_dlq.asyncio.DeadLetters),
+    "Policies": (Policies, rq_dlq.asyncio.Policies),
+    "Selection": (rq_dlq.Selection, rq_dlq.asyncio.Selection),
+    "Session": (rq_dlq.Session, rq_dlq.asyncio.Session),
 }
 # What only one of them has, and why.
 ALONE = {
@@ -63,7 +67,7 @@ def shape(function: Any) -> list[tuple[str, Any, Any]]:
 @pytest.mark.parametrize(("plain", "awaiting"), methods())
 def test_one_awaits_where_the_other_blocks(plain: Any, awaiting: Any) -> None:
     assert not inspect.iscoroutinefunction(plain)
-    does_no_io = awaiting.__name__ in {"queue", "delivery", "address"}
+    does_no_io = awaiting.__name__ in {"queue", "delivery", "address", "select", "session"}
     assert inspect.iscoroutinefunction(awaiting) is not does_no_io
 
 

@@ -73,7 +73,7 @@ def test_queue_pickles_with_its_settings(server: str, raw: Any) -> None:
         assert delivery.body == Order(1)
         assert delivery.nack().outcome == "dead"
         queue.broker.close()
-    assert raw.exists("rq:{a}:policy")
+    assert raw.hget("rq:{a}:settings", "declared")
 
 
 def test_async_queue_pickles(server: str) -> None:

@@ -187,3 +187,44 @@ async def test_index_entries_of_nothing_are_dropped(broker: Any, raw: Any) -> No
     raw.zadd("rq:{a}:expiring", {"ghost": 1})
     raw.zadd("rq:{a}:leases", {"ghost": 1})
     assert await bodies(queue) == [0, 1, 2]
+
+
+# What an operator does, where it can be done, and where what is sound goes.
+VERBS: dict[str, tuple[list[str], Any, str]] = {
+    "dead_letter": (["ready", "scheduled"], lambda chosen: chosen.dead_letter(), "dead"),
+    "expire": (["ready", "scheduled"], lambda chosen: chosen.expire(), "expired"),
+    "deliver_now": (["scheduled"], lambda chosen: chosen.deliver_now(), "ready"),
+    "prioritise": (["ready", "scheduled"], lambda chosen: chosen.prioritise(7), "ready"),
+    "move": (["ready", "scheduled", "dead"], lambda chosen: chosen.move("b"), "moved"),
+    "copy": (["ready", "scheduled", "dead"], lambda chosen: chosen.copy("b"), "copied"),
+    "redrive": (["dead"], lambda chosen: chosen.redrive(), "ready"),
+    "remove": (["ready", "scheduled", "dead"], lambda chosen: chosen.remove(), "gone"),
+}
+
+
+@pytest.mark.parametrize("ttl", [None, "3650d"])
+@pytest.mark.parametrize("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
+async def test_an_operators_verb_on_damaged_records(
+    case: str, ttl: str | None, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """None of them stops it; what is sound goes where it is meant to, and everything can be drained."""
+    verb, place = case.split(" ")
+    queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("b", redelivery=AT_ONCE)
+    await other.send("there")
+    for name in [*DAMAGES, "sound"]:
+        await queue.send(name, id=name, delay="1h" if place == "scheduled" else 0, ttl=ttl)
+    if place == "dead":
+        await queue.poison(await queue.claim(100))
+    for name, damage in DAMAGES.items():
+        raw.hset("rq:{a}:messages", name, damage(raw.hget("rq:{a}:messages", name)))
+    source = queue.dlq if place == "dead" else queue
+    assert await VERBS[verb][1](source.select()) >= 1
+    clock.advance("1h")
+    homes = {"dead": queue.dlq, "expired": queue.expired, "ready": queue, "moved": other, "copied": other}
+    if home := homes.get(VERBS[verb][2]):
+        assert "sound" in {message.id for message in await home.select().browse()}
+    for drained in (queue, other):
+        await get_through(drained, clock)
+        await drained.dlq.purge(all=True)
+        await drained.expired.purge(all=True)
+        assert await counts(drained) == {}

@@ -383,10 +383,17 @@ async def test_nothing_is_sent_to_it(name: str, broker: Any) -> None:
         await broker.queue(name).send("x")
 
 
-@pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
-async def test_it_has_no_dead_letters_of_its_own(name: str, broker: Any) -> None:
+@pytest.mark.parametrize(("name", "part"), [("DLQ.a", "expired"), ("EXP.a", "dlq")])
+async def test_it_has_no_dead_letters_of_its_own(name: str, part: str, broker: Any) -> None:
     with pytest.raises(InvalidInput):
-        _ = broker.queue(name).dlq
+        getattr(broker.queue(name), part)
+
+
+async def test_by_its_name_it_is_looked_at_like_the_queue_itself(broker: Any) -> None:
+    sent = await bury(broker.queue("a"), ["x", "y"])
+    assert [letter.id for letter in await broker.queue("DLQ.a").dlq.browse()] == sent
+    (group,) = await broker.queue("DLQ.a").dlq.groups()
+    assert group.count == 2
 
 
 async def test_same_id_dies_in_two_queues(broker: Any) -> None:

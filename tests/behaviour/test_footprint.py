@@ -13,11 +13,11 @@ pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 
 
 def size(raw: Any) -> tuple[int, int]:
-    """Bytes and fields of everything but the counters."""
+    """Bytes and fields of everything but the counters and the settings."""
     total = fields = 0
     for key in raw.keys("rq:{a}:*"):
         kind = raw.type(key)
-        if key.endswith((b":counters", b":policy")):
+        if key.endswith((b":counters", b":settings")):
             continue
         if kind == b"hash":
             cells = [cell for pair in raw.hgetall(key).items() for cell in pair]
@@ -69,7 +69,7 @@ async def test_deaths_and_redrives_are_bounded(broker: Any, clock: Clock, raw: A
 
 @pytest.mark.parametrize("end", ["ack", "purge", "dead and purged", "dead and acked"])
 async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
-    """I13: no key, no field; but counters, and the policy that was declared."""
+    """I13: no key, no field; but counters, and the settings that were declared."""
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(30), ttl="1d", headers={"a": "b"})
     await queue.send_many(range(30), delay="1s", priority=9)
@@ -85,9 +85,109 @@ async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: 
         else:
             dead = broker.queue("DLQ.a")
             await dead.ack(await dead.claim(100))
-    left = {key for key in raw.keys("rq:*") if raw.ttl(key) < 0}
-    assert left == {b"rq:queues", b"rq:{a}:counters", b"rq:{a}:policy"}
-    assert size(raw) == (0, 0) or raw.exists("rq:{a}:wake")
+    assert stays(raw) == {b"rq:queues", b"rq:{a}:counters", b"rq:{a}:settings"}
+    assert size(raw) == (0, 0)
+
+
+def stays(raw: Any) -> set[bytes]:
+    """The keys that do not go by themselves."""
+    return {key for key in raw.keys("rq:*") if raw.ttl(key) < 0}
+
+
+async def _dropped(queue: Any, other: Any, clock: Clock) -> None:
+    del other
+    await queue.poison(await queue.claim(100))
+    clock.advance("2d")
+    await queue.maintain()
+
+
+async def _retired(queue: Any, other: Any, clock: Clock) -> None:
+    del other
+    await queue.select(places=["ready"]).dead_letter()
+    await queue.select(places=["scheduled"]).expire()
+    clock.advance("2d")
+    assert (await queue.maintain())["retired"] == 60
+
+
+async def _moved(queue: Any, other: Any, clock: Clock) -> None:
+    del clock
+    await queue.select().prioritise(7)
+    assert await queue.select().move(other) == 60
+
+
+async def _removed(queue: Any, other: Any, clock: Clock) -> None:
+    del other, clock
+    assert await queue.select(limit=10).dead_letter() == 10
+    assert await queue.select(limit=10).expire() == 10
+    assert await queue.dlq.select().redrive() == 10
+    assert await queue.select(places=["scheduled"]).deliver_now() == 30
+    assert await queue.select().remove() == 50
+    assert await queue.expired.select().remove() == 10
+
+
+async def _committed(queue: Any, other: Any, clock: Clock) -> None:
+    clock.advance("1h")
+    async with queue.session() as session:
+        assert len(await session.claim(100)) == 60
+        await session.send(other, "result")
+
+
+ENDS: dict[str, tuple[dict[str, Any], Any, int]] = {  # policies, what is done, messages of b then
+    "dropped": ({"dead_letter": None, "expiry": {"discard": True}}, _dropped, 1),
+    "retired": ({"dead_letter": {"expiration": "1d"}, "expiry": {"retention": "1d"}}, _retired, 1),
+    "moved": ({"max_in_flight": 5}, _moved, 61),
+    "removed": ({"expiry": {"expiry_delay": "1h"}}, _removed, 1),
+    "committed": ({}, _committed, 2),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_no_verb_leaves_anything_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
+    """I13: neither here nor, but for what it was sent, in another queue."""
+    said, act, there = ENDS[end]
+    other = broker.queue("b")
+    await other.send("there")
+    queue = broker.queue("a", redelivery=AT_ONCE, **said)
+    await queue.send_many(range(30), ttl="1d", headers={"a": "b"})
+    await queue.send_many(range(30), delay="1s", priority=9, ttl="1d")
+    await act(queue, other, clock)
+    known = {b"rq:queues", b"rq:{a}:counters", b"rq:{a}:settings"}
+    assert {key for key in stays(raw) if b"{b}" not in key} == known
+    assert size(raw) == (0, 0)
+    clock.advance("1h")
+    await other.ack(await other.claim(100))
+    assert (await other.stats()).totals["acked"] == there
+    assert stays(raw) == known | {b"rq:{b}:counters"}
+
+
+@pytest.mark.parametrize("circle", ["buried", "moved", "reordered", "paused", "configured"])
+async def test_no_verb_makes_it_grow(circle: str, broker: Any, clock: Clock, raw: Any) -> None:
+    """I13: but for the bounded history, and digits."""
+    queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("b")
+    await other.send("there")
+    await queue.send("x", id="m")
+    sizes = []
+    for n in range(60):
+        clock.advance("1s")
+        if circle == "buried":
+            assert await queue.select().dead_letter() == await queue.dlq.select().redrive() == 1
+            assert await queue.select().expire() == await queue.expired.select().redrive() == 1
+        elif circle == "moved":
+            assert await queue.select().move("b") == 1
+            assert await other.select(ids=["m"]).move("a") == 1
+        elif circle == "reordered":
+            assert await queue.select().prioritise(n % 10) == 1
+        elif circle == "paused":
+            assert await queue.pause()
+            assert await queue.resume()
+        else:
+            assert await broker.policies.set("#", max_in_flight=10 + n) == 2
+            assert await broker.policies.remove("#") == 2
+        sizes.append(size(raw))
+    assert sizes[-1][1] == sizes[20][1]
+    assert abs(sizes[-1][0] - sizes[20][0]) < 60
+    assert raw.hlen("rq:{a}:settings") <= 3  # version, declared, redelivery
+    assert raw.hlen("rq:policies") <= 1  # its version
 
 
 async def test_a_claim_leaves_with_its_last_message(broker: Any, raw: Any) -> None:

@@ -204,12 +204,16 @@ async def test_a_lapse_is_judged_by_the_declared_policy(broker: Any, clock: Cloc
     assert await counts(queue) == {"dead": 1}
 
 
-async def test_a_lowered_limit_is_judged_at_the_next_failure(broker: Any, clock: Clock) -> None:
+async def test_a_lowered_limit_is_judged_when_a_message_is_next_touched(broker: Any, clock: Clock) -> None:
+    """I6: by a nack of what is held, and by the claim of what waits, which does not hand it out."""
     queue = broker.queue("a", redelivery=after("0s", most=9))
-    await queue.send("x")
+    await queue.send_many(["held", "waits"])
     await fail(queue, 5, clock)
+    held = await one(queue)
     lower = broker.queue("a", redelivery=after("0s", most=2))
-    assert (await (await one(lower)).nack(charge=False)).outcome == "dead"
+    assert await lower.claim() == []
+    assert [letter.body for letter in await queue.dlq.browse()] == ["waits"]
+    assert (await held.nack(charge=False)).outcome == "dead"
 
 
 async def test_artemis_end_to_end(broker: Any, clock: Clock) -> None:
@@ -276,7 +280,7 @@ async def test_a_policy_that_cannot_be_read_gives_way_to_the_client_s(
     await queue.send_many([1, 2])
     (first,) = await queue.claim()
     await queue.claim(lease="1s")
-    raw.set("rq:{a}:policy", stored)
+    raw.hset("rq:{a}:settings", "redelivery", stored)
     assert (await first.nack()).delay == 7
     raw.set("clock", int(raw.get("clock")) + 1_000)
     assert (await queue.maintain())["swept"] == 1

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+import rq_dlq
 from rq_dlq import BrokerUnavailable, LeaseLost
-from tests.behaviour.faults import lose_replies
+from tests.behaviour.faults import Lost, lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, bury, counts, ids, one
 from tests.conftest import Clock
 
@@ -193,3 +194,166 @@ async def test_unreachable_after_three_tries(broker: Any, clock: Clock) -> None:
     assert lost.runs == 3
     await queue.send("y", id="n")
     assert await ids(queue) == ["m", "n"]
+
+
+# What operators say
+
+
+async def test_dead_lettered_once(broker: Any) -> None:
+    """I12, I6: with one event in its history."""
+    queue = broker.queue("a")
+    await queue.send_many(range(5))
+    lost = await lose_replies(broker, "dead_letter")
+    await queue.select("body > 2").dead_letter()
+    assert lost.runs == 2
+    assert await counts(queue) == {"ready": 3, "dead": 2}
+    assert [len(letter.history) for letter in await queue.dlq.browse()] == [1, 1]
+    assert (await queue.stats()).totals["poison"] == 2
+
+
+async def test_expired_once(broker: Any) -> None:
+    """I12, I7."""
+    queue = broker.queue("a")
+    await queue.send_many(range(5))
+    lost = await lose_replies(broker, "expire_now")
+    await queue.select("body > 2").expire()
+    assert lost.runs == 2
+    assert await counts(queue) == {"ready": 3, "expired": 2}
+    assert (await queue.stats()).totals["expired"] == 2
+
+
+async def test_delivered_now_once(broker: Any) -> None:
+    """I12, I8."""
+    queue = broker.queue("a")
+    sent = await queue.send_many(range(5), delay="1h")
+    lost = await lose_replies(broker, "deliver_now")
+    await queue.select("body > 2").deliver_now()
+    assert lost.runs == 2
+    assert await counts(queue) == {"ready": 2, "scheduled": 3}
+    assert await ids(queue) == sent[3:]
+
+
+async def test_prioritised_once(broker: Any) -> None:
+    """I12; and each is counted."""
+    queue = broker.queue("a")
+    sent = await queue.send_many(range(5))
+    lost = await lose_replies(broker, "prioritise")
+    assert await queue.select("body > 2").prioritise(9) == 2
+    assert lost.runs == 2
+    assert await ids(queue) == sent[3:] + sent[:3]
+
+
+@pytest.mark.parametrize("place", ["ready", "dead"])
+@pytest.mark.parametrize("consumed", [False, True])
+async def test_moved_once(consumed: bool, place: str, broker: Any) -> None:
+    """I12: told once in its history; and not again when it was consumed between the two tries."""
+    queue, other = broker.queue("a"), broker.queue("b")
+    assert await other.claim() == []
+    await (bury(queue, range(5)) if place == "dead" else queue.send_many(range(5)))
+    lost = await lose_replies(broker, "transfer", times=3 if consumed else 1)
+    if consumed:
+        with pytest.raises(BrokerUnavailable):
+            await queue.select(places=[place]).move(other)
+        await other.ack(await other.claim(2))
+    await queue.select(places=[place]).move(other)
+    assert lost.runs == (3 if consumed else 2)
+    claimed = await other.claim(9)
+    assert [delivery.body for delivery in claimed] == ([2, 3, 4] if consumed else [0, 1, 2, 3, 4])
+    assert {[event.event for event in delivery.history].count("moved") for delivery in claimed} == {1}
+    assert await counts(queue) == {}
+    assert (await queue.stats()).totals["moved"] == (await other.stats()).totals["sent"] == 5
+
+
+async def test_copied_once(broker: Any) -> None:
+    """I12."""
+    queue, other = broker.queue("a"), broker.queue("b")
+    assert await other.claim() == []
+    sent = await queue.send_many(range(5))
+    lost = await lose_replies(broker, "transfer")
+    await queue.select().copy(other)
+    assert lost.runs == 2
+    assert await ids(queue) == await ids(other) == sent
+    assert (await other.stats()).totals["sent"] == 5
+
+
+async def test_redrive_by_a_condition_once(broker: Any) -> None:
+    """I12."""
+    queue = broker.queue("a")
+    await bury(queue, range(10))
+    lost = await lose_replies(broker, "redrive")
+    await queue.dlq.redrive(where="body >= 7")
+    assert lost.runs == 2
+    assert [(delivery.body, delivery.redriven) for delivery in await queue.claim(9)] == [
+        (7, 1),
+        (8, 1),
+        (9, 1),
+    ]
+    assert await counts(queue) == {"leased": 3, "dead": 7}
+
+
+@pytest.mark.parametrize("consumed", [False, True])
+async def test_commit_once(consumed: bool, broker: Any, sync_broker: rq_dlq.Broker) -> None:
+    """I12: acked and sent once, also when what was sent was consumed between the two tries."""
+    queue, other = broker.queue("a"), broker.queue("b")
+    await queue.send_many(range(3))
+    lost = await lose_replies(broker, "commit")
+    if consumed:
+        consume_between(lost, sync_broker.queue("b"))
+    async with queue.session() as session:
+        for delivery in await session.claim(3):
+            await session.send(other, delivery.body)
+    assert lost.runs == 2
+    assert await counts(queue) == {}
+    assert await counts(other) == ({} if consumed else {"ready": 3})
+    assert (await queue.stats()).totals["acked"] == (await other.stats()).totals["sent"] == 3
+
+
+async def test_commit_of_sends_only_once(broker: Any, sync_broker: rq_dlq.Broker) -> None:
+    """I12: with nothing that is held there is no fence, and still it is sent once."""
+    queue = broker.queue("a")
+    lost = await lose_replies(broker, "commit", times=2)
+    consume_between(lost, sync_broker.queue("a"))
+    async with queue.session() as session:
+        await session.send(queue, "x")
+    assert lost.runs == 3
+    assert await counts(queue) == {}
+    assert (await queue.stats()).totals["sent"] == 1
+
+
+async def test_a_lost_lease_stays_lost_when_the_commit_is_repeated(broker: Any, clock: Clock) -> None:
+    """I2 goes before I12."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x")
+    session = queue.session()
+    await session.claim(lease="1s")
+    await session.send(queue, "y")
+    clock.advance("1s")
+    current = await one(queue)
+    await lose_replies(broker, "commit")
+    with pytest.raises(LeaseLost):
+        await session.commit()
+    assert await current.ack()
+    assert await counts(queue) == {}
+
+
+async def test_pause_once(broker: Any) -> None:
+    """I12."""
+    queue = broker.queue("a")
+    await queue.send("x")
+    lost = await lose_replies(broker, "pause")
+    await queue.pause()
+    assert lost.runs == 2
+    assert await queue.claim() == []
+    assert await queue.resume()
+    assert await ids(queue)
+
+
+def consume_between(lost: Lost, queue: Any) -> None:
+    """Whenever a reply is lost, another consumer takes what there is and acks it."""
+    take = lost.take
+
+    def consume() -> None:
+        queue.ack(queue.claim(100))
+        take()
+
+    lost.take = consume  # type: ignore[method-assign]

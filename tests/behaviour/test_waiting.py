@@ -110,6 +110,20 @@ def test_a_message_scheduled_while_a_client_waits_is_in_time(live: rq_dlq.Broker
     assert 0.29 < client.at - sent < SOON
 
 
+def test_who_holds_the_alarm_and_is_woken_in_vain_keeps_it(live: rq_dlq.Broker, raw: Any) -> None:
+    queue = live.queue("a")
+    queue.send("x", delay="0.4s")
+    client = Client(queue)
+    blocked(raw, 1)
+    asked = claims(raw)
+    raw.lpush(queue.work.keys["wake"], 1)  # as of a message that another client was faster to claim
+    wait_until(lambda: claims(raw) > asked)
+    client.join()
+    (delivery,) = client.got
+    late = raw.time()[0] + raw.time()[1] / 1e6 - delivery.enqueued_at.timestamp() - 0.4
+    assert late < SOON - 0.4
+
+
 def test_the_wait_ends(live: rq_dlq.Broker) -> None:
     begin = time.monotonic()
     assert live.queue("a").claim(wait="0.2s") == []

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rq_dlq.policy import RedeliveryPolicy
-from tests.model.driver import PLACES
+from tests.model.driver import LIVE, PLACES
+from tests.model.queue_settings import Settings
 
 IDS = [f"m{number}" for number in range(6)]
 
@@ -23,8 +24,38 @@ places = st.integers(0, len(IDS) - 1)
 whose = st.sampled_from(["current"] * 6 + ["stale", "nobody's"])
 items = st.lists(st.tuples(places, whose), min_size=1, max_size=4)
 some_ids = st.lists(st.sampled_from(IDS), max_size=4)
+waiting = st.sampled_from(LIVE)
+sources = st.sampled_from([*PLACES, "dead", "dead"])
 sent = st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from([4, 4, 0, 9])), min_size=1, max_size=4)
 graves = st.sampled_from(["dead", "expired"])
+
+policies = st.sampled_from(
+    [
+        RedeliveryPolicy(initial_delay=1, max_redeliveries=2),
+        RedeliveryPolicy(initial_delay=1, max_redeliveries=None, collision_avoidance=0),
+        RedeliveryPolicy(delays=[0, 0.5, 1], max_redeliveries=4),
+        RedeliveryPolicy(max_redeliveries=0),
+        RedeliveryPolicy.activemq(
+            maximumRedeliveries=3, useExponentialBackOff=True, useCollisionAvoidance=True
+        ),
+        RedeliveryPolicy.artemis(**{"redelivery-delay": 500, "max-delivery-attempts": 3}),
+    ]
+)
+times = st.sampled_from([None, None, None, 1, 500, 3_000])
+any_settings = st.builds(
+    Settings,
+    policy=policies,
+    dead=st.sampled_from(["keep", "keep", "keep", "discard"]),
+    expired=st.sampled_from(["expired", "expired", "dead", "discard"]),
+    transient=st.sampled_from(["keep", "discard"]),
+    dead_for=times,
+    expired_for=times,
+    never=st.sampled_from([False, False, False, True]),
+    ttl=times,
+    least=times,
+    most=st.sampled_from([None, None, 3_000]),
+    max_in_flight=st.sampled_from([None, None, 1, 2, 4]),
+)
 
 # What can be done: how often, and with what.
 ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
@@ -49,20 +80,17 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "promote": (1, {"limit": limits}),
     "expire": (1, {"limit": limits}),
     "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
-    "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "lost": lost}),
+    "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "persistent": charged, "lost": lost}),
+    "configure": (2, {"settings": any_settings}),
+    "dead_letter": (2, {"place": st.sampled_from(["ready", "scheduled", "expired"]), "chosen": some_ids}),
+    "expire_now": (1, {"place": waiting, "chosen": some_ids}),
+    "deliver_now": (2, {"chosen": some_ids}),
+    "prioritise": (2, {"place": waiting, "chosen": some_ids, "priority": st.sampled_from([0, 4, 9])}),
+    "transfer": (2, {"place": sources, "chosen": some_ids, "keep": st.booleans()}),
+    "purge_other": (2, {}),
+    "pause": (1, {"paused": charged}),
+    "retire": (1, {"limit": limits}),
+    "reset": (1, {}),
 }  # fmt: skip
 NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat
 SETTLING = {"claim_again", "ack", "nack", "poison", "release", "extend"}
-
-policies = st.sampled_from(
-    [
-        RedeliveryPolicy(initial_delay=1, max_redeliveries=2),
-        RedeliveryPolicy(initial_delay=1, max_redeliveries=None, collision_avoidance=0),
-        RedeliveryPolicy(delays=[0, 0.5, 1], max_redeliveries=4),
-        RedeliveryPolicy(max_redeliveries=0),
-        RedeliveryPolicy.activemq(
-            maximumRedeliveries=3, useExponentialBackOff=True, useCollisionAvoidance=True
-        ),
-        RedeliveryPolicy.artemis(**{"redelivery-delay": 500, "max-delivery-attempts": 3}),
-    ]
-)

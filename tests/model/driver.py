@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,6 +24,12 @@ LIVE: tuple[_calls.Place, ...] = ("ready", "scheduled")
 PLACES: tuple[_calls.Place, ...] = (*LIVE, "dead", "expired")
 
 
+def packed(*items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
+    """Messages of these ids and priorities, as the scripts take them."""
+    pack = [CODEC.packer(priority, {}, persistent=persistent) for _, priority in items]
+    return [cell for (name, _), packer in zip(items, pack, strict=True) for cell in (name, packer(b"x"))]
+
+
 @dataclass
 class Driver:
     """One queue on one server."""
@@ -36,6 +43,14 @@ class Driver:
     def wire(self) -> bytes:
         """The policy as the scripts take it."""
         return _calls.encode_policy(self.policy.as_wire())
+
+    def configure_call(self, settings: Mapping[str, str] | None = None) -> Call[bool]:
+        """The call that makes the policy the queue's, or these settings."""
+        wire = {"redelivery": self.wire.decode()} if settings is None else settings
+        before = self.raw.hget(self.keys["settings"], "version") or b""
+        return _calls.configure(
+            self.keys, wire, version=0, version_before=before, declared_before=b"", declared=b""
+        )
 
     def run(self, call: Call[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""
@@ -59,10 +74,11 @@ class Driver:
         except ResponseError as error:
             return error
 
-    def send_call(self, *items: tuple[str, int], delay: int = 0, ttl: int = 0) -> Call[list[int]]:
+    def send_call(
+        self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
+    ) -> Call[list[int]]:
         """Messages of these ids and priorities."""
-        flat = [cell for name, priority in items for cell in (name, CODEC.packer(priority, {})(b"x"))]
-        return _calls.send(self.keys, delay=delay, ttl=ttl, items=flat)
+        return _calls.send(self.keys, delay=delay, ttl=ttl, items=packed(*items, persistent=persistent))
 
     def claim_call(
         self,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rq_dlq.policy import RedeliveryPolicy
+from tests.model.queue_settings import Settings
 
 STEPS = 100  # messages that a claim moves at most in each step of maintenance
 GOLDEN = 0.6180339887498949
@@ -28,6 +28,7 @@ class Message:
     due: int
     expires: int | None
     waits: bool  # for `due`
+    transient: bool = False
     part: str = "live"
     reason: str = ""
     holder: str | None = None  # the token of who has it
@@ -77,8 +78,10 @@ def draws(seed: float) -> Iterator[float]:
 class Model:
     """One queue with its dead letters and its expired messages."""
 
-    def __init__(self, policy: RedeliveryPolicy, now: int) -> None:
-        self.policy = policy
+    def __init__(self, settings: Settings, now: int) -> None:
+        self.settings = settings
+        self.paused = False
+        self.room_was = 0  # for the last claim
         self.now = now
         self.messages: dict[str, Message] = {}
         self.leases: dict[str, int] = {}  # token: when it lapses
@@ -103,9 +106,11 @@ class Model:
 
     # The verbs
 
-    def send(self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int) -> list[int]:
+    def send(
+        self, items: Iterable[tuple[str, int]], *, delay: int, ttl: int, persistent: bool = True
+    ) -> list[int]:
         """Add messages, (id, priority) each; the places of those that were known."""
-        known = []
+        known, ttl = [], self.settings.allowed(ttl)
         for place, (message_id, priority) in enumerate(items):
             if message_id in self.messages:
                 known.append(place)
@@ -113,7 +118,7 @@ class Model:
             self.last = number = max(self.now * 4096, self.last + 1)
             due = self.later(delay, number) if delay else number // 4096
             expires = self.now + ttl if ttl else None
-            message = Message(message_id, number, priority, due, expires, waits=delay > 0)
+            message = Message(message_id, number, priority, due, expires, delay > 0, not persistent)
             self.messages[message_id] = message
             self.totals["sent"] += 1
         return known
@@ -124,14 +129,27 @@ class Model:
             self.sweep(STEPS, seed)
             self.promote(STEPS + count)
             self.expire(STEPS)
-            given = self.at("ready" if part == "live" else part)[:count]
-            for message in given:
+            room = self.room_was = self.room(count) if part == "live" else count
+            given = []
+            for message in self.at("ready" if part == "live" else part)[:room]:
+                charged = message.counts["charged"]
+                if part == "live" and charged and self.settings.policy.spent(charged):
+                    self.bury(message, "dead", "exhausted")  # the limit was lowered since
+                    continue
                 message.holder = token
                 message.counts["delivered"] += 1
-            self.claims[token] = [message.id for message in given]
+                given.append(message.id)
+            self.claims[token] = given
         if held := self.held_by(token):
             self.leases[token] = self.now + lease
         return [message.id for message in held]
+
+    def room(self, count: int) -> int:
+        """How many a claim may take."""
+        if self.paused:
+            return 0
+        most = self.settings.max_in_flight
+        return count if most is None else max(0, min(count, most - len(self.at("leased"))))
 
     def ack(self, held: Iterable[tuple[str, str]]) -> list[str]:
         """Done."""
@@ -155,9 +173,7 @@ class Model:
 
         def act(message: Message) -> str:
             self.note(message, "poisoned", 0)
-            if message.part == "live":
-                self.bury(message, "dead", reason)
-            return "dead"
+            return self.bury(message, "dead", reason) if message.part == "live" else "kept"
 
         return self.settle(held, act)
 
@@ -211,24 +227,6 @@ class Model:
             self.bury(message, "expired", "expired")
         return min(limit, len(over))
 
-    def redrive(self, part: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
-        """Bring back the dead: the same message, a fresh budget."""
-        chosen = self.chosen(part, ids, limit, before)
-        for message in chosen:
-            message.part, message.reason, message.due, message.delay = "live", "", self.now, 0
-            message.waits, message.counts["charged"] = False, 0
-            self.count(message, "redriven")
-            self.note(message, "redriven", 0)
-        return [message.id for message in chosen]
-
-    def purge(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[str]:
-        """Remove what waits."""
-        chosen = self.chosen(place, ids, limit, before)
-        for message in chosen:
-            del self.messages[message.id]
-            self.totals["purged"] += 1
-        return [message.id for message in chosen]
-
     # What they share
 
     def settle(self, held: Iterable[tuple[str, str]], act: Callable[[Message], str]) -> list[str]:
@@ -253,17 +251,15 @@ class Model:
             return "kept"
         self.count(message, event)
         message.counts["charged"] += charge
-        if self.policy.spent(message.counts["charged"]):
+        if self.settings.policy.spent(message.counts["charged"]):
             self.note(message, event, 0)
-            self.bury(message, "dead", "exhausted")
-            return "dead"
+            return self.bury(message, "dead", "exhausted")
         if delay is None:
             n = max(message.counts["charged"], 1)
-            delay = self.policy.delay_ms(n, next(drawn), message.delay)
+            delay = self.settings.policy.delay_ms(n, next(drawn), message.delay)
         self.note(message, event, delay)
         if message.deadline and self.now + delay >= message.deadline:
-            self.bury(message, "expired", "expired")
-            return "expired"
+            return self.bury(message, "expired", "expired")
         message.delay, message.waits = delay, delay > 0
         if delay:  # without one it returns to its old place
             message.due = self.later(delay, message.number)
@@ -274,9 +270,24 @@ class Model:
         due = self.now + delay
         return due + 1 if due == number // 4096 else due
 
-    def bury(self, message: Message, part: str, reason: str) -> None:
-        message.part, message.reason, message.due, message.waits = part, reason, self.now, False
+    def bury(self, message: Message, part: str, reason: str) -> str:
+        """To the dead letters or the expired, or dropped, as the settings say; where it went."""
+        fate = self.settings.expired if part == "expired" else self.settings.dead
+        fate = "dead" if fate == "keep" else fate
+        if fate == "dead" and message.transient and self.settings.transient == "discard":
+            fate = "discard"
         self.totals[reason] += 1
+        if fate == "discard":
+            del self.messages[message.id]
+            self.totals["discarded"] += 1
+            return "discarded"
+        message.part, message.reason, message.due, message.waits = fate, reason, self.now, False
+        return fate
+
+    def tell_expiry(self, message: Message) -> None:
+        """What the state of an expired message says, its story says once it is no more."""
+        if message.reason == "expired":
+            message.story.append(("expired", message.due, message.counts["delivered"], 0))
 
     def note(self, message: Message, event: str, delay: int) -> None:
         message.story.append((event, self.now, message.counts["delivered"], delay))

@@ -27,7 +27,7 @@ class Bench:
         )
         self.keys = self.queue.keys
 
-    def send(self, *items: tuple[str, int], **options: int) -> None:
+    def send(self, *items: tuple[str, int], **options: Any) -> None:
         self.queue.run(self.queue.send_call(*items, **options))
 
     def claim(self, token: str, count: int = 1, **options: Any) -> list[str]:

@@ -9,6 +9,7 @@ found is the shortest way to a violation.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -84,17 +85,21 @@ class Seen:
         return dict(zip(self.cells[key][::2], self.cells[key][1::2], strict=True))
 
     def hkeys(self, key: str) -> tuple[bytes, ...]:
-        return self.cells[key][::2]
+        return self.cells.get(key, ())[::2]
 
-    def zrange(self, key: str, first: int, last: int) -> tuple[bytes, ...]:
+    def keys(self, pattern: str) -> list[bytes]:
+        return [key.encode() for key, cells in self.cells.items() if cells and pattern == "rq:*"]
+
+    def zrange(self, key: str, first: int, last: int, *, withscores: bool = False) -> Sequence[Any]:
         assert (first, last) == (0, -1)
-        return self.cells[key][::2]
+        members, scores = self.cells[key][::2], self.cells[key][1::2]
+        return list(zip(members, map(float, scores), strict=True)) if withscores else members
 
     def exists(self, key: str) -> bool:
         return bool(self.cells.get(key))
 
     def ttl(self, key: str) -> int:
-        return 5 if key.endswith(":wake") else -1
+        return 5 if key.endswith((":wake", ":alarm")) else -1
 
 
 @dataclass

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rq_dlq import _calls, _keys
 from rq_dlq._keys import QueueKeys
-from rq_dlq._scripts import Scripts, parse
+from rq_dlq._scripts import Script, Scripts, parse
 from rq_dlq.failure import Cause
 from tests.assembled_lua import ROOT
 
@@ -19,12 +20,18 @@ NAMES = SCRIPTS.names()
 FILES = sorted((ROOT / "lua").rglob("*.lua"))
 MOST_LINES = 70
 
+# What is read as JSON: a field of the settings, and the policy that a client sends along.
+SETTINGS = r"redis\.call\('HGET', settings, |text\)\.redelivery"
+# Keys that are no part of a queue: the map of policies, and that a session is committed.
+NO_QUEUES = {"policies", "done"}
+
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
     "acked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: _work.CHUNK
     "rows", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
     "members",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number
+    "unsaid", "cells",  # the fields of a queue's settings
 }  # fmt: skip
 
 
@@ -40,8 +47,10 @@ def calls(text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_has_a_name_that_exists(name: str) -> None:
-    keys = SCRIPTS[name].keys
-    assert set(keys) <= set(_keys.NAMES)
+    script = SCRIPTS[name]
+    keys = script.keys + script.families
+    of_a_queue = {key.removeprefix("to_") for key in keys} - NO_QUEUES
+    assert of_a_queue <= set(_keys.NAMES)
     assert len(set(keys)) == len(keys)
 
 
@@ -53,17 +62,24 @@ def test_every_key_and_argument_is_used(name: str) -> None:
         word for word in script.keys + script.args if not re.search(rf"(?<![.\w']){word}\b(?! = )", body)
     ]
     assert not unused, f"{name}.lua binds what it does not use"
-    assert bool(script.items) == ("ARGV" in body), f"{name}.lua and its items"
+    takes_items = "ARGV" in body and name != "retire"  # which shares a fragment with those that do
+    assert bool(script.items) == takes_items, f"{name}.lua and its items"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_call_is_a_literal_command_on_a_bound_key(name: str) -> None:
     script = SCRIPTS[name]
     aliases = {"index", "source", "place", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
+    bound = aliases.union(script.keys, script.families, there(script))
     for command, first in calls(script.source):
         assert re.fullmatch(r"'[A-Z]+'", command), f"{name}.lua calls {command}"
         if command != "'TIME'":
-            assert first.strip() in aliases.union(script.keys), f"{name}.lua: {command} on {first}"
+            assert first.strip() in bound, f"{name}.lua: {command} on {first}"
+
+
+def there(script: Script) -> set[str]:
+    """The keys of the other queue, which fragments know by the names of the one; and of one of several."""
+    return {key.removeprefix("to_") for key in script.keys} | {f"q.{key}" for key in script.families}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,11 +97,12 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     # I11: one clock, read in one place; randomness is passed in.
     assert ("'TIME'" in body) == (file.name == "now.lua")
     assert not re.search(r"math\.random|os\.|\btime\(", body)
-    # Payloads are not looked into: cjson reads the policy, and nothing else.
+    # Payloads are not looked into: cjson reads a queue's settings, and nothing else.
     reading = "pcall(cjson.decode, text or '')"
-    assert reading in body or file.name != "policy.lua"
-    body = body.replace(reading, "") if file.name == "policy.lua" else body
+    assert (reading in body) == (file.name == "json.lua")
+    body = body.replace(reading, "")
     assert "cjson" not in body
+    assert all(re.match(SETTINGS, text) for text in re.findall(r"(?<!function )read_json\((.*)", body))
     # A reply that is an error carries no user data; ours are verdicts, never errors.
     assert not re.search(r"error_reply|\berror\(|\berr =|redis\.log|\bpcall\(", body)
 
@@ -124,10 +141,20 @@ def test_there_is_one_constructor_for_each_script() -> None:
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
 def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
-    given = {
+    given: dict[str, Any] = {
         "keys": QueueKeys("rq", "q"), "items": ["id", b"payload"], "held": [("id", "token")] * 2,
         "ids": ["id"], "cause": Cause("E", "no"), "policy": b"{}", "name": "q",
     }  # fmt: skip
+    keys = given["keys"]
+    given |= {
+        "target": QueueKeys("rq", "to"),
+        "settings": {},
+        "namespace": "rq",
+        "commit_id": "c",
+        "pattern": "#",
+    }
+    given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
+    given["shares"] = [_calls.Share(keys, [("id", "token")], [_calls.Outgoing(0, 0, ("id", b"payload"))])] * 2
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})
     script = SCRIPTS[name]
@@ -135,12 +162,19 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     assert tuple(call.args) == script.args  # in that order, so that nothing is put in order at run time
     if script.items:
         assert call.items
-        assert len(call.items) % len(script.items) == 0
+        assert len(call.items) % len(script.items) == 0 or script.families
     else:
         assert not call.items
     command = call.command(SCRIPTS)
-    assert command[2] == len(script.keys)
-    assert list(command[3 : 3 + len(script.keys)]) == [f"rq:{{q}}:{key}" for key in script.keys]
+    names = [*script.keys, *script.families * len(call.families)]
+    assert command[2] == len(names)
+    assert list(command[3 : 3 + len(names)]) == [full_name(key) for key in names]
+
+
+def full_name(key: str) -> str:
+    if key.startswith("to_"):
+        return f"rq:{{to}}:{key.removeprefix('to_')}"
+    return {"policies": "rq:policies", "done": "rq:{q}:commit:c"}.get(key, f"rq:{{q}}:{key}")
 
 
 def test_a_wrong_name_is_an_error_before_anything_is_sent() -> None:

@@ -1,4 +1,4 @@
--- Done: the messages are gone, and with them everything that was kept about them (I13).
+-- Done: the messages are gone.
 local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
 local leases, claims, counters = KEYS[4], KEYS[5], KEYS[6]
 -- items from ARGV[1]: id, token
@@ -57,12 +57,16 @@ local function settle(first, width, act, finish)
   end
   return verdicts
 end
+-- The messages that were acked are gone, and with them everything that was kept about them (I13).
+local function remove_acked(ids)
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: by it a sweep knows an ack that was cut off
+  redis.call('HINCRBY', counters, 'acked', #ids)
+end
 local acked = {}
 return settle(1, 2, function(id)
   acked[#acked + 1] = id
 end, function()
-  redis.call('HDEL', messages, unpack(acked)) -- from here on they are acked
-  redis.call('HDEL', history, unpack(acked))
-  redis.call('HDEL', states, unpack(acked)) -- the last: by it a sweep knows an ack that was cut off
-  redis.call('HINCRBY', counters, 'acked', #acked)
+  remove_acked(acked)
 end)

@@ -5,7 +5,7 @@
 -- is known to come, else the milliseconds until something does.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, alarm, policy = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, wake, alarm, settings = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local seed, default_policy, lapse_error = ARGV[8], ARGV[9], ARGV[10]
@@ -44,10 +44,11 @@ local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 if lapsed + fallen_due + outlived > 0 then
   -- The immutable half of a message, written once by send:
   --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
-  --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+  --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+  --            outlive its failure (persistent=False), the rest is the sender's
   --   6 bytes  expiry in milliseconds, only with that flag
   --   …        what the sender packed: headers and body; no script looks into it
-  local EXPIRES = 0x10
+  local EXPIRES, TRANSIENT = 0x10, 0x80
 
   local function pack_number(value, width)
     local bytes = {}
@@ -90,6 +91,7 @@ if lapsed + fallen_due + outlived > 0 then
       birth = unpack_number(record, 1, 7),
       priority = math.min(record:byte(8) % EXPIRES, 9),
       expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+      transient = record:byte(8) >= TRANSIENT,
     }
   end
   -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -175,28 +177,52 @@ if lapsed + fallen_due + outlived > 0 then
     state.mark = '-'
     redis.call('HSET', states, id, format_state(state))
   end
-
-  -- The only way into the dead-letter queue and the expiry queue.
-  local function bury(id, state, head, part, reason)
-    state.part, state.reason, state.due = part, reason, now
-    stand(id, state, head)
-    redis.call('HINCRBY', counters, reason, 1)
+  -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
+  -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
+  --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+  -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+  local function read_json(text)
+    local decoded, value = pcall(cjson.decode, text or '')
+    return decoded and type(value) == 'table' and value or {}
   end
-  -- The fence (I2): only the token that holds a message settles it.
-  local needle_of, needle
-  local function holds(token, text)
-    if token ~= needle_of then
-      needle_of, needle = token, ' +' .. token .. ' '
+  local strategy
+  local function read_strategy()
+    return read_json(redis.call('HGET', settings, 'dead_letter'))
+  end
+
+  local function discard(id)
+    redis.call('HDEL', messages, id) -- from here on it is discarded
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
+    redis.call('HINCRBY', counters, 'discarded', 1)
+  end
+
+  local function bury(id, state, head, part, reason)
+    strategy = strategy or read_strategy()
+    local fate = strategy[part]
+    if fate ~= 'dead' and fate ~= 'discard' then
+      fate = part
     end
-    return text and text:find(needle, 1, true) ~= nil
+    if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+      fate = 'discard'
+    end
+    redis.call('HINCRBY', counters, reason, 1)
+    if fate == 'discard' then
+      discard(id)
+      return 'discarded'
+    end
+    state.part, state.reason, state.due = fate, reason, now
+    stand(id, state, head)
+    return fate
   end
   -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
   -- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
   --   event  at  delivery  delay  consumer  error  traceback
+  -- at: now, unless it is told later.
   local KEEP = 15
 
-  local function remember(id, event, delivery, delay, consumer, failure)
-    local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+  local function remember(id, event, delivery, delay, consumer, failure, at)
+    local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
     local text = redis.call('HGET', history, id)
     if text then
       local lines = {}
@@ -260,12 +286,25 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
   -- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
-  -- The redelivery policy of a text; false where it cannot be read.
-  -- A policy that does not decode, or whose arithmetic a newer version brought, must not stop the queue.
+  -- The redelivery policy of a text; nil where it cannot be read: damaged, or of an arithmetic that a newer version
+  -- brought. That must not stop the queue.
+  local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+  local function is_number(value)
+    return type(value) == 'number' and value == value -- NaN is not itself
+  end
+
   local function read_policy(text)
-    local decoded, value = pcall(cjson.decode, text or '')
-    local found = decoded and type(value) == 'table' and value.redelivery
-    return type(found) == 'table' and arithmetics[found.arithmetic] and found
+    local found = read_json(text).redelivery
+    if type(found) ~= 'table' or not arithmetics[found.arithmetic] then
+      return nil
+    end
+    local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+    sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+    for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+      sound = sound and is_number(wait)
+    end
+    return sound and found or nil
   end
   local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
   local redelivery, drawn
@@ -276,9 +315,9 @@ if lapsed + fallen_due + outlived > 0 then
     return 2 * drawn - 1
   end
 
-  -- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+  -- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
   local function judge(id, state, head, event, failure)
-    redelivery = redelivery or read_policy(redis.call('GET', policy)) or read_policy(default_policy)
+    redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
     if state.part ~= 'live' then
       stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
       return 'kept'
@@ -291,16 +330,14 @@ if lapsed + fallen_due + outlived > 0 then
     local delay = 0
     if not spent then
       delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-      delay = math.min(delay, TEN_YEARS)
+      delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- a damaged policy may make it NaN
     end
     remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
     local expiry = expiry_of(head, state)
     if spent then
-      bury(id, state, head, 'dead', 'exhausted')
-      return 'dead'
+      return bury(id, state, head, 'dead', 'exhausted')
     elseif expiry and now + delay >= expiry then
-      bury(id, state, head, 'expired', 'expired')
-      return 'expired'
+      return bury(id, state, head, 'expired', 'expired')
     end
     state.delay = delay
     if delay > 0 then -- without a delay it returns to its old place (I8)
@@ -312,6 +349,16 @@ if lapsed + fallen_due + outlived > 0 then
     stand(id, state, head, delay > 0)
     return 'redelivered ' .. delay
   end
+  -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
+  -- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+  -- The fence (I2): only the token that holds a message settles it.
+  local needle_of, needle
+  local function holds(token, text)
+    if token ~= needle_of then
+      needle_of, needle = token, ' +' .. token .. ' '
+    end
+    return text and text:find(needle, 1, true) ~= nil
+  end
   -- The lease goes with the last message of its claim.
   local function let_go(token, count)
     if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
@@ -319,15 +366,23 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
     end
   end
-  -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
-  -- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+  -- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
+  local function held_record(id)
+    local record = redis.call('HGET', messages, id)
+    if not record then
+      redis.call('HDEL', history, id)
+      redis.call('HDEL', states, id)
+    end
+    return record
+  end
+
   local function sweep_message(id, token, consumer)
-    local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
+    local text = redis.call('HGET', states, id)
     if not holds(token, text) then
       return 0
-    elseif not record then
-      redis.call('HDEL', states, id) -- an ack was cut off
-      redis.call('HDEL', history, id)
+    end
+    local record = held_record(id)
+    if not record then
       return 1
     end
     local head = read_record(record)
@@ -380,6 +435,7 @@ if lapsed + fallen_due + outlived > 0 then
     return #members
   end
   -- Messages whose time to live is over, found by an index of those that have one and wait (I7).
+  -- The end of the time to live of a message that waits (I7).
   local function expire_message(id, state, head)
     local member = member_of(id, head, state.due)
     bury(id, state, head, 'expired', 'expired')
@@ -387,7 +443,6 @@ if lapsed + fallen_due + outlived > 0 then
     redis.call('ZREM', scheduled, member)
     redis.call('ZREM', expiring, id)
   end
-
   local function expire(limit)
     local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
     for _, id in ipairs(ids) do
@@ -419,230 +474,297 @@ if lapsed + fallen_due + outlived > 0 then
 end
 
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
--- Leases the messages at the head of `source` to the token, and adds them to the reply. Statements, not a
--- function: to define a function costs Redis as much as a command, and most claims need none. What only some
--- messages need is defined when the first of them comes.
-local rows = redis.call('ZRANGE', source, 0, count - 1)
-if #rows > 0 then
-  local ids, chosen, seen, leased, mortal, gone, touched = {}, {}, {}, {}, {}, {}, nil
-  for n, row in ipairs(rows) do
-    ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+local room = count
+if part == 'live' then
+  -- How many messages a claim may take: none while the queue is paused, and with those in flight never more than the
+  -- queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that someone has claimed is.
+  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight')
+  local most = tonumber((said[2] or ''):match('^%d+$') or nil)
+  if said[1] == '1' then
+    room = 0
+  elseif most and most > 0 then
+    local in_flight = redis.call('HLEN', messages)
+    for _, index in ipairs({ ready, scheduled, dead, expired }) do
+      in_flight = in_flight - redis.call('ZCARD', index)
+    end
+    room = math.max(0, math.min(count, most - in_flight))
   end
-  local records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
-  -- A first delivery, from where it was born. Over 64 bytes, or Redis would keep a few states in a list that it
-  -- searches from the beginning.
-  local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
-  for n = 1, #ids do
-    local id, text = ids[n], texts[n]
-    local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
-    local line = record and fresh
-    if record and (text or math.floor((record:byte(8) or 0) / 16) % 2 == 1) then -- or it has an expiry
-      touched = touched or (function()
-        -- For a message that was touched before or has a time to live: its state once leased; nil where the row of the
-        -- index is stale (a script was cut off) or the message has no time left.
-        -- The immutable half of a message, written once by send:
-        --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
-        --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
-        --   6 bytes  expiry in milliseconds, only with that flag
-        --   …        what the sender packed: headers and body; no script looks into it
-        local EXPIRES = 0x10
+end
+if room > 0 then
+  -- Leases the messages at the head of `source` to the token, and adds them to the reply. Statements, not a
+  -- function: to define a function costs Redis as much as a command, and most claims need none. What only some
+  -- messages need is defined when the first of them comes.
+  local rows = redis.call('ZRANGE', source, 0, room - 1)
+  if #rows > 0 then
+    local ids, chosen, seen, leased, mortal, gone, touched = {}, {}, {}, {}, {}, {}, nil
+    for n, row in ipairs(rows) do
+      ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+    end
+    local records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
+    -- A first delivery, from where it was born. Over 64 bytes, or Redis would keep a few states in a list that it
+    -- searches from the beginning.
+    local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+    for n = 1, #ids do
+      local id, text = ids[n], texts[n]
+      local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
+      local line = record and fresh
+      if record and (text or math.floor((record:byte(8) or 0) / 16) % 2 == 1) then -- or it has an expiry
+        touched = touched or (function()
+          -- For a message that was touched before or has a time to live: its state once leased; nil where the row of the
+          -- index is stale (a script was cut off), or the message has no redelivery or no time left.
+          -- The immutable half of a message, written once by send:
+          --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+          --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+          --            outlive its failure (persistent=False), the rest is the sender's
+          --   6 bytes  expiry in milliseconds, only with that flag
+          --   …        what the sender packed: headers and body; no script looks into it
+          local EXPIRES, TRANSIENT = 0x10, 0x80
 
-        local function pack_number(value, width)
-          local bytes = {}
-          for i = width, 1, -1 do
-            bytes[i] = value % 256
-            value = math.floor(value / 256)
+          local function pack_number(value, width)
+            local bytes = {}
+            for i = width, 1, -1 do
+              bytes[i] = value % 256
+              value = math.floor(value / 256)
+            end
+            return string.char(unpack(bytes))
           end
-          return string.char(unpack(bytes))
-        end
 
-        -- The births of one call differ in their last bytes only, so the first five are kept.
-        local packed_high, packed_prefix
-        local function pack_birth(birth)
-          local low = birth % 65536
-          local high = (birth - low) / 65536
-          if high ~= packed_high then
-            packed_high, packed_prefix = high, pack_number(high, 5)
+          -- The births of one call differ in their last bytes only, so the first five are kept.
+          local packed_high, packed_prefix
+          local function pack_birth(birth)
+            local low = birth % 65536
+            local high = (birth - low) / 65536
+            if high ~= packed_high then
+              packed_high, packed_prefix = high, pack_number(high, 5)
+            end
+            return packed_prefix .. string.char(math.floor(low / 256), low % 256)
           end
-          return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-        end
 
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
           end
-          return value
-        end
 
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        -- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
-          return {
-            birth = unpack_number(record, 1, 7),
-            priority = math.min(record:byte(8) % EXPIRES, 9),
-            expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-          }
-        end
-        -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
-        -- sets are indexes of it). Absent until someone claims or delays the message.
-        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
-        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-        -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 
-        local function new_state(due)
-          return {
-            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
-            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-          }
-        end
-
-        local function parse_state(text, birth)
-          local s = new_state(math.floor(birth / 4096))
-          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
-          if text then
-            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
-              text:match(STATE)
+          -- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            return {
+              birth = unpack_number(record, 1, 7),
+              priority = math.min(record:byte(8) % EXPIRES, 9),
+              expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+              transient = record:byte(8) >= TRANSIENT,
+            }
           end
-          if part then
-            s.part, s.reason, s.mark, s.token = part, reason, mark, token
-            s.due = tonumber(due) == 0 and s.due or tonumber(due)
-            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-            s.delay = tonumber(delay)
-          end
-          return s
-        end
+          -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
+          -- sets are indexes of it). Absent until someone claims or delays the message.
+          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+          -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
+          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 
-        local function format_state(s)
-          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-          return table.concat({
-            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-          }, ' ')
-        end
-
-        -- A death ends the time to live: what was redriven does not expire again.
-        local function expiry_of(head, state)
-          return state.redriven == 0 and head.expires or nil
-        end
-        -- Where a message stands in a sorted set (I8): priority, then due time, then send order.
-        -- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
-        -- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
-        -- message stands where it was born, since the score says that millisecond already; else 9 - priority and
-        -- the whole birth (8 bytes, the first 0 to 9).
-        -- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
-        -- promote reads the priority from the member.
-        local BAND = 2 ^ 42
-
-        local function score_of(priority, due)
-          return (9 - priority) * BAND + due
-        end
-
-        local function member_of(id, head, due)
-          local number = head.birth % 4096
-          if math.floor(head.birth / 4096) == due then
-            return string.char(16 + math.floor(number / 256), number % 256) .. id
+          local function new_state(due)
+            return {
+              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+            }
           end
-          return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
-        end
-        -- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
-        -- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
-        -- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
-        -- after a step back of the clock a message that was ready may be due in the future.
-        local function stand(id, state, head, waits)
-          local member = member_of(id, head, state.due)
-          if state.part == 'dead' then
-            redis.call('ZADD', dead, state.due, member)
-          elseif state.part == 'expired' then
-            redis.call('ZADD', expired, state.due, member)
-          elseif waits then
-            redis.call('ZADD', scheduled, state.due, member)
-          else
-            redis.call('ZADD', ready, score_of(head.priority, state.due), member)
-          end
-          if state.part == 'live' and expiry_of(head, state) then
-            redis.call('ZADD', expiring, head.expires, id)
-          end
-          state.mark = '-'
-          redis.call('HSET', states, id, format_state(state))
-        end
 
-        -- The only way into the dead-letter queue and the expiry queue.
-        local function bury(id, state, head, part, reason)
-          state.part, state.reason, state.due = part, reason, now
-          stand(id, state, head)
-          redis.call('HINCRBY', counters, reason, 1)
-        end
-        -- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
-        -- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
-        -- damage strands a message where nobody finds it.
-        local function left_over(index, row, id, state, head)
-          if state.mark == '+' then
-            return true
+          local function parse_state(text, birth)
+            local s = new_state(math.floor(birth / 4096))
+            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+            if text then
+              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+                text:match(STATE)
+            end
+            if part then
+              s.part, s.reason, s.mark, s.token = part, reason, mark, token
+              s.due = tonumber(due) == 0 and s.due or tonumber(due)
+              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+              s.delay = tonumber(delay)
+            end
+            return s
           end
-          local member = member_of(id, head, state.due)
-          local places = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-          for _, place in ipairs(places) do
-            if (place ~= index or member ~= row) and redis.call('ZSCORE', place, member) then
+
+          local function format_state(s)
+            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+            return table.concat({
+              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+            }, ' ')
+          end
+
+          -- A death ends the time to live: what was redriven does not expire again.
+          local function expiry_of(head, state)
+            return state.redriven == 0 and head.expires or nil
+          end
+          -- Where a message stands in a sorted set (I8): priority, then due time, then send order.
+          -- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
+          -- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
+          -- message stands where it was born, since the score says that millisecond already; else 9 - priority and
+          -- the whole birth (8 bytes, the first 0 to 9).
+          -- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
+          -- promote reads the priority from the member.
+          local BAND = 2 ^ 42
+
+          local function score_of(priority, due)
+            return (9 - priority) * BAND + due
+          end
+
+          local function member_of(id, head, due)
+            local number = head.birth % 4096
+            if math.floor(head.birth / 4096) == due then
+              return string.char(16 + math.floor(number / 256), number % 256) .. id
+            end
+            return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+          end
+          -- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
+          -- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
+          -- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
+          -- after a step back of the clock a message that was ready may be due in the future.
+          local function stand(id, state, head, waits)
+            local member = member_of(id, head, state.due)
+            if state.part == 'dead' then
+              redis.call('ZADD', dead, state.due, member)
+            elseif state.part == 'expired' then
+              redis.call('ZADD', expired, state.due, member)
+            elseif waits then
+              redis.call('ZADD', scheduled, state.due, member)
+            else
+              redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+            end
+            if state.part == 'live' and expiry_of(head, state) then
+              redis.call('ZADD', expiring, head.expires, id)
+            end
+            state.mark = '-'
+            redis.call('HSET', states, id, format_state(state))
+          end
+          -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
+          -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
+          --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+          -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+          local function read_json(text)
+            local decoded, value = pcall(cjson.decode, text or '')
+            return decoded and type(value) == 'table' and value or {}
+          end
+          local strategy
+          local function read_strategy()
+            return read_json(redis.call('HGET', settings, 'dead_letter'))
+          end
+
+          local function discard(id)
+            redis.call('HDEL', messages, id) -- from here on it is discarded
+            redis.call('HDEL', history, id)
+            redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
+            redis.call('HINCRBY', counters, 'discarded', 1)
+          end
+
+          local function bury(id, state, head, part, reason)
+            strategy = strategy or read_strategy()
+            local fate = strategy[part]
+            if fate ~= 'dead' and fate ~= 'discard' then
+              fate = part
+            end
+            if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+              fate = 'discard'
+            end
+            redis.call('HINCRBY', counters, reason, 1)
+            if fate == 'discard' then
+              discard(id)
+              return 'discarded'
+            end
+            state.part, state.reason, state.due = fate, reason, now
+            stand(id, state, head)
+            return fate
+          end
+          -- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
+          -- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
+          -- damage strands a message where nobody finds it.
+          local function left_over(index, row, id, state, head)
+            if state.mark == '+' then
               return true
             end
+            local member = member_of(id, head, state.due)
+            local places = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+            for _, place in ipairs(places) do
+              if (place ~= index or member ~= row) and redis.call('ZSCORE', place, member) then
+                return true
+              end
+            end
+            return false
           end
-          return false
-        end
-        return function(id, record, text, row)
-          local head = read_record(record)
-          local state = parse_state(text, head.birth)
-          local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
-          if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
-            return nil
+          local spent
+          return function(id, record, text, row)
+            local head = read_record(record)
+            local state = parse_state(text, head.birth)
+            local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
+            if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
+              return nil
+            end
+            state.part = part
+            if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
+              spent = spent or (function()
+                -- Whether so many charged failures are more than the policy that stands in Redis allows, just now. Of a policy that
+                -- cannot be read there is no limit here: the next failure is judged by the default one.
+                local stands = read_json(redis.call('HGET', settings, 'redelivery') or default_policy).redelivery
+                local allowed = type(stands) == 'table' and stands.max_redeliveries
+                return function(charged)
+                  return type(allowed) == 'number' and charged > allowed
+                end
+              end)()
+              if spent(state.charged) then
+                bury(id, state, head, 'dead', 'exhausted')
+                return nil
+              end
+            end
+            local expiry = part == 'live' and expiry_of(head, state)
+            if expiry and expiry <= now then
+              bury(id, state, head, 'expired', 'expired')
+              return nil
+            end
+            state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
+            return format_state(state)
           end
-          state.part = part
-          local expiry = part == 'live' and expiry_of(head, state)
-          if expiry and expiry <= now then
-            bury(id, state, head, 'expired', 'expired')
-            return nil
-          end
-          state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
-          return format_state(state)
-        end
-      end)()
-      line = touched(id, record, text, rows[n])
-      mortal[#mortal + 1] = id
+        end)()
+        line = touched(id, record, text, rows[n])
+        mortal[#mortal + 1] = id
+      end
+      if not records[n] then
+        gone[#gone + 1] = id
+      elseif line then
+        local size = #reply
+        chosen[#chosen + 1], seen[id] = id, true
+        leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+        reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
+        reply[size + 4] = text and redis.call('HGET', history, id) or ''
+      end
     end
-    if not records[n] then
-      gone[#gone + 1] = id
-    elseif line then
-      local size = #reply
-      chosen[#chosen + 1], seen[id] = id, true
-      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
-      reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
-      reply[size + 4] = text and redis.call('HGET', history, id) or ''
+    if #chosen > 0 then
+      redis.call('ZADD', leases, now + lease, token)
+      redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+      redis.call('HSET', states, unpack(leased)) -- from here on they are leased
     end
-  end
-  if #chosen > 0 then
-    redis.call('ZADD', leases, now + lease, token)
-    redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
-    redis.call('HSET', states, unpack(leased)) -- from here on they are leased
-  end
-  if #gone > 0 then -- left behind by a send or a purge that was cut off
-    redis.call('HDEL', states, unpack(gone))
-    redis.call('HDEL', history, unpack(gone))
-  end
-  redis.call('ZREM', source, unpack(rows))
-  if #mortal > 0 then
-    redis.call('ZREM', expiring, unpack(mortal))
+    if #gone > 0 then -- left behind by a send or a purge that was cut off
+      redis.call('HDEL', states, unpack(gone))
+      redis.call('HDEL', history, unpack(gone))
+    end
+    redis.call('ZREM', source, unpack(rows))
+    if #mortal > 0 then
+      redis.call('ZREM', expiring, unpack(mortal))
+    end
   end
 end
 if part == 'live' then
   local left = redis.call('ZCARD', ready) > 0
-  if left then
+  if left and room > 0 then
     -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
     -- polls, and a message wakes one client of a thousand.
     local function wake_one()
@@ -666,7 +788,8 @@ if part == 'live' then
         end
       end
       local taken = tonumber(redis.call('GET', alarm) or nil)
-      if event and event <= now + patience and not (taken and taken > now and taken <= event) then
+      local another = event and taken and taken > now and taken <= event and alarmed ~= '1' -- who holds the alarm keeps it
+      if event and event <= now + patience and not another then
         reply[2] = math.max(event - now, 0)
         redis.call('SET', alarm, event, 'PX', reply[2] + 1000)
       end

@@ -1,16 +1,17 @@
 -- The waiting messages whose time to live is over go to the expiry queue. Returns how many were looked at.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, expired, counters = KEYS[6], KEYS[7], KEYS[8]
+local history, dead, expired, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local limit = ARGV[1]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -53,6 +54,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -138,14 +140,46 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
+-- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+local strategy
+local function read_strategy()
+  return read_json(redis.call('HGET', settings, 'dead_letter'))
+end
 
--- The only way into the dead-letter queue and the expiry queue.
+local function discard(id)
+  redis.call('HDEL', messages, id) -- from here on it is discarded
+  redis.call('HDEL', history, id)
+  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
+  redis.call('HINCRBY', counters, 'discarded', 1)
+end
+
 local function bury(id, state, head, part, reason)
-  state.part, state.reason, state.due = part, reason, now
-  stand(id, state, head)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
+  end
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
+  end
   redis.call('HINCRBY', counters, reason, 1)
+  if fate == 'discard' then
+    discard(id)
+    return 'discarded'
+  end
+  state.part, state.reason, state.due = fate, reason, now
+  stand(id, state, head)
+  return fate
 end
 -- Messages whose time to live is over, found by an index of those that have one and wait (I7).
+-- The end of the time to live of a message that waits (I7).
 local function expire_message(id, state, head)
   local member = member_of(id, head, state.due)
   bury(id, state, head, 'expired', 'expired')
@@ -153,7 +187,6 @@ local function expire_message(id, state, head)
   redis.call('ZREM', scheduled, member)
   redis.call('ZREM', expiring, id)
 end
-
 local function expire(limit)
   local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
   for _, id in ipairs(ids) do

@@ -1,6 +1,7 @@
 -- Never again: straight to the dead-letter queue, whatever the budget.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings = KEYS[11], KEYS[12]
 local consumer = ARGV[1]
 -- items from ARGV[2]: id, token, reason (poison or unprocessable), error
 -- The server's clock in whole milliseconds, read once a script (I11).
@@ -8,10 +9,11 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -54,6 +56,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -139,12 +142,43 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
+-- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+local strategy
+local function read_strategy()
+  return read_json(redis.call('HGET', settings, 'dead_letter'))
+end
 
--- The only way into the dead-letter queue and the expiry queue.
+local function discard(id)
+  redis.call('HDEL', messages, id) -- from here on it is discarded
+  redis.call('HDEL', history, id)
+  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
+  redis.call('HINCRBY', counters, 'discarded', 1)
+end
+
 local function bury(id, state, head, part, reason)
-  state.part, state.reason, state.due = part, reason, now
-  stand(id, state, head)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
+  end
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
+  end
   redis.call('HINCRBY', counters, reason, 1)
+  if fate == 'discard' then
+    discard(id)
+    return 'discarded'
+  end
+  state.part, state.reason, state.due = fate, reason, now
+  stand(id, state, head)
+  return fate
 end
 -- The fence (I2): only the token that holds a message settles it.
 local needle_of, needle
@@ -201,13 +235,23 @@ local function settle(first, width, act, finish)
   end
   return verdicts
 end
+-- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
+local function held_record(id)
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id)
+  end
+  return record
+end
 -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
 -- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
 --   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless it is told later.
 local KEEP = 15
 
-local function remember(id, event, delivery, delay, consumer, failure)
-  local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text then
     local lines = {}
@@ -223,12 +267,16 @@ local function remember(id, event, delivery, delay, consumer, failure)
   redis.call('HSET', history, id, line)
 end
 return settle(2, 4, function(id, text, i)
-  local head = read_record(redis.call('HGET', messages, id) or '')
+  local record = held_record(id)
+  if not record then
+    return GONE
+  end
+  local head = read_record(record)
   local state = parse_state(text, head.birth)
   remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
   if state.part == 'live' then
-    bury(id, state, head, 'dead', ARGV[i + 2])
-  else
-    stand(id, state, head)
+    return bury(id, state, head, 'dead', ARGV[i + 2])
   end
+  stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+  return 'kept'
 end)

@@ -5,10 +5,11 @@ local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, schedule
 -- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -51,6 +52,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -138,7 +140,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 local function each_chosen(index, first, limit, highest, visit)
-  local ids, rows = {}, {}
+  local ids, rows, seen = {}, {}, {}
   if #ARGV >= first then
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
@@ -155,7 +157,8 @@ local function each_chosen(index, first, limit, highest, visit)
     local state = record and parse_state(text, head.birth)
     local member = rows[n] or state and member_of(id, head, state.due)
     local waits = state and not left_over(index, member, id, state, head)
-    if waits and redis.call('ZSCORE', index, member) then
+    if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+      seen[id] = true
       visit(id, state, head, member)
     elseif rows[n] then -- left behind by a script that was cut off
       if not record then
@@ -166,14 +169,18 @@ local function each_chosen(index, first, limit, highest, visit)
     end
   end
 end
-local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local purged = {}
-each_chosen(index, 4, limit, before, function(id, _, _, member)
-  redis.call('HDEL', messages, id) -- from here on it is purged
+-- A message that waits is gone, with everything that was kept about it (I13).
+local function remove(id, index, member)
+  redis.call('HDEL', messages, id) -- from here on it is gone
   redis.call('HDEL', states, id)
   redis.call('HDEL', history, id)
   redis.call('ZREM', expiring, id)
   redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
+end
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
+local purged = {}
+each_chosen(index, 4, limit, before, function(id, _, _, member)
+  remove(id, index, member)
   purged[#purged + 1] = id
 end)
 if #purged > 0 then

@@ -10,10 +10,11 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -56,6 +57,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -141,20 +143,14 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
-
--- The only way into the dead-letter queue and the expiry queue.
-local function bury(id, state, head, part, reason)
-  state.part, state.reason, state.due = part, reason, now
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, reason, 1)
-end
 -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
 -- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
 --   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless it is told later.
 local KEEP = 15
 
-local function remember(id, event, delivery, delay, consumer, failure)
-  local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text then
     local lines = {}
@@ -168,6 +164,12 @@ local function remember(id, event, delivery, delay, consumer, failure)
     line = table.concat(lines, '\n') .. '\n' .. line
   end
   redis.call('HSET', history, id, line)
+end
+-- That a message expired is said by its state; once it leaves that state, its story has to tell it.
+local function remember_expiry(id, state)
+  if state.reason == 'expired' then
+    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+  end
 end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
 -- polls, and a message wakes one client of a thousand.
@@ -200,7 +202,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 local function each_chosen(index, first, limit, highest, visit)
-  local ids, rows = {}, {}
+  local ids, rows, seen = {}, {}, {}
   if #ARGV >= first then
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
@@ -217,7 +219,8 @@ local function each_chosen(index, first, limit, highest, visit)
     local state = record and parse_state(text, head.birth)
     local member = rows[n] or state and member_of(id, head, state.due)
     local waits = state and not left_over(index, member, id, state, head)
-    if waits and redis.call('ZSCORE', index, member) then
+    if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+      seen[id] = true
       visit(id, state, head, member)
     elseif rows[n] then -- left behind by a script that was cut off
       if not record then
@@ -231,6 +234,7 @@ end
 local source = part == 'dead' and dead or expired
 local redriven = {}
 each_chosen(source, 5, limit, before, function(id, state, head, member)
+  remember_expiry(id, state)
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
   remember(id, 'redriven', state.deliveries, 0, by, '')

@@ -1,7 +1,7 @@
--- Adds messages to the queue. An id that the queue knows already, in whatever state, is left as it is, so a
--- call whose reply was lost can be repeated (I12). Returns the places (1, 2, …) of the items that were known.
+-- Adds messages to the queue; a call whose reply was lost can be repeated. Returns the places (1, 2, …) of the items
+-- that the queue knew already.
 local messages, states, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local expiring, counters, wake = KEYS[5], KEYS[6], KEYS[7]
+local expiring, counters, wake, settings = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local delay, ttl = tonumber(ARGV[1]), tonumber(ARGV[2]) -- milliseconds; ttl 0: none
 -- items from ARGV[3]: id, payload (its first byte the flags, without the expiry's)
 -- The server's clock in whole milliseconds, read once a script (I11).
@@ -9,10 +9,11 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -55,6 +56,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- Where a message stands in a sorted set (I8): priority, then due time, then send order.
@@ -85,55 +87,84 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
   end
 end
-local ids, known, seen = {}, {}, {}
-for i = 3, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[i]
-end
-local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
-local existing = redis.call('HMGET', messages, unpack(ids))
-local records, places, stated, deadlines = {}, {}, {}, {}
-local placed, place
-for n, id in ipairs(ids) do
-  if existing[n] or seen[id] then
-    known[#known + 1] = n
-  else
-    local payload = ARGV[2 * n + 2]
-    local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
-    local born = math.floor(birth / 4096)
-    local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
-    if ttl > 0 then
-      payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-      deadlines[#deadlines + 1] = now + ttl
-      deadlines[#deadlines + 1] = id
+-- Adds the items (id, payload, …) from ARGV[first] to ARGV[last]. An id that the queue knows already, in whatever
+-- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
+local function add(first, last, delay, ttl)
+  local ids, known, seen = {}, {}, {}
+  for i = first, last, 2 do
+    ids[#ids + 1] = ARGV[i]
+  end
+  local allowed = redis.call('HGET', settings, 'expiry')
+  if allowed then
+    -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
+    -- once, at send (Artemis' rule: the default is for who has none, and then the bounds do not count).
+    --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
+    local function allowed_ttl(asked, allowed)
+      if allowed == 'never' then
+        return 0
+      end
+      local function span(text) -- what is no time counts as unset
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
+      default, least, most = span(default), span(least), span(most)
+      if default then
+        return asked > 0 and asked or default
+      elseif asked == 0 then
+        return most or least or 0
+      end
+      return math.min(math.max(asked, least or asked), most or math.huge)
     end
+    ttl = allowed_ttl(ttl, allowed)
+  end
+  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
+  local existing = redis.call('HMGET', messages, unpack(ids))
+  local records, places, stated, deadlines = {}, {}, {}, {}
+  local placed, place
+  for n, id in ipairs(ids) do
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
+      local payload = ARGV[first + 2 * n - 1]
+      local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
+      local born = math.floor(birth / 4096)
+      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
+      if ttl > 0 then
+        payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
+        deadlines[#deadlines + 1] = now + ttl
+        deadlines[#deadlines + 1] = id
+      end
+      if delay > 0 then
+        stated[#stated + 1] = id
+        stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+      end
+      records[#records + 1] = id
+      records[#records + 1] = pack_birth(birth) .. payload
+      local score = delay > 0 and due or score_of(head.priority, due)
+      if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
+        placed, place = score, string.format('%.0f', score)
+      end
+      places[#places + 1] = place
+      places[#places + 1] = member_of(id, head, due)
+      seen[id], birth = true, birth + 1
+    end
+  end
+  if #records > 0 then
+    redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
+    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
     if delay > 0 then
-      stated[#stated + 1] = id
-      stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+      redis.call('HSET', states, unpack(stated))
     end
-    records[#records + 1] = id
-    records[#records + 1] = pack_birth(birth) .. payload
-    local score = delay > 0 and due or score_of(head.priority, due)
-    if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
-      placed, place = score, string.format('%.0f', score)
+    if ttl > 0 then
+      redis.call('ZADD', expiring, unpack(deadlines))
     end
-    places[#places + 1] = place
-    places[#places + 1] = member_of(id, head, due)
-    seen[id], birth = true, birth + 1
+    redis.call('HSET', messages, unpack(records)) -- from here on they are sent
+    redis.call('HINCRBY', counters, 'sent', #records / 2)
+    if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
+      wake_one()
+    end
   end
+  return known
 end
-if #records > 0 then
-  redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
-  if delay > 0 then
-    redis.call('HSET', states, unpack(stated))
-  end
-  if ttl > 0 then
-    redis.call('ZADD', expiring, unpack(deadlines))
-  end
-  redis.call('HSET', messages, unpack(records)) -- from here on they are sent
-  redis.call('HINCRBY', counters, 'sent', #records / 2)
-  if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
-    wake_one()
-  end
-end
-return known
+return add(3, #ARGV, delay, ttl)

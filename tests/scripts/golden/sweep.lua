@@ -2,17 +2,18 @@
 -- messages were looked at: some may have been settled before.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, policy = KEYS[11], KEYS[12], KEYS[13]
+local counters, wake, settings = KEYS[11], KEYS[12], KEYS[13]
 local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+--            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: headers and body; no script looks into it
-local EXPIRES = 0x10
+local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -55,6 +56,7 @@ local function read_record(record)
     birth = unpack_number(record, 1, 7),
     priority = math.min(record:byte(8) % EXPIRES, 9),
     expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
   }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
@@ -140,28 +142,52 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
-
--- The only way into the dead-letter queue and the expiry queue.
-local function bury(id, state, head, part, reason)
-  state.part, state.reason, state.due = part, reason, now
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, reason, 1)
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
+-- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
 end
--- The fence (I2): only the token that holds a message settles it.
-local needle_of, needle
-local function holds(token, text)
-  if token ~= needle_of then
-    needle_of, needle = token, ' +' .. token .. ' '
+local strategy
+local function read_strategy()
+  return read_json(redis.call('HGET', settings, 'dead_letter'))
+end
+
+local function discard(id)
+  redis.call('HDEL', messages, id) -- from here on it is discarded
+  redis.call('HDEL', history, id)
+  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
+  redis.call('HINCRBY', counters, 'discarded', 1)
+end
+
+local function bury(id, state, head, part, reason)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
   end
-  return text and text:find(needle, 1, true) ~= nil
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
+  end
+  redis.call('HINCRBY', counters, reason, 1)
+  if fate == 'discard' then
+    discard(id)
+    return 'discarded'
+  end
+  state.part, state.reason, state.due = fate, reason, now
+  stand(id, state, head)
+  return fate
 end
 -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
 -- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
 --   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless it is told later.
 local KEEP = 15
 
-local function remember(id, event, delivery, delay, consumer, failure)
-  local line = table.concat({ event, now, delivery, delay, consumer, failure }, '\t')
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text then
     local lines = {}
@@ -225,12 +251,25 @@ local function policy_delay(redelivery, n, r, previous)
 end
 -- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
 -- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
--- The redelivery policy of a text; false where it cannot be read.
--- A policy that does not decode, or whose arithmetic a newer version brought, must not stop the queue.
+-- The redelivery policy of a text; nil where it cannot be read: damaged, or of an arithmetic that a newer version
+-- brought. That must not stop the queue.
+local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+local function is_number(value)
+  return type(value) == 'number' and value == value -- NaN is not itself
+end
+
 local function read_policy(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  local found = decoded and type(value) == 'table' and value.redelivery
-  return type(found) == 'table' and arithmetics[found.arithmetic] and found
+  local found = read_json(text).redelivery
+  if type(found) ~= 'table' or not arithmetics[found.arithmetic] then
+    return nil
+  end
+  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+    sound = sound and is_number(wait)
+  end
+  return sound and found or nil
 end
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
@@ -241,9 +280,9 @@ local function draw()
   return 2 * drawn - 1
 end
 
--- Says what became of it: 'dead', 'expired', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+-- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(redis.call('GET', policy)) or read_policy(default_policy)
+  redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'
@@ -256,16 +295,14 @@ local function judge(id, state, head, event, failure)
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-    delay = math.min(delay, TEN_YEARS)
+    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- a damaged policy may make it NaN
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
-    bury(id, state, head, 'dead', 'exhausted')
-    return 'dead'
+    return bury(id, state, head, 'dead', 'exhausted')
   elseif expiry and now + delay >= expiry then
-    bury(id, state, head, 'expired', 'expired')
-    return 'expired'
+    return bury(id, state, head, 'expired', 'expired')
   end
   state.delay = delay
   if delay > 0 then -- without a delay it returns to its old place (I8)
@@ -277,6 +314,16 @@ local function judge(id, state, head, event, failure)
   stand(id, state, head, delay > 0)
   return 'redelivered ' .. delay
 end
+-- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
+-- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+-- The fence (I2): only the token that holds a message settles it.
+local needle_of, needle
+local function holds(token, text)
+  if token ~= needle_of then
+    needle_of, needle = token, ' +' .. token .. ' '
+  end
+  return text and text:find(needle, 1, true) ~= nil
+end
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
@@ -284,15 +331,23 @@ local function let_go(token, count)
     redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
--- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
--- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+-- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
+local function held_record(id)
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id)
+  end
+  return record
+end
+
 local function sweep_message(id, token, consumer)
-  local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
+  local text = redis.call('HGET', states, id)
   if not holds(token, text) then
     return 0
-  elseif not record then
-    redis.call('HDEL', states, id) -- an ack was cut off
-    redis.call('HDEL', history, id)
+  end
+  local record = held_record(id)
+  if not record then
     return 1
   end
   local head = read_record(record)

@@ -1,0 +1,61 @@
+-- Adds the items (id, payload, …) from ARGV[first] to ARGV[last]. An id that the queue knows already, in whatever
+-- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
+local function add(first, last, delay, ttl)
+  local ids, known, seen = {}, {}, {}
+  for i = first, last, 2 do
+    ids[#ids + 1] = ARGV[i]
+  end
+  local allowed = redis.call('HGET', settings, 'expiry')
+  if allowed then
+    -- @include lib/ttl
+    ttl = allowed_ttl(ttl, allowed)
+  end
+  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
+  local existing = redis.call('HMGET', messages, unpack(ids))
+  local records, places, stated, deadlines = {}, {}, {}, {}
+  local placed, place
+  for n, id in ipairs(ids) do
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
+      local payload = ARGV[first + 2 * n - 1]
+      local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
+      local born = math.floor(birth / 4096)
+      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
+      if ttl > 0 then
+        payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
+        deadlines[#deadlines + 1] = now + ttl
+        deadlines[#deadlines + 1] = id
+      end
+      if delay > 0 then
+        stated[#stated + 1] = id
+        stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+      end
+      records[#records + 1] = id
+      records[#records + 1] = pack_birth(birth) .. payload
+      local score = delay > 0 and due or score_of(head.priority, due)
+      if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
+        placed, place = score, string.format('%.0f', score)
+      end
+      places[#places + 1] = place
+      places[#places + 1] = member_of(id, head, due)
+      seen[id], birth = true, birth + 1
+    end
+  end
+  if #records > 0 then
+    redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
+    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+    if delay > 0 then
+      redis.call('HSET', states, unpack(stated))
+    end
+    if ttl > 0 then
+      redis.call('ZADD', expiring, unpack(deadlines))
+    end
+    redis.call('HSET', messages, unpack(records)) -- from here on they are sent
+    redis.call('HINCRBY', counters, 'sent', #records / 2)
+    if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
+      wake_one()
+    end
+  end
+  return known
+end

@@ -1,0 +1,70 @@
+-- Moves (or copies) waiting messages to another queue: the same id, the same record, their story told on. What that
+-- queue knows already stays where it is. Two queues, one step: on a cluster they must share a hash tag. Returns the ids.
+-- Cut off between the two, a message is in both, never in neither; the same move again ends it.
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local expiring, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local to_messages, to_states, to_history, to_ready = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local to_scheduled, to_expiring, to_counters, to_wake = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- keep: 1 to copy; reason: cells of a cause
+-- items from ARGV[5]: id
+-- @include lib/now
+-- @include lib/record
+-- @include lib/state
+-- @include lib/place
+-- @include lib/id_of
+-- @include lib/chosen
+-- @include lib/remove
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
+local copies, moved = keep == '1', {}
+
+local function there()
+  local states, history, ready = to_states, to_history, to_ready
+  local scheduled, expiring, dead, expired, wake = to_scheduled, to_expiring, nil, nil, to_wake
+  -- @include lib/stand
+  -- @include lib/history
+  -- @include lib/remember_expiry
+  -- @include lib/wake
+  return stand, remember, remember_expiry, wake_one
+end
+local stand_there, remember_there, remember_expiry_there, wake_there = there()
+each_chosen(index, 5, 0, 0, function(id, state, head, member)
+  local record, story = redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local known = redis.call('HGET', to_messages, id)
+  local story_there = '\n' .. (known and redis.call('HGET', to_history, id) or '')
+  if known and (copies or known ~= record or not story_there:find('\nmoved\t', 1, true)) then
+    return -- else the same record was moved there, and cut off before it left
+  end
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due }
+  if place == 'dead' or place == 'expired' then -- as a redrive
+    state.part, state.reason, state.due = 'live', '', now
+    state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+  end
+  if copies and head.expires and not expiry_of(head, state) then -- its death ended its time to live
+    record = record:sub(1, 7) .. string.char(record:byte(8) - EXPIRES) .. record:sub(15)
+    head.expires = nil
+  end
+  if not known then
+    stand_there(id, copies and new_state(state.due) or state, head, place == 'scheduled')
+    redis.call('HDEL', to_history, id) -- of a transfer that was cut off
+    if story and not copies then
+      redis.call('HSET', to_history, id, story)
+    end
+    if copies then
+      remember_there(id, 'copied', 0, 0, by, reason)
+    else
+      remember_expiry_there(id, was)
+      remember_there(id, 'moved', was.deliveries, 0, by, reason)
+    end
+    redis.call('HSET', to_messages, id, record) -- from here on it is there
+  end
+  if not copies then
+    remove(id, index, member)
+    redis.call('HINCRBY', counters, 'moved', 1)
+  end
+  redis.call('HINCRBY', to_counters, 'sent', 1)
+  moved[#moved + 1] = id
+end)
+if #moved > 0 then
+  wake_there()
+end
+return moved

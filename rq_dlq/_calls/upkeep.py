@@ -1,0 +1,138 @@
+"""Maintenance, and looking at a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _keys
+from rq_dlq._calls.call import Argument, Call, Command, Place, read_hash, read_ids, read_number
+from rq_dlq.failure import LAPSE
+from rq_dlq.message import QueueStats, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._keys import QueueKeys
+
+_BAND = 1 << 42  # lua/lib/place.lua: the score of a ready message is a priority's band and the due time
+
+
+def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) -> Call[int]:
+    """Bring back what lapsed leases held. Reads as how many messages were looked at."""
+    args: dict[str, Argument] = {
+        "limit": limit,
+        "seed": seed,
+        "default_policy": default_policy,
+        "lapse_error": LAPSE.cells(),
+    }
+    return Call("sweep", keys, args, (), read_number)
+
+
+def promote(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Make due messages ready. Reads as how many."""
+    return Call("promote", keys, {"limit": limit}, (), read_number)
+
+
+def expire(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Move messages whose time to live is over. Reads as how many were looked at."""
+    return Call("expire", keys, {"limit": limit}, (), read_number)
+
+
+def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Drop what was kept among the dead and the expired for as long as it was to be. Reads as how many."""
+    return Call("retire", keys, {"limit": limit}, (), read_number)
+
+
+def browse(
+    keys: QueueKeys,
+    *,
+    place: Place | None = None,
+    ids: Sequence[str] = (),
+    first: int = 0,
+    limit: int = 0,
+) -> Call[list[Row]]:
+    """Look at messages: these (where they are in the place), or a page of one place in its order."""
+    args: dict[str, Argument] = {"place": place or "", "first": first, "limit": limit}
+    return Call("browse", keys, args, ids, _rows)
+
+
+def _rows(reply: Any, repeated: bool) -> list[Row]:
+    del repeated
+    return [
+        Row(
+            reply[i].decode(),
+            reply[i + 1],
+            reply[i + 2],
+            reply[i + 3],
+            int(float(reply[i + 4] or 0)),
+        )
+        for i in range(0, len(reply), 5)
+    ]
+
+
+def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
+    """Reads as the server's clock (milliseconds) and the counts."""
+    return Call("stats", keys, {}, (), lambda reply, _: (reply[0], _read_stats(name, reply)))
+
+
+def _read_stats(name: str, reply: Any) -> QueueStats:
+    now, ready, scheduled, leased, dead, expired = reply[:6]
+    head, due, _ = (float(cell) if cell else None for cell in reply[6:9])
+    paused, *cells = reply[9:]
+    totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
+    totals.pop("birth", None)
+    return QueueStats(
+        name, ready, scheduled, leased, dead, expired,
+        oldest=None if head is None else max(0.0, (now - head % _BAND) / 1000),
+        next_due=None if due is None else max(0.0, (due - now) / 1000),
+        totals=totals,
+        paused=bool(paused),
+    )  # fmt: skip
+
+
+def registered(namespace: str) -> Command[list[str]]:
+    """The names of all queues, sorted."""
+    return Command((b"SMEMBERS", _keys.queues(namespace)), lambda reply, _: sorted(read_ids(reply)))
+
+
+def clock() -> Command[int]:
+    """The server's clock in milliseconds, for who plans; the scripts judge for themselves what is due."""
+    return Command((b"TIME",), lambda reply, _: int(reply[0]) * 1000 + int(reply[1]) // 1000)
+
+
+def first_score(keys: QueueKeys, index: str) -> Command[float | None]:
+    """The lowest score of an index; None where it is empty."""
+    return Command((b"ZRANGE", keys[index], 0, 0, b"WITHSCORES"), _read_score)
+
+
+def _read_score(reply: Any, repeated: bool) -> float | None:
+    del repeated
+    if not reply:
+        return None
+    last: Any = reply[-1]
+    return float(last if isinstance(last, bytes) else last[-1])  # in pairs, where a pool speaks RESP3
+
+
+def strategy(keys: QueueKeys) -> Command[bytes]:
+    """What becomes of dead letters and expired messages, as JSON; empty: the usual."""
+    return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply, _: reply or b"")
+
+
+def discarded(keys: QueueKeys) -> Command[int]:
+    """How many messages the queue has dropped."""
+    return Command((b"HGET", keys["counters"], b"discarded"), lambda reply, _: int(reply or 0))
+
+
+def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
+    """The processes that maintain the queues: what each said of itself last."""
+    return Command((b"HGETALL", _keys.maintainers(namespace)), read_hash)
+
+
+def note_maintainer(namespace: str, process: str, said: bytes) -> Command[int]:
+    """Say something of oneself."""
+    return Command((b"HSET", _keys.maintainers(namespace), process, said), read_number)
+
+
+def forget_maintainers(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
+    """Remove what processes said that have ended."""
+    return Command((b"HDEL", _keys.maintainers(namespace), *processes), read_number)

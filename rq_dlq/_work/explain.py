@@ -1,0 +1,113 @@
+"""Where a message is, why nobody has it now, and what happens to it next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq import _calls
+from rq_dlq._names import check_id
+from rq_dlq._work.policies import explain_policy, members
+from rq_dlq.durations import human
+from rq_dlq.failure import moment
+from rq_dlq.message import DeadLetter, Received
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rq_dlq._work.queue import Queue
+    from rq_dlq._work.steps import Steps
+    from rq_dlq.message import QueueStats, Row
+    from rq_dlq.policy import QueueSettings
+
+Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say of one message.
+
+    Attributes:
+        place: ready, scheduled, leased, dead, expired; unknown: the queue has no such message (any more).
+        why: why it is there, a sentence.
+        next: what happens next, a sentence.
+        at: when, by the server's clock (UTC); None: that depends on someone.
+        message: the message itself; None where it is unknown.
+    """
+
+    id: str
+    place: Whereabouts
+    why: str
+    next: str
+    at: datetime | None
+    message: Received[Any] | None
+
+    def __str__(self) -> str:
+        when = f" ({self.at:%Y-%m-%d %H:%M:%S} UTC)" if self.at else ""
+        return f"{self.id} is {self.place}: {self.why}. Next: {self.next}{when}."
+
+
+def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
+    """Explain one message.
+
+    Raises:
+        InvalidMessage: that is no id.
+    """
+    check_id(message_id)
+    for member in (yield from members(queue)):
+        rows: list[Row] = yield _calls.browse(member.keys, ids=[message_id])
+        if rows:
+            settings = yield from explain_policy(member.keys, member.naming)
+            now, counts = yield _calls.stats(member.keys, member.name)
+            return _explained(member, rows[0], settings, now, counts)
+    gone = "it was never sent here, or it was acked, moved, purged or discarded"
+    return Explanation(message_id, "unknown", gone, "nothing", None, None)
+
+
+def _explained(
+    queue: Queue[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats
+) -> Explanation:
+    message = Received(row, queue.codec, queue.keys.home)
+    if row.lease_until:
+        return _leased(row, message, settings, now)
+    if message.part != "live":
+        return _buried(queue, row, settings)
+    last = message.history[-1] if message.history else None
+    story = f"its delivery {last.delivery} was {last.event}" if last else "nobody has had it yet"
+    if message.due > now:
+        due = moment(message.due)
+        wait = human(message.due - now)
+        return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready", due, message)
+    following = "whoever claims gets it, when those before it are gone"
+    if counts.paused:
+        following = "nobody gets it until the queue is resumed: it is paused"
+    elif settings.max_in_flight is not None and counts.leased >= settings.max_in_flight:
+        following = f"it waits until fewer than {settings.max_in_flight} are being worked on (max_in_flight)"
+    return Explanation(row.id, "ready", story, following, None, message)
+
+
+def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
+    limit = settings.redelivery.max_redeliveries
+    budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
+    left = human(max(0, row.lease_until - now))
+    return Explanation(
+        row.id,
+        "leased",
+        f"someone works on its delivery {message.delivery_count}{budget}",
+        f"unless settled or extended before, the lease runs out in {left} and counts as a failure",
+        moment(row.lease_until),
+        message,
+    )
+
+
+def _buried(queue: Queue[Any], row: Row, settings: QueueSettings) -> Explanation:
+    letter = DeadLetter(row, queue.codec, queue.keys.home)
+    place: Whereabouts = "dead" if letter.part == "dead" else "expired"
+    cause = ": ".join(filter(None, (letter.cause.type, letter.cause.message)))
+    kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention
+    why = f"{letter.reason} ({cause})" if cause else letter.reason
+    if not isinstance(kept_for, int | float):
+        return Explanation(row.id, place, why, "it stays until someone redrives or purges it", None, letter)
+    end = letter.died_at + timedelta(seconds=kept_for)
+    return Explanation(row.id, place, why, "dropped, unless redriven before", end, letter)

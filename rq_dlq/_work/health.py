@@ -1,0 +1,107 @@
+"""The processes that maintain the queues: what each says of itself, and who hears it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rq_dlq import _calls
+from rq_dlq._work.steps import Batch, Steps
+from rq_dlq.errors import BrokerRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq._work.upkeep import Role
+
+DEAD_AFTER = 60_000  # milliseconds without a word, after which a process counts as ended
+
+
+@dataclass
+class Health:
+    """What a process says of itself.
+
+    Attributes:
+        process: host and number.
+        done: how many messages it swept, promoted, expired, retired.
+        longest: the longest round, milliseconds.
+        began: by the server's clock, milliseconds; 0: it has not said anything yet.
+    """
+
+    process: str
+    roles: Sequence[Role]
+    done: Counter[str] = field(default_factory=Counter[str])
+    longest: int = 0
+    began: int = 0
+
+    def note(self, namespace: str) -> Steps[None]:
+        """Say it, and forget who is dead. That the server refuses it, since memory is full, stops nothing."""
+        now, _ = yield from _heard(namespace)
+        self.began = self.began or now
+        said = {"roles": self.roles, "began": self.began, "seen": now, "longest": self.longest}
+        with suppress(BrokerRefused):
+            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(said | dict(self.done)))
+
+    def leave(self, namespace: str) -> Steps[None]:
+        """Take it back: the process ends."""
+        yield _calls.forget_maintainers(namespace, [self.process])
+
+
+class Maintainer(msgspec.Struct, frozen=True):
+    """A process that maintains the queues, as it noted itself.
+
+    Attributes:
+        process: host and number.
+        began: by the server's clock, milliseconds.
+        seen: when it was last alive; likewise.
+        ago: how long that is ago, seconds.
+        longest: its longest round, milliseconds.
+        swept, promoted, expired, retired: messages, since it began.
+    """
+
+    roles: list[str]
+    began: int
+    seen: int
+    longest: int
+    process: str = ""
+    ago: float = 0.0
+    swept: int = 0
+    promoted: int = 0
+    expired: int = 0
+    retired: int = 0
+
+
+def maintainers(namespace: str) -> Steps[list[Maintainer]]:
+    """The processes that are alive, by name."""
+    _, alive = yield from _heard(namespace)
+    return alive
+
+
+def _heard(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
+    """The server's clock, and who is alive; what the dead said is removed."""
+    entries: Mapping[bytes, bytes]
+    now, entries = yield Batch([_calls.clock(), _calls.maintainers(namespace)])
+    alive: list[Maintainer] = []
+    dead: list[bytes] = []
+    for process, text in sorted(entries.items()):
+        said = _read(text)
+        if said is None or abs(now - said.seen) > DEAD_AFTER:  # or the clock was set back meanwhile
+            dead.append(process)
+        else:
+            name, ago = process.decode(errors="replace"), max(0, now - said.seen) / 1000
+            alive.append(msgspec.structs.replace(said, process=name, ago=ago))
+    if dead:
+        with suppress(BrokerRefused):  # who only looks may lack the right
+            yield _calls.forget_maintainers(namespace, dead)
+    return now, alive
+
+
+def _read(text: bytes) -> Maintainer | None:
+    try:
+        return msgspec.json.decode(text, type=Maintainer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

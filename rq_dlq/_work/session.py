@@ -1,0 +1,206 @@
+"""Sessions: what is sent and what is acked becomes so together, or not at all."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq import _calls
+from rq_dlq._names import check_id
+from rq_dlq._work.policies import open_queue
+from rq_dlq._work.queue import Queue, only_live
+from rq_dlq._work.settle import family_of, nack, release, settle_by_error
+from rq_dlq._work.steps import MOST
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, LeaseLost, Poison, Redeliver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rq_dlq._calls import Call, Held, Outgoing, Share
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.send import SendOptions
+    from rq_dlq._work.steps import Steps
+    from rq_dlq.message import Leased, Settlement
+
+T = TypeVar("T")
+NAMED = 5  # ids that an error names
+
+
+@dataclass
+class Session:
+    """What a session has claimed and not settled, and what it is about to send.
+
+    Attributes:
+        unsure: a commit whose outcome is not known; the next one says just this again (I12).
+    """
+
+    queue: Queue[Any]
+    claimed: list[Leased[Any]] = field(default_factory=list["Leased[Any]"])
+    outgoing: dict[QueueKeys, dict[tuple[int, int], list[Any]]] = field(
+        default_factory=dict["QueueKeys", dict[tuple[int, int], list[Any]]]
+    )
+    sent: int = 0
+    unsure: Call[list[str]] | None = None
+
+    @property
+    def held(self) -> list[Leased[Any]]:
+        """What it claimed and nobody has settled apart."""
+        return [delivery for delivery in self.claimed if not delivery.settled]
+
+    def clear(self) -> None:
+        """Forget all: the next transaction begins."""
+        self.claimed, self.outgoing, self.sent, self.unsure = [], {}, 0, None
+
+
+def room_for(session: Session, count: int) -> int:
+    """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
+
+    Raises:
+        InvalidInput: none.
+    """
+    _check_sure(session)
+    room = MOST - len(session.held)
+    if room < 1:
+        message = f"a session holds at most {MOST:,} deliveries: commit() before more"
+        raise InvalidInput(message)
+    return min(count, room)
+
+
+def send(
+    session: Session, queue: Queue[T], body: T, message_id: str | None, options: SendOptions
+) -> Steps[str]:
+    """Keep a message until the end of the session; its id.
+
+    Raises:
+        InvalidInput: an argument makes no sense, or the session sends too much.
+    """
+    _check_sure(session)
+    only_live(queue, "send to")
+    yield from open_queue(queue)
+    only_live(queue, "send to")
+    if session.sent == MOST:
+        message = f"a session sends at most {MOST:,} messages: commit() before more"
+        raise InvalidInput(message)
+    if message_id is None:
+        message_id = queue.ids.draw()
+    else:
+        check_id(message_id)
+    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    items = (message_id, pack(body))
+    groups = session.outgoing.setdefault(queue.keys, {})
+    groups.setdefault((options.delay, options.ttl), []).extend(items)
+    session.sent += 1
+    return message_id
+
+
+def _check_sure(session: Session) -> None:
+    if session.unsure is not None:
+        message = (
+            "the outcome of the last commit is not known: commit() again or rollback() before anything else"
+        )
+        raise InvalidInput(message)
+
+
+def commit(session: Session) -> Steps[int]:
+    """Send and ack all, or nothing; how many were acked.
+
+    Raises:
+        LeaseLost: some deliveries are no longer ours; nothing was done.
+        CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
+        BrokerUnavailable: the outcome is not known; to commit again finds out, and does nothing twice.
+    """
+    held = session.held
+    if session.unsure is None:
+        shares = _shares(session, held)
+        if not shares:
+            return 0
+        session.unsure = _calls.commit(shares, secrets.token_hex(10))
+    try:
+        lost: list[str] = yield session.unsure
+    except BrokerRefused:
+        session.unsure = None
+        raise
+    session.unsure = None
+    if lost:
+        names = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
+        message = (
+            f"the session was not committed, nothing was sent or acked: the lease on {names} was lost. "
+            "Use a longer lease, or extend it"
+        )
+        raise LeaseLost(message)
+    for delivery in held:
+        delivery.settled = True
+    session.clear()
+    return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
+
+
+def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
+    """What the session does in each queue; what was claimed twice is acked under its newer token."""
+    acks: dict[QueueKeys, dict[str, Held]] = {}
+    for delivery in held:
+        family = family_of(session.queue, delivery.token)
+        acks.setdefault(family, {})[delivery.id] = delivery.held
+    return [
+        _calls.Share(
+            family,
+            list(acks.get(family, {}).values()),
+            [_outgoing(times, items) for times, items in session.outgoing.get(family, {}).items()],
+        )
+        for family in dict.fromkeys((*acks, *session.outgoing))
+    ]
+
+
+def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
+    delay, ttl = times
+    return _calls.Outgoing(delay, ttl, list(items))
+
+
+def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
+    """Send nothing, and give each delivery back, judged by itself; how many went back."""
+    session.outgoing, session.sent = {}, 0
+    held = session.held
+    failed = error if isinstance(error, BaseException) else RolledBack(error)
+    settlements = yield from _give_back(session.queue, [delivery.held for delivery in held], failed)
+    for delivery in held:
+        delivery.settled = True
+    session.clear()
+    return sum(map(bool, settlements))
+
+
+def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Steps[list[Settlement]]:
+    """Settle by the error that ended a session.
+
+    A lost lease is no failure of the other messages, so they are not charged. Of several messages nobody
+    knows which one a fatal error is about, so none dies of it before its budget is spent.
+    """
+    if not held:
+        return []
+    if isinstance(error, LeaseLost):
+        return (yield from release(queue, held))
+    if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
+        return (yield from settle_by_error(queue, held, error))
+    lenient = replace(queue, redelivery=replace(queue.redelivery, fatal=()))
+    return (yield from nack(lenient, held, error))
+
+
+def end(session: Session, error: BaseException | None) -> Steps[bool]:
+    """The end of a `with` block: commit, or roll back by its error; whether the error stops there."""
+    if error is not None:
+        yield from rollback(session, error)
+        return isinstance(error, Redeliver | Poison)
+    try:
+        yield from commit(session)
+    except BrokerUnavailable:
+        raise  # perhaps it was committed: to roll back would be a guess
+    except Exception as failure:
+        yield from rollback(session, failure)
+        raise
+    return False
+
+
+class RolledBack(Exception):  # noqa: N818 - the word for it
+    """A session was rolled back; the text says why."""
+
+    def __init__(self, why: str | None = None) -> None:
+        super().__init__(why or "the session was rolled back")

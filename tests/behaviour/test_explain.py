@@ -1,0 +1,71 @@
+"""`queue.explain(id)`: where a message is, why, and what happens next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rq_dlq import IndividualDeadLetterStrategy, InvalidMessage, RedeliveryPolicy
+from tests.behaviour.helpers import one
+from tests.conftest import Clock
+
+POLICY = RedeliveryPolicy(initial_delay="4s", collision_avoidance=0, max_redeliveries=1)
+
+
+async def test_a_message_through_its_life(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", redelivery=POLICY, lease="30s")
+    await queue.send("x", id="m")
+    said = await queue.explain("m")
+    assert (said.place, said.at) == ("ready", None)
+    assert said.why == "nobody has had it yet"
+
+    delivery = await one(queue)
+    said = await queue.explain("m")
+    assert said.place == "leased"
+    assert said.at == delivery.lease_until
+    assert "delivery 1, 1 redeliveries left" in said.why
+
+    await delivery.nack("no")
+    said = await queue.explain("m")
+    assert said.place == "scheduled"
+    assert said.next == "due in 4s, then ready"
+    assert said.at is not None
+    assert said.at.timestamp() * 1000 == clock.now + 4_000
+    assert "delivery 1 was nacked" in said.why
+
+    clock.advance("4s")
+    assert (await queue.explain("m")).place in {"ready", "scheduled"}  # ready as soon as someone claims
+    await (await one(queue)).nack(ValueError("bad total"))
+    said = await queue.explain("m")
+    assert (said.place, said.why) == ("dead", "exhausted (ValueError: bad total)")
+    assert said.at is None
+    assert str(said).startswith("m is dead: exhausted")
+
+    await broker.policies.set("a", dead_letter=IndividualDeadLetterStrategy(expiration="1d"))
+    said = await queue.explain("m")
+    assert said.at == said.message.died_at + timedelta(days=1)
+
+    await queue.dlq.purge(all=True)
+    assert (await queue.explain("m")).place == "unknown"
+
+
+async def test_why_nobody_gets_it(broker: Any, clock: Clock) -> None:
+    del clock
+    queue = broker.queue("a", max_in_flight=1)
+    await queue.send_many(["x", "y"])
+    held = await one(queue)
+    (waiting,) = await queue.peek()
+    assert "max_in_flight" in (await queue.explain(waiting.id)).next
+    await held.ack()
+    await queue.pause()
+    assert "paused" in (await queue.explain(waiting.id)).next
+    await queue.resume()
+    assert "whoever claims" in (await queue.explain(waiting.id)).next
+
+
+async def test_what_is_no_id(broker: Any, clock: Clock) -> None:
+    del clock
+    with pytest.raises(InvalidMessage):
+        await broker.queue("a").explain("")

@@ -1,0 +1,257 @@
+"""The map of policies: what an entry does to messages, when, and what a client says of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq.policy import Entry
+from tests.behaviour.helpers import after, bodies, counts, one, wait_of, waits
+from tests.conftest import Clock
+
+USUAL = RedeliveryPolicy()
+
+
+async def source(queue: Any, field: str) -> str:
+    """Which entry a field of a queue's settings comes from."""
+    (found,) = [source for source in (await queue.settings()).sources if source.field == field]
+    return str(found.source)
+
+
+# What an entry does
+
+
+async def test_entries_are_merged_field_by_field(broker: Any, clock: Clock) -> None:
+    await broker.policies.set("#", redelivery={"max_redeliveries": 1})
+    await broker.policies.set("orders.*", redelivery={"delays": ["5s"]})
+    queue = broker.queue("orders.eu")
+    await queue.send("x")
+    assert (await (await one(queue)).nack()).delay == 5
+    clock.advance("5s")
+    assert (await (await one(queue)).nack()).outcome == "dead"
+    assert await source(queue, "redelivery.delays") == "orders.*"
+    assert await source(queue, "redelivery.max_redeliveries") == "#"
+    assert await source(queue, "redelivery.collision_avoidance") == "default"
+    other = broker.queue("mail")
+    await other.send("x")
+    wait = (await (await one(other)).nack()).delay
+    assert 0.5 <= wait <= 1.5
+    clock.advance("5s")
+    assert (await (await one(other)).nack()).outcome == "dead"
+
+
+async def test_the_most_specific_wins(broker: Any) -> None:
+    """A total order: word by word from the left, literal < * < end < #."""
+    queue = broker.queue("a.b")
+    order = ["a.b", "a.b.#", "a.*", "a.*.#", "a.#", "*.b", "*.*", "*.#", "#"]
+    for seconds, pattern in reversed(list(enumerate(order, 1))):
+        await broker.policies.set(pattern, redelivery=waits(seconds))
+        assert await wait_of(queue) == seconds
+        assert await source(queue, "redelivery.delays") == pattern
+    for seconds, pattern in enumerate(order, 1):
+        assert await wait_of(queue) == seconds
+        assert await broker.policies.remove(pattern) == 1
+    assert (await queue.settings()).redelivery == USUAL
+
+
+async def test_a_literal_pattern_is_one_queue(broker: Any) -> None:
+    await broker.policies.set("a", redelivery=waits(7))
+    assert await wait_of(broker.queue("a")) == 7
+    for name in ("a.b", "b", "aa"):
+        assert 0.5 <= (await wait_of(broker.queue(name)) or 0) <= 1.5
+
+
+async def test_both_tails_are_one_pattern(broker: Any) -> None:
+    await broker.policies.set("a.>", redelivery=waits(3))
+    await broker.policies.set("a.#", redelivery=waits(4))
+    assert list((await broker.policies.read()).entries) == ["a.#"]
+    assert await wait_of(broker.queue("a.b")) == 4
+
+
+async def test_pinned_beats_declared_beats_entries(broker: Any) -> None:
+    queue = broker.queue("a.b", redelivery=after(5, most=9))
+    await broker.policies.set("a.b", redelivery=waits(1), max_in_flight=7)
+    assert await wait_of(queue) == 5
+    assert await source(queue, "redelivery.delays") == "declared in code"
+    assert await source(queue, "max_in_flight") == "a.b"  # which the program did not say
+    await broker.policies.set("#", redelivery={"max_redeliveries": 0}, pinned=True)
+    assert await wait_of(queue) is None
+    assert await source(queue, "redelivery.max_redeliveries") == "pinned #"
+    assert await source(queue, "redelivery.delays") == "declared in code"
+    await broker.policies.set("a.*", redelivery={"max_redeliveries": 3}, pinned=True)
+    assert await wait_of(queue) == 5
+    assert await source(queue, "redelivery.max_redeliveries") == "pinned a.*"
+    await broker.policies.set("#", redelivery={"max_redeliveries": 0})  # pinned no more
+    await broker.policies.remove("a.*")
+    assert await source(queue, "redelivery.max_redeliveries") == "declared in code"
+
+
+async def test_explain_is_for_queues_that_were_never_used_too(broker: Any) -> None:
+    await broker.policies.set("orders.#", redelivery=waits(5), dead_letter={"expiration": "30d"})
+    settings = await broker.policies.explain("orders.new")
+    assert settings.redelivery == RedeliveryPolicy(delays=[5], max_redeliveries=9)
+    assert (settings.dead_name, settings.expired_name) == ("DLQ.orders.new", "EXP.orders.new")
+    assert settings == await broker.queue("orders.new").settings()
+    assert settings == await broker.policies.explain("DLQ.orders.new")
+    assert await broker.queues() == []
+
+
+async def test_read_gives_all_entries(broker: Any) -> None:
+    entry = Entry.of(redelivery=waits(2), max_in_flight=3, pinned=True)
+    assert await broker.policies.put("a.>", entry) == 0
+    await broker.policies.set("version", max_in_flight=None)
+    stored = await broker.policies.read()
+    assert stored.entries == {"a.#": entry, "version": Entry.of(max_in_flight=None)}
+    assert (stored.version, stored.unreadable) == (2, ())
+
+
+async def test_max_in_flight_is_one_limit_for_all_consumers(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(6))
+    await broker.policies.set("#", max_in_flight=2)
+    first = await queue.claim(5)
+    assert len(first) == 2
+    assert await broker.queue("a").claim(5) == []
+    await first[0].ack()
+    assert len(await queue.claim(5)) == 1
+    await broker.policies.remove("#")
+    assert len(await queue.claim(5)) == 3
+
+
+# When
+
+
+async def test_a_change_applies_to_what_is_queued_leased_and_scheduled(
+    broker: Any, sync_broker: rq_dlq.Broker, clock: Clock
+) -> None:
+    """Told by another client than the one that consumes."""
+    queue = broker.queue("a", lease="10s")
+    await queue.send_many(["scheduled", "leased", "queued"])
+    scheduled, leased = await queue.claim(2)
+    await scheduled.nack(delay="1h")
+    policies = sync_broker.policies
+    assert policies.set("#", redelivery=waits(7, most=1)) == 1
+    assert (await (await one(queue)).nack()).delay == 7
+    assert (await leased.nack()).delay == 7
+    assert await counts(queue) == {"scheduled": 3}
+    clock.advance("7s")
+    assert policies.set("#", redelivery=waits(7, most=2)) == 1
+    for delivery in await queue.claim(5):
+        assert (await delivery.nack()).delay == 7  # by what held before it would have died
+    clock.advance("1h")
+    assert policies.set("#", redelivery=waits(7, most=1)) == 1
+    assert (await (await one(queue, count=5)).nack()).outcome == "dead"
+    assert await counts(queue) == {"dead": 3}  # the others were spent by now (I6)
+
+
+async def test_a_change_applies_to_a_lapse(broker: Any, sync_broker: rq_dlq.Broker, clock: Clock) -> None:
+    queue = broker.queue("a", lease="10s")
+    await queue.send("x")
+    await one(queue)
+    sync_broker.policies.set("a", redelivery=waits(60))
+    clock.advance("10s")
+    await queue.maintain()
+    assert (await queue.stats()).next_due == 60
+
+
+async def test_a_change_leaves_the_waits_that_have_begun(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", redelivery=after(100))
+    await queue.send("x")
+    await (await one(queue)).nack()
+    await broker.policies.set("a", redelivery=waits(1), pinned=True)
+    clock.advance("99s")
+    assert await queue.claim() == []
+    clock.advance("1s")
+    assert await bodies(queue) == ["x"]
+
+
+async def test_a_queue_that_is_opened_later_has_it(broker: Any) -> None:
+    assert await broker.policies.set("a.*", redelivery=waits(3)) == 0
+    assert await wait_of(broker.queue("a.b")) == 3
+
+
+async def test_a_queue_that_was_only_claimed_from_has_it(broker: Any, sync_broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a")
+    assert await queue.claim() == []
+    assert await broker.policies.set("a", redelivery=waits(3)) == 1
+    sync_broker.queue("a").send("x")
+    assert (await (await one(queue)).nack()).delay == 3
+
+
+async def test_removed_it_holds_no_more(broker: Any) -> None:
+    queue = broker.queue("a")
+    await broker.policies.set("a", redelivery=waits(3), max_in_flight=1, expiry={"expiry_delay": "1m"})
+    assert await wait_of(queue) == 3
+    assert await broker.policies.remove("a") == 1
+    settings = await queue.settings()
+    assert (settings.redelivery, settings.max_in_flight) == (USUAL, None)
+    assert {source.source for source in settings.sources} == {"default"}
+    assert 0.5 <= (await wait_of(queue) or 0) <= 1.5
+    assert (await broker.policies.read()).entries == {}
+
+
+async def test_what_changes_nothing_is_no_change(broker: Any) -> None:
+    for _ in range(2):
+        await broker.policies.set("a", max_in_flight=1)
+        await broker.policies.remove("b")
+    assert (await broker.policies.read()).version == 1
+
+
+async def test_nothing_said_is_nothing_stored(broker: Any, raw: Any) -> None:
+    """I13."""
+    queue = broker.queue("a")
+    await wait_of(queue)
+    await queue.settings()
+    await broker.policies.read()
+    await broker.policies.remove("#")
+    assert not raw.exists("rq:{a}:settings")
+    assert not raw.exists("rq:policies")
+    assert not raw.exists("rq:aliases")
+
+
+# What programs declare
+
+
+async def test_the_last_declaration_wins_and_is_told(
+    broker: Any, sync_broker: rq_dlq.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = broker.queue("a", redelivery=after(1, most=9))
+    assert await wait_of(first) == 1
+    with caplog.at_level(logging.WARNING, "rq_dlq"):
+        assert await wait_of(broker.queue("a", redelivery=after(1, most=9))) == 1
+        assert await wait_of(broker.queue("a")) == 1  # says nothing, so what was declared stands
+        assert caplog.messages == []
+        sync_broker.queue("a", redelivery=after(2, most=9)).send("y")
+    assert caplog.messages == ["a: this program declares another policy than the last one did"]
+    assert await wait_of(first) == 2
+    assert await source(first, "redelivery.delays") == "declared in code"
+
+
+async def test_everything_can_be_declared(broker: Any, clock: Clock) -> None:
+    queue = broker.queue(
+        "a",
+        redelivery=after(0, most=0),
+        dead_letter=SharedDeadLetterStrategy("LOST", process_expired=True),
+        expiry=ExpiryPolicy(max_expiry_delay="1m"),
+        max_in_flight=1,
+    )
+    await queue.send_many(range(2))
+    (delivery,) = await queue.claim(5)
+    await delivery.nack()
+    clock.advance("1m")
+    await queue.maintain()
+    assert sorted(await bodies(broker.queue("LOST"))) == [0, 1]
+    assert {source.source for source in (await queue.settings()).sources} >= {"declared in code"}
+
+
+async def test_none_declares_nothing(broker: Any, raw: Any) -> None:
+    """But for dead letters, where None says that they are discarded."""
+    await broker.queue("a", redelivery=None).send("x")
+    assert not raw.exists("rq:{a}:settings")
+    queue = broker.queue("b", dead_letter=None)
+    await queue.send("x")
+    assert (await (await one(queue)).poison()).outcome == "discarded"

@@ -1,0 +1,254 @@
+"""Two clients that change the map of policies and declare at the same time: every order of their steps.
+
+What a client does is a generator of steps; here the steps are run one by one, by turns, in every order that
+there is. In the end each queue's settings say what the final map and the final declaration say together.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import InvalidInput, PolicyError, _work
+from rq_dlq._calls import Call
+from rq_dlq._keys import QueueKeys
+from rq_dlq._names import Naming
+from rq_dlq._work import Batch, Steps
+from rq_dlq.policy import Entry, PolicyMap
+from tests.behaviour.helpers import waits
+
+NAMING = Naming()
+ONE, OTHER = Entry.of(redelivery=waits(1)), Entry.of(redelivery={"max_redeliveries": 5}, max_in_flight=2)
+SHARED, PREFIX = Entry.of(dead_letter={"name": "LOST"}), Entry.of(dead_letter={"prefix": "D."})
+
+
+@pytest.fixture(params=["real"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """What is tested is the order of the steps; the scripts run on both kinds of servers elsewhere."""
+    return str(request.param)
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client does, and whether it changes the map."""
+
+    start: Callable[[rq_dlq.Broker], Steps[Any]]
+    changes: bool = False
+
+
+def sets(pattern: str, entry: Entry | None) -> Client:
+    """Change the map."""
+    return Client(lambda _: _work.set_policy("rq", NAMING, pattern, entry), changes=True)
+
+
+def opens(name: str, **declared: Any) -> Client:
+    """Use a queue for the first time."""
+    return Client(lambda broker: _work.open_queue(broker.queue(name, **declared).work))
+
+
+def applies(name: str) -> Client:
+    """Have the settings of a queue written anew."""
+    return Client(lambda _: _work.apply_policies(QueueKeys("rq", name), NAMING))
+
+
+def sends(name: str) -> Client:
+    """Send to a queue that this client has not used."""
+    return Client(lambda broker: _work.send_one(broker.queue(name).work, "x", None, _work.SendOptions()))
+
+
+class Turns:
+    """Steps of two clients by turns.
+
+    Attributes:
+        errors: what each ended with, None: well.
+    """
+
+    def __init__(self, broker: rq_dlq.Broker, clients: Sequence[Client]) -> None:
+        self._run = broker.connections._perform
+        self._clients = clients
+        self._steps = [client.start(broker) for client in clients]
+        self._pending = [next(steps) for steps in self._steps]
+        self.going = list(range(len(clients)))
+        self.errors: list[Exception | None] = [None] * len(clients)
+
+    @property
+    def changing(self) -> bool:
+        """Whether a change of the map is on its way."""
+        return any(self._clients[client].changes for client in self.going)
+
+    def turn(self, client: int) -> None:
+        """One step of one client."""
+        try:
+            self._pending[client] = self._steps[client].send(self._run(self._pending[client]))
+        except StopIteration:
+            self.going.remove(client)
+        except (PolicyError, InvalidInput) as error:
+            self.errors[client] = error
+            self.going.remove(client)
+
+
+def every_order(
+    broker: rq_dlq.Broker,
+    raw: Any,
+    before: Sequence[Client],
+    clients: Sequence[Client],
+    when_changed: Callable[[Any], object] = lambda raw: raw,
+) -> Iterator[Turns]:
+    """The end of every order of the clients' steps, each from the same beginning.
+
+    Args:
+        when_changed: is called after each step once no change of the map is on its way any more.
+    """
+    orders: list[list[int]] = [[]]
+    while orders:
+        order = orders.pop()
+        for key in raw.keys("rq:*"):
+            raw.delete(key)
+        for client in before:
+            broker.run_steps(client.start(broker))
+        turns = Turns(broker, clients)
+        for turn in order:
+            turns.turn(turn)
+        while turns.going:
+            if len(turns.going) > 1:
+                orders.append([*order, turns.going[1]])
+            order.append(turns.going[0])
+            turns.turn(turns.going[0])
+            if not turns.changing:
+                when_changed(raw)
+        yield turns
+
+
+def check_settings(raw: Any) -> dict[str, dict[bytes, bytes]]:
+    """Each queue's settings are what the map and its declaration say now; all settings."""
+    policy_map = PolicyMap.read(raw.hgetall("rq:policies"), NAMING)
+    stored = {
+        home.decode(): raw.hgetall(f"rq:{{{home.decode()}}}:settings") for home in raw.smembers("rq:queues")
+    }
+    for home, fields in stored.items():
+        if not fields:
+            continue
+        declared = Entry.decode(fields[b"declared"]) if b"declared" in fields else None
+        settings = policy_map.settings(home, declared)
+        expected = {name.encode(): text.encode() for name, text in settings.wire().items()}
+        names = {b"declared", b"version", b"names"}
+        assert {name: text for name, text in fields.items() if name not in names} == expected
+        if settings.dead_name not in {f"DLQ.{home}", *stored}:  # it is not given where it is a queue's own
+            assert fields[b"names"] == f"{settings.dead_name}\t{settings.expired_name}".encode()
+            assert raw.sismember("rq:aliases", settings.dead_name)
+        else:
+            assert b"names" not in fields
+    return stored
+
+
+CLIENTS: dict[str, tuple[list[Client], list[Client]]] = {
+    "set and open": ([], [sets("#", ONE), opens("a")]),
+    "set and declare": ([], [sets("#", ONE), opens("a", max_in_flight=7)]),
+    "set and declare anew": (
+        [sets("#", OTHER), opens("a", max_in_flight=7)],
+        [sets("a", ONE), opens("a", max_in_flight=8)],
+    ),
+    "set and set": ([opens("a")], [sets("#", ONE), sets("a", OTHER)]),
+    "set the same pattern": ([opens("a")], [sets("#", ONE), sets("#", OTHER)]),
+    "set and remove": ([sets("a", OTHER), opens("a")], [sets("#", ONE), sets("a", None)]),
+    "remove and declare": ([sets("#", SHARED)], [sets("#", None), opens("a", max_in_flight=7)]),
+    "declare and declare": ([sets("#", ONE)], [opens("a", max_in_flight=7), opens("a", max_in_flight=8)]),
+    "two queues": ([opens("a")], [sets("#", ONE), opens("b", max_in_flight=7)]),
+    "names": ([sets("a", SHARED), opens("a")], [sets("a", PREFIX), applies("a")]),
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    before, clients = CLIENTS[name]
+    ends = 0
+    # As soon as the map was changed nothing older is ever written.
+    for turns in every_order(sync_broker, raw, before, clients, check_settings):
+        assert turns.errors == [None, None]
+        fields = check_settings(raw)["a"]
+        assert bool(fields) or name == "remove and declare"
+        assert (b"declared" in fields) == ("declare" in name)
+        ends += 1
+    assert ends > 20
+
+
+def test_one_of_two_declarations_is_the_last(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    clients = [opens("a", max_in_flight=7), opens("a", max_in_flight=8)]
+    winners = set()
+    for _ in every_order(sync_broker, raw, [], clients):
+        fields = check_settings(raw)["a"]
+        winners.add(fields[b"max_in_flight"])
+    assert winners == {b"7", b"8"}
+
+
+def test_who_says_nothing_undoes_no_declaration(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    before = [sets("#", ONE), opens("a", max_in_flight=7)]
+    for other in (opens("a"), applies("a"), sets("#", OTHER)):
+        for _ in every_order(sync_broker, raw, before, [opens("a", max_in_flight=8), other]):
+            assert check_settings(raw)["a"][b"max_in_flight"] == b"8"
+
+
+def test_who_overwrote_another_declaration_says_so(
+    sync_broker: rq_dlq.Broker, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients = [opens("a", max_in_flight=7), opens("a", max_in_flight=8)]
+    with caplog.at_level(logging.WARNING, "rq_dlq"):
+        for _ in every_order(sync_broker, raw, [], clients):
+            assert caplog.messages == ["a: this program declares another policy than the last one did"]
+            caplog.clear()
+
+
+@pytest.mark.parametrize("namer", [sets("a", SHARED), opens("a", dead_letter={"name": "LOST"})])
+def test_a_name_is_a_queue_or_of_dead_letters_never_both(
+    namer: Client, sync_broker: rq_dlq.Broker, raw: Any
+) -> None:
+    """One sees the other, and is told; what was sent is never hidden."""
+    told = [0, 0]
+    for turns in every_order(sync_broker, raw, [opens("a")], [namer, sends("LOST")]):
+        used, given = raw.sismember("rq:queues", "LOST"), raw.sismember("rq:aliases", "LOST")
+        assert not (used and given)
+        assert used == raw.exists("rq:{LOST}:messages")
+        assert given == (b"names" in raw.hgetall("rq:{a}:settings"))
+        assert used or turns.errors[1] is not None
+        for client, error in enumerate(turns.errors):
+            told[client] += error is not None
+    assert min(told) > 0
+
+
+# What it costs
+
+
+def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    """I9: no step has more in it because there are more queues."""
+    homes = [f"a.{n}" for n in range(300)]
+    raw.sadd("rq:queues", *homes)
+    entry = Entry.of(dead_letter={"prefix": "D."}, max_in_flight=1)
+    steps, reply, scripts = _work.set_policy("rq", NAMING, "a.*", entry), None, 0
+    with suppress(StopIteration):
+        while True:
+            step = steps.send(reply)
+            calls = step.calls if isinstance(step, Batch) else [step]
+            scripts += sum(isinstance(call, Call) for call in calls)
+            assert len(calls) <= 3
+            reply = sync_broker.connections._perform(step)
+    assert scripts == 1 + len(homes)
+    assert len(check_settings(raw)) == len(homes)
+
+
+def test_an_entry_that_was_cut_off_can_be_said_again(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    for name in ("a", "b", "c"):
+        sync_broker.queue(name).send("x")
+    for end in range(3, 10):
+        entry = Entry.of(max_in_flight=end)
+        steps, reply = _work.set_policy("rq", NAMING, "*", entry), None
+        for _ in range(end):
+            reply = sync_broker.connections._perform(steps.send(reply))
+        steps.close()
+        assert sync_broker.policies.put("*", entry) == 3
+        assert {fields[b"max_in_flight"] for fields in check_settings(raw).values()} == {str(end).encode()}

@@ -1,0 +1,193 @@
+"""The map of policies and what is wrong: what cannot be read, what is nonsense, names that are taken."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import InvalidInput, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq.policy import Entry
+from tests.behaviour.helpers import after, bodies, bury, counts, snapshot, wait_of, waits
+
+# What cannot be read
+
+DAMAGE: list[tuple[bytes, bytes]] = [
+    (b"a", b"{"),
+    (b"a", b'{"redelivery":{"delays":"soon"}}'),
+    (b"a", b'{"brought by a newer version":1}'),
+    (b"#", b""),
+    (b"a*b", Entry.of(max_in_flight=1).encode()),
+    (b"\xff", b"\xff"),
+    (b"#version", b"many"),
+    (b"#version", b"-7"),
+]
+
+
+@pytest.mark.parametrize("field", DAMAGE, ids=repr)
+async def test_an_entry_that_does_not_decode_stops_nothing(
+    field: tuple[bytes, bytes], broker: Any, raw: Any
+) -> None:
+    raw.hset("rq:policies", mapping={b"*": Entry.of(redelivery=waits(4)).encode(), field[0]: field[1]})
+    queue = broker.queue("a", max_in_flight=5)
+    assert await wait_of(queue) == 4
+    assert len((await broker.policies.read()).unreadable) == (field[1] != b"-7")
+    assert await broker.policies.set("*", redelivery=waits(6)) == 1
+    assert await wait_of(queue) == 6
+    assert (await queue.settings()).max_in_flight == 5
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff", b"[]", b'{"brought by a newer version":1}'], ids=repr)
+async def test_a_declaration_that_does_not_decode_stops_nothing(
+    text: bytes, broker: Any, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw.hset("rq:{a}:settings", "declared", text)
+    queue = broker.queue("a")
+    with caplog.at_level(logging.WARNING, "rq_dlq"):
+        assert 0.5 <= (await wait_of(queue) or 0) <= 1.5
+        assert await broker.policies.set("a", redelivery=waits(4)) == 1
+    assert any("a declared policy is passed over" in message for message in caplog.messages)
+    assert await wait_of(queue) == 4
+    assert raw.hget("rq:{a}:settings", "declared") == text  # it may be a newer client's
+    assert await wait_of(broker.queue("a", redelivery=after(3, most=9))) == 3
+
+
+async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> None:
+    """By hand, or as an older backup is restored: then its versions begin anew."""
+    for seconds in (1, 2, 3):
+        await broker.policies.set("#", redelivery=waits(seconds))
+        assert await wait_of(broker.queue("a")) == seconds
+    raw.delete("rq:policies")
+    assert 0.5 <= (await wait_of(broker.queue("a")) or 0) <= 1.5
+    await broker.policies.set("#", redelivery=waits(9))
+    assert await wait_of(broker.queue("a")) == 9
+    assert await wait_of(broker.queue("b", redelivery=after(4, most=9))) == 4
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a*", {"max_in_flight": 1}),
+        ("#.a", {"max_in_flight": 1}),
+        ("", {"max_in_flight": 1}),
+        (None, {"max_in_flight": 1}),
+        (b"a", {"max_in_flight": 1}),
+        ("#version", {"max_in_flight": 1}),
+        ("a b", {"max_in_flight": 1}),
+        ("x" * 201, {"max_in_flight": 1}),
+        ("a", {}),
+        ("a", {"pinned": True}),
+        ("a", {"max_in_flight": 1, "pinned": None}),
+        ("a", {"max_in_flight": 0}),
+        ("a", {"max_in_flight": True}),
+        ("a", {"redelivery": None}),
+        ("a", {"redelivery": {}}),
+        ("a", {"redelivery": "1s"}),
+        ("a", {"redelivery": {"max_redeliverys": 1}}),
+        ("a", {"redelivery": {1: 1}}),
+        ("a", {"redelivery": {"fatal": (ValueError,)}}),
+        ("a", {"redelivery": RedeliveryPolicy(fatal=(ValueError,))}),
+        ("a", {"redelivery": {"initial_delay": "soon"}}),
+        ("a", {"redelivery": {"initial_delay": float("nan")}}),
+        ("a", {"dead_letter": "DLQ"}),
+        ("a", {"dead_letter": {"strategy": "shared"}}),
+        ("a", {"dead_letter": {"name": "a b"}}),
+        ("a", {"dead_letter": {"strategy": "discarding", "only": []}}),
+        ("a", {"dead_letter": {"prefix": "", "suffix": ""}}),
+        ("a", {"dead_letter": {"name": "here"}}),
+        ("a", {"dead_letter": {"name": "EXP.DLQ.x"}}),
+        ("a", {"expiry": {"name": "here"}}),
+        ("her", {"dead_letter": {"suffix": "e", "prefix": ""}}),
+        ("her", {"expiry": {"prefix": "x" * 199}}),
+        ("a", {"expiry": None}),
+        ("a", {"expiry": {"min_expiry_delay": 5, "max_expiry_delay": 1}}),
+        ("a", {"expiry": {"expiry_delay": 0}}),
+        ("a", {"expiry": {"discard": 1}}),
+    ],
+    ids=str,
+)
+async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: Any, raw: Any) -> None:
+    for name in ("here", "her"):
+        await broker.queue(name).send("x")
+    before = snapshot(raw)
+    with pytest.raises(PolicyError) as raised:
+        await broker.policies.set(pattern, **said)
+    text = str(raised.value)
+    assert 20 < len(text) < 600
+    assert "\n" not in text
+    assert snapshot(raw) == before
+
+
+@pytest.mark.parametrize("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry], ids=str)
+async def test_what_is_no_entry(entry: Any, broker: Any, raw: Any) -> None:
+    await broker.policies.set("a", max_in_flight=1)
+    before = snapshot(raw)
+    with pytest.raises(PolicyError, match="an entry is made by"):
+        await broker.policies.put("a", entry)
+    assert snapshot(raw) == before
+
+
+@pytest.mark.parametrize("pattern", ["a*", None, ""])
+async def test_patterns_of_what_is_removed(pattern: Any, broker: Any) -> None:
+    with pytest.raises(PolicyError, match="pattern"):
+        await broker.policies.remove(pattern)
+
+
+# Names of dead letters that are queues' own
+
+
+async def test_a_program_is_told_that_a_name_is_taken(broker: Any, raw: Any) -> None:
+    await broker.queue("mail").send("x")
+    for said in (
+        {"dead_letter": SharedDeadLetterStrategy("mail")},
+        {"dead_letter": {"prefix": "", "suffix": "il"}},
+        {"expiry": {"name": "mail"}},
+    ):
+        queue = broker.queue("ma", **said)
+        for verb in (queue.send("y"), queue.claim()):
+            with pytest.raises(PolicyError, match=r"choose another name"):
+                await verb
+    assert not raw.exists("rq:aliases")
+    assert await bodies(broker.queue("mail")) == ["x"]
+
+
+async def test_a_name_that_is_taken_hides_no_queue(broker: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The entry came first; what it would call the dead letters of one queue is another one."""
+    await broker.queue("ma.x").send("x")
+    await broker.policies.set("ma", dead_letter={"prefix": "", "suffix": ".x"}, pinned=True)
+    queue = broker.queue("ma")
+    with caplog.at_level(logging.WARNING, "rq_dlq"):
+        await bury(queue, ["y"])
+    (warning,) = caplog.messages
+    assert warning.startswith("DLQ.ma: its own name stands instead, since 'ma.x' is a queue of its own")
+    assert await bodies(broker.queue("ma.x")) == ["x"]
+    assert await bodies(broker.queue("DLQ.ma")) == ["y"]
+
+
+async def test_a_name_of_dead_letters_is_no_queue(broker: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    """Used before: the entry is refused. Used after: the program is told at once."""
+    await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("LOST"))
+    await bury(broker.queue("a"), ["x"])
+    late = sync_broker.queue("LOST")
+    for verb in (lambda: late.send("y"), lambda: late.send_many(["y"]), late.pause):
+        with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+            verb()
+    with pytest.raises(PolicyError, match="'LOST' has no policy: it shows what failed in other queues"):
+        sync_broker.queue("LOST", redelivery=after(1)).claim()
+    assert raw.smembers("rq:queues") == {b"a"}
+    assert await counts(broker.queue("LOST")) == {"dead": 1}
+
+
+async def test_a_name_that_was_taken_meanwhile(sync_broker: rq_dlq.Broker) -> None:
+    """An object that was made, and looked at, before the name was given."""
+    queue = sync_broker.queue("LOST")
+    assert queue.stats().ready == 0
+    sync_broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("LOST"))
+    sync_broker.queue("a").send("x")
+    with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+        queue.send("y")

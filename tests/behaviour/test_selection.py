@@ -1,0 +1,248 @@
+"""Messages chosen by a condition, and what operators do to them: counted, in chunks, resumable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
+from rq_dlq._work import CHUNK, Choice, select
+from tests.behaviour.faults import lose_replies
+from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one, snapshot
+from tests.behaviour.stepping import drive, stop_after
+from tests.conftest import DIAGONAL, Clock
+
+MANY = 4 * CHUNK + 100
+VERBS = ["redrive", "dead_letter", "expire", "deliver_now", "prioritise", "remove"]
+SCRIPTS = {"expire": "expire_now", "remove": "purge"}
+"""The script of a verb, where it is called otherwise."""
+FROM = {"redrive": "dead", "deliver_now": "scheduled"}
+"""Where the messages of a verb wait, where they are not ready."""
+TO = {"redrive": "ready", "dead_letter": "dead", "expire": "expired", "deliver_now": "ready"}
+"""Where they are afterwards; else where they were, or gone."""
+
+
+def steps_of(verb: str, queue: Any, choice: Choice) -> Any:
+    """The steps behind a verb."""
+    extra = {"dead_letter": ("by hand",), "prioritise": (9,)}.get(verb, ())
+    return getattr(select, {"expire": "expire_now"}.get(verb, verb))(queue.work, choice, *extra)
+
+
+async def say(verb: str, selection: Any) -> int:
+    """The verb on a selection."""
+    extra = {"prioritise": (9,), "move": ("b",), "copy": ("b",)}.get(verb, ())
+    return int(await getattr(selection, verb)(*extra))
+
+
+async def waiting_for(verb: str, queue: Any, number: int) -> list[str]:
+    """Messages that wait where a verb finds them; their ids in order."""
+    place = FROM.get(verb, "ready")
+    messages = [Message(body=n, id=f"m{n:04}") for n in range(number)]
+    if place != "dead":
+        sent: list[str] = await queue.send_many(messages, delay="1h" if place == "scheduled" else None)
+        return sent
+    dead: list[str] = []
+    for start in range(0, number, 1_000):
+        dead += await bury(queue, messages[start : start + 1_000])
+    return dead
+
+
+async def all_are_there(verb: str, queue: Any, sent: list[str]) -> None:
+    """A verb has reached all, each once, and their order is kept."""
+    place = TO.get(verb, "ready")
+    if verb == "remove":
+        assert await counts(queue) == {}
+        assert (await queue.stats()).totals["purged"] == len(sent)
+        return
+    assert await counts(queue) == {place: len(sent)}
+    found = await queue.select(places=[place]).browse()
+    assert [message.id for message in found] == sent
+    if verb == "prioritise":
+        assert {message.priority for message in found} == {9}
+    elif verb == "redrive":
+        assert {message.redriven for message in found} == {1}
+
+
+# What is chosen
+
+
+async def test_looking_touches_nothing(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(3), headers={"tenant": "a"})
+    await queue.send("later", delay="1h")
+    before = snapshot(raw)
+    chosen = queue.select()
+    assert [message.body for message in await chosen.browse()] == [0, 1, 2, "later"]
+    assert await chosen.count() == 4
+    assert await chosen.count_by("tenant") == {"a": 3, None: 1}
+    assert await queue.select("tenant = 'a' and body >= 1").count() == 2
+    assert await queue.select("tenant = 'b'").browse() == []
+    assert snapshot(raw) == before
+
+
+async def test_each_place(broker: Any, clock: Clock) -> None:
+    """What is leased can be listed, too; the dead come as dead letters."""
+    queue = broker.queue("a")
+    for state in ["expired", "dead", "leased", "scheduled", "ready"]:
+        other = broker.queue(state)
+        await bring_to(state, other, clock)
+        for place in STATES:
+            found = await other.select(places=[place]).browse()
+            assert len(found) == (place == state)
+            assert await other.select(places=[place], ids=["m", "n"]).count() == (place == state)
+            assert all(isinstance(message, DeadLetter) is (place in {"dead", "expired"}) for message in found)
+        assert await other.select(places=STATES).count() == 1
+        assert await other.select(places=STATES, ids=["m"]).count() == 1
+    assert await queue.select(places=STATES).count() == 0
+
+
+async def test_the_order_is_that_of_delivery(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("late", id="late", delay="2h")
+    await queue.send("soon", id="soon", delay="1h")
+    await queue.send("usual", id="usual")
+    await queue.send("urgent", id="urgent", priority=9)
+    wanted = ["urgent", "usual", "soon", "late"]
+    assert [message.id for message in await queue.select().browse()] == wanted
+    assert [message.id for message in await queue.select(limit=3).browse()] == wanted[:3]
+    assert [message.id for message in await queue.select("id <> 'usual'", limit=2).browse()] == wanted[::2]
+    backwards = queue.select(places=["scheduled", "ready"])
+    assert [message.id for message in await backwards.browse()] == wanted[2:] + wanted[:2]
+
+
+async def test_ids_are_chosen_once(broker: Any) -> None:
+    """Said twice or unknown, in whichever place they wait."""
+    queue = broker.queue("a")
+    sent = await queue.send_many(range(5))
+    later = await queue.send("later", delay="1h")
+    chosen = queue.select(ids=[later, sent[1], "nobody", sent[1], later])
+    assert await chosen.count() == 2
+    assert await queue.select("body = 1", ids=sent).count() == 1
+    assert await queue.select(ids=sent, limit=3).count() == 3
+    assert await queue.select(ids=[]).count() == 0
+    assert await chosen.prioritise(9) == 2
+    assert await chosen.remove() == 2
+    assert await counts(queue) == {"ready": 4}
+
+
+async def test_what_is_leased_shows_who_holds_it(broker: Any, clock: Clock) -> None:
+    """Many claims, some of them settled in part."""
+    queue = broker.queue("a", redelivery=after(0))
+    sent = await queue.send_many(range(60))
+    held = [await queue.claim(4) for _ in range(13)]
+    await queue.ack([held[0][1], held[3][0]])
+    await queue.nack([held[5][2]])
+    gone = {held[0][1].id, held[3][0].id, held[5][2].id}
+    leased = await queue.select(places=["leased"]).browse()
+    assert {message.id for message in leased} == set(sent[:52]) - gone
+    assert {message.delivery_count for message in leased} == {1}
+    assert await queue.select("delivery_count = 1", places=["leased"]).count() == 49
+    clock.advance("1h")
+
+
+async def test_headers_that_are_damaged_count_as_none(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", id="m", headers={"tenant": "a"})
+    await queue.send("y", headers={"tenant": "a"})
+    record = raw.hget("rq:{a}:messages", "m")
+    raw.hset("rq:{a}:messages", "m", record[:10] + b"!" + record[11:])
+    assert await queue.select().count_by("tenant") == {None: 1, "a": 1}
+
+
+# What is done to them
+
+
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+@pytest.mark.parametrize("verb", VERBS)
+async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -> None:
+    queue = broker.queue("a")
+    sent = await waiting_for(verb, queue, MANY)
+    assert await say(verb, queue.select(places=[FROM.get(verb, "ready")])) == MANY
+    await all_are_there(verb, queue, sent)
+
+
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+@pytest.mark.parametrize("verb", VERBS)
+async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
+    queue = broker.queue("a")
+    sent = await waiting_for(verb, queue, 2 * CHUNK + 10)
+    choice = Choice((FROM.get(verb, "ready"),))  # type: ignore[arg-type]
+    await stop_after(broker, steps_of(verb, queue, choice), SCRIPTS.get(verb, verb))
+    again = await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
+    assert again == (len(sent) if verb == "prioritise" else len(sent) - CHUNK)
+    await all_are_there(verb, queue, sent)
+
+
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+@pytest.mark.parametrize("verb", VERBS)
+async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> None:
+    """I12: a chunk was done, and nobody knows."""
+    queue = broker.queue("a")
+    sent = await waiting_for(verb, queue, 2 * CHUNK)
+    await lose_replies(broker, SCRIPTS.get(verb, verb), times=3)
+    with pytest.raises(BrokerUnavailable):
+        await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
+    await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
+    await all_are_there(verb, queue, sent)
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "move", "copy"])
+async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await broker.queue("b").claim()
+    message_id = await queue.send("x")
+    delivery = await one(queue)
+    before = snapshot(raw)
+    for choice in ({"ids": [message_id]}, {"places": ["leased"]}, {"places": STATES}, {"where": "id <> ''"}):
+        assert await say(verb, queue.select(**choice)) == 0
+    assert snapshot(raw) == before
+    assert await delivery.ack()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_while_others_claim_and_send(verb: str, broker: Any) -> None:
+    """What is claimed between the look and the chunk stays with its consumer; what is sent then is left."""
+    queue = broker.queue("a")
+    sent = await waiting_for(verb, queue, CHUNK + 10)
+    taken: list[Any] = []
+
+    async def interfere(script: str) -> None:
+        if script == "browse" and not taken:
+            source = queue if FROM.get(verb) != "dead" else broker.queue("DLQ.a")
+            taken.extend(await source.claim(20) if FROM.get(verb) != "scheduled" else ())
+            await queue.send("late", id="late", delay="2h")
+
+    choice = Choice((FROM.get(verb, "ready"),))  # type: ignore[arg-type]
+    done = await drive(broker, steps_of(verb, queue, choice), interfere)
+    assert done == len(sent) - len(taken)
+    assert [delivery.id for delivery in taken] == sent[: len(taken)]
+    assert len(taken) == (0 if verb == "deliver_now" else 20)
+    assert (await queue.stats()).leased == len(taken)
+    assert [message.id for message in await queue.select(places=["scheduled"]).browse()] == ["late"]
+    assert all(await queue.ack(taken))
+
+
+async def test_a_limit_is_one_of_changes(broker: Any) -> None:
+    queue = broker.queue("a")
+    sent = await queue.send_many(range(10))
+    await queue.send_many(range(10), delay="1h")
+    assert await queue.select(limit=3).remove() == 3
+    assert await queue.select("body < 6", limit=2).remove() == 2
+    assert [message.id for message in await queue.select(limit=5).browse()] == sent[5:]
+    assert await queue.select(limit=12).dead_letter() == 12
+    assert await counts(queue) == {"scheduled": 3, "dead": 12}
+    assert await queue.select(limit=0).remove() == 0
+
+
+NONSENSE: list[dict[str, Any]] = [
+    {"places": "ready"}, {"places": ["nowhere"]}, {"places": 5}, {"places": [["ready"]]}, {"ids": "m"},
+    {"ids": [1]}, {"ids": [""]}, {"limit": -1}, {"limit": 1.5}, {"limit": True}, {"where": "tenant ="},
+    {"where": 5}, {"ids": 5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", NONSENSE, ids=str)
+async def test_a_choice_that_makes_no_sense(options: dict[str, Any], broker: Any) -> None:
+    with pytest.raises(InvalidInput):
+        broker.queue("a").select(**options)

@@ -1,0 +1,138 @@
+"""What operators do, on the server and in the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Part, Place
+from rq_dlq._keys import QueueKeys
+from rq_dlq.message import Received
+from tests.audit import audit
+from tests.conftest import Clock
+from tests.model.actions import IDS
+from tests.model.driver import LIVE, PLACES, Driver
+from tests.model.operated_model import OperatedModel
+from tests.model.queue_model import Message
+from tests.model.queue_settings import Settings
+from tests.model.world import CAUSE
+
+COUNTS = ("nacked", "lapsed", "released", "redriven", "charged")
+
+
+class OperatorSteps:
+    """A part of the machine in `test_model`: one queue, and another one to which messages are moved."""
+
+    raw: Any
+    clock: Clock
+    queue: Driver
+    keys: QueueKeys
+    model: OperatedModel
+    other: Driver
+    other_model: OperatedModel
+    told: bool
+
+    def run(self, call: Call[Any], *, lost: bool = False) -> tuple[Any, Any]:
+        """Run a call; where its reply is lost, once more; both replies."""
+        reply = self.queue.run(call)
+        return reply, self.queue.run(call, repeated=True) if lost else None
+
+    def there(self, place: str, chosen: list[str]) -> list[str]:
+        """These ids; every other one as one of what is there, where something is."""
+        present = sorted(message.id for message in self.model.at(place))
+        return [
+            present[IDS.index(message_id) % len(present)] if present and n % 2 == 0 else message_id
+            for n, message_id in enumerate(chosen)
+        ]
+
+    def configure(self, settings: Settings) -> None:
+        assert self.queue.run(self.queue.configure_call(settings.wire()))
+        self.model.settings = settings
+
+    def redrive(self, part: Part, chosen: list[str], limit: int, age: int, lost: bool) -> None:
+        chosen = self.there(part, chosen)
+        before = self.clock.now - age
+        call = _calls.redrive(self.keys, part=part, by='"op"', ids=chosen, limit=limit, before=before)
+        redriven, again = self.run(call, lost=lost)
+        assert redriven == self.model.redrive(part, chosen, limit, before)
+        if again is not None:  # ids are not brought back twice; of all, the next ones are
+            assert again == ([] if chosen else self.model.redrive(part, [], limit, before))
+
+    def purge(self, place: Place, chosen: list[str], limit: int) -> None:
+        chosen = self.there(place, chosen)
+        purged = self.queue.run(_calls.purge(self.keys, place=place, ids=chosen, limit=limit))
+        assert purged == self.model.purge(place, chosen, limit, float("inf"))
+
+    def dead_letter(self, place: Place, chosen: list[str]) -> None:
+        chosen = self.there(place, chosen)
+        call = _calls.dead_letter(self.keys, place=place, ids=chosen, by='"op"', cause=CAUSE)
+        assert self.queue.run(call) == self.model.dead_letter(place, chosen)
+
+    def expire_now(self, place: Place, chosen: list[str]) -> None:
+        chosen = self.there(place, chosen)
+        call = _calls.expire_now(self.keys, place=place, ids=chosen)
+        assert self.queue.run(call) == self.model.expire_now(place, chosen)
+
+    def deliver_now(self, chosen: list[str]) -> None:
+        chosen = self.there("scheduled", chosen)
+        assert self.queue.run(_calls.deliver_now(self.keys, ids=chosen)) == self.model.deliver_now(chosen)
+
+    def prioritise(self, place: Place, chosen: list[str], priority: int) -> None:
+        chosen = self.there(place, chosen)
+        call = _calls.prioritise(self.keys, place=place, ids=chosen, priority=priority)
+        assert self.queue.run(call) == self.model.prioritise(place, chosen, priority)
+
+    def transfer(self, place: Place, chosen: list[str], keep: bool) -> None:
+        chosen = self.there(place, chosen)
+        call = _calls.transfer(
+            self.keys, self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
+        )
+        assert self.queue.run(call) == self.model.transfer(self.other_model, place, chosen, keep=keep)
+        self.other_agrees()
+
+    def purge_other(self) -> None:
+        """So that the other queue can be given these messages once more."""
+        for place in LIVE:
+            purged = self.queue.run(_calls.purge(self.other.keys, place=place, limit=100))
+            assert purged == self.other_model.purge(place, [], 100, float("inf"))
+        self.other_agrees()
+
+    def retire(self, limit: int) -> None:
+        assert self.queue.run(_calls.retire(self.keys, limit=limit)) == self.model.retire(limit)
+
+    def pause(self, paused: bool) -> None:
+        changed = self.model.pause(paused=paused)
+        assert self.queue.run(_calls.pause(self.keys, paused=paused)) == changed
+        self.told = self.told or (changed and not paused)
+
+    def reset(self) -> None:
+        assert self.queue.run(_calls.reset(self.keys)) == self.model.reset()
+
+    def other_agrees(self) -> None:
+        check_places(self.other, self.other_model)
+        audit(self.raw, "other")
+
+
+def check_places(queue: Driver, model: OperatedModel) -> None:
+    """What waits in a queue is what the model says, in its order."""
+    for place in PLACES:
+        there, expected = queue.browse(place), model.at(place)
+        assert [message.id for message in there] == [message.id for message in expected], place
+        for message, modelled in zip(there, expected, strict=True):
+            same(message, modelled)
+
+
+def same(message: Received[Any], modelled: Message) -> None:
+    """A message says of itself what the model says of it."""
+    assert message.delivery_count == modelled.counts["delivered"]
+    counts = {name: getattr(message, name) for name in COUNTS}
+    assert counts == {name: modelled.counts[name] for name in COUNTS}
+    assert message.priority == modelled.priority
+    assert message._state[0].partition("/")[::2] == (modelled.part, modelled.reason)
+    assert int(message._state[2]) in {modelled.due, 0 if modelled.due == modelled.number // 4096 else None}
+    story = [
+        (event.event, round(event.at.timestamp() * 1000), event.delivery, round(event.delay * 1000))
+        for event in message.history
+    ]
+    assert story == modelled.history
+    assert not any(event.cause.traceback for event in message.history[:-1]), "an old traceback is kept"

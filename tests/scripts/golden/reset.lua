@@ -1,0 +1,9 @@
+-- The totals begin anew: what is in the queue now counts as sent, so that the sums still add up (I1).
+local messages, counters = KEYS[1], KEYS[2]
+for _, name in ipairs(redis.call('HKEYS', counters)) do
+  if name ~= 'birth' then
+    redis.call('HDEL', counters, name)
+  end
+end
+redis.call('HSET', counters, 'sent', redis.call('HLEN', messages))
+return redis.call('HLEN', messages)
