@@ -302,7 +302,7 @@ def _scheduled(queue: Any) -> list[Any]:
     from rq_dlq import _work  # noqa: PLC0415
     from rq_dlq.message import Received  # noqa: PLC0415
 
-    rows = queue.run(_work.browse(queue.work, "scheduled", 100))
+    rows = queue.run(_work.browse(queue.work, 100, "scheduled"))
     return [Received(row, queue.work.codec, "a") for row in rows]
 
 

@@ -1,0 +1,98 @@
+"""`rq-dlq maintain`, and what `rq-dlq queue ls` says of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import rq_dlq
+from tests.cli.conftest import Shell
+from tests.servers import wait_until
+
+
+def maintainers(shell: Shell) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = shell.json("queue", "ls", "--maintainers")
+    return rows
+
+
+def end(process: subprocess.Popen[str]) -> list[str]:
+    """Have it end, which must be in order; the lines of its log, without the time."""
+    _, log = process.communicate(timeout=20)
+    assert process.returncode == 0, log
+    return [line.partition(" ")[2] for line in log.splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number: signal.Signals) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(range(1_234), ttl="1ms")
+    with shell.process("maintain", "--period", "50ms") as process:
+        wait_until(lambda: orders.stats().expired == 1_234, 20)
+        process.send_signal(number)
+        log = end(process)
+    assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
+    assert log[0].endswith(": redelivery, expiry, retention, every 50ms")
+    assert any(line.startswith("0 swept, 0 promoted, 1,234 expired, 0 retired in 1 queue") for line in log)
+    assert f"{number.name}: finishing what has begun" in log[-3:]  # a line of figures may come between
+    assert log[-1].startswith("stopped: 0 swept, 0 promoted, 1,234 expired, 0 retired")
+    assert maintainers(shell) == []
+
+
+def test_the_roles_can_be_chosen(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """As with a message-expiry-scan-period of -1: nobody scans for what expires."""
+    orders = broker.queue("orders")
+    orders.send("mortal", ttl="1ms")
+    orders.send("due", delay="1ms")
+    with shell.process("maintain", "--roles", "retention, redelivery", "--period", "50ms") as process:
+        wait_until(lambda: orders.stats().ready == 2, 20)
+        (row,) = maintainers(shell)
+        process.terminate()
+        log = end(process)
+    assert row["roles"] == "redelivery,retention"
+    assert log[0].endswith(": redelivery, retention, every 50ms")
+    assert orders.stats().expired == 0
+
+
+def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("x", ttl="1ms")
+    assert "no maintenance process: workers and claiming clients do its work" in shell("queue", "ls").stderr
+    assert "no maintenance process" in shell("queue", "ls", "--maintainers").stderr
+    with shell.process("maintain", "--roles", "expiry") as process:
+        wait_until(lambda: [row["expired"] for row in maintainers(shell)] == [1], 20)
+        result = shell("queue", "ls")
+        assert "orders" in result.stdout
+        (line,) = [line for line in result.stderr.splitlines() if line.startswith("maintained by")]
+        assert f":{process.pid} (expiry), seen " in line
+        assert str(process.pid) in shell("queue", "ls", "--maintainers").stdout
+        lines = shell("queue", "ls", "-o", "jsonl").stdout.splitlines()
+        assert [json.loads(line)["name"] for line in lines] == ["orders"]
+        assert shell("queue", "ls", "-o", "json").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--roles", "reaper"], "there is no role 'reaper': choose of redelivery, expiry, retention"),
+        (["--roles", "expiry,,"], "there is no role '': choose of redelivery, expiry, retention"),
+        (["--roles", ""], "choose of redelivery, expiry, retention"),
+        (["--period", "often"], "period: 'often' is no duration"),
+        (["--period", "-1"], "period: '-1' is no duration"),
+        (["--period", "0"], "Pass 10ms to "),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(shell: Shell, words: list[str], said: str) -> None:
+    assert said in " ".join(shell("maintain", *words, code=2).stderr.split())
+
+
+def test_a_server_that_was_never_there_is_code_3(shell: Shell, tmp_path: Path) -> None:
+    shell.env["RQ_DLQ_URL"] = f"unix://{tmp_path}/none.sock"
+    with shell.process("maintain") as process:
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert "cannot reach" in log
+    assert "maintaining" not in log
+    assert "Traceback" not in log
