@@ -9,6 +9,9 @@ from rq_dlq.cli._context import Commands
 from rq_dlq.cli.demo import demo
 from rq_dlq.cli.dlq import dlq
 from rq_dlq.cli.doctor import doctor
+from rq_dlq.cli.maintain import maintain
+from rq_dlq.cli.msg import msg
+from rq_dlq.cli.policy import policy
 from rq_dlq.cli.queues import peek, queue
 from rq_dlq.cli.send import send
 from rq_dlq.cli.worker import worker
@@ -26,5 +29,5 @@ def main() -> None:
     """
 
 
-for command in (demo, doctor, worker, send, peek, queue, dlq):
+for command in (demo, doctor, worker, maintain, send, peek, queue, msg, dlq, policy):
     main.add_command(command)

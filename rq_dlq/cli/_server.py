@@ -10,13 +10,18 @@ from rq_dlq.broker import Broker
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq._work import Steps
+    from rq_dlq._work import Step, Steps
     from rq_dlq.cli._context import Context
 
 
 def server_url(context: Context) -> str:
     """Where the server is; the embedded one is started if it has to be."""
     return Broker(context.url).address()
+
+
+def asked(step: Step) -> Steps[Any]:
+    """One step and what came of it."""
+    return (yield step)
 
 
 def ask(*parts: bytes | str) -> Steps[Any]:

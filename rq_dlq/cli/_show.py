@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
@@ -19,12 +19,13 @@ from rq_dlq.errors import UnprocessableMessage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rq_dlq._work import Maintainer
     from rq_dlq.message import DeadLetter, ErrorGroup, QueueStats, Received
 
 FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns of what is no terminal: nothing is cut off on its way to a file
 MOST_OF_A_CELL = 300  # characters that a table shows
-SPANS = ("oldest", "next_due", "delay")  # seconds
+SPANS = ("oldest", "next_due", "delay", "ago")  # seconds
 NESTED = ("totals", "headers", "sums")  # what is shown line by line
 Row: TypeAlias = Mapping[str, Any]
 
@@ -67,7 +68,9 @@ def text_of(key: str, value: Any) -> str:
         return human(round(value * 10) * 100 if value < 10 else round(value) * 1000)  # noqa: PLR2004
     if isinstance(value, datetime):
         return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
         return f"{value:,}"
     return value if isinstance(value, str) else as_json(value)
 
@@ -83,8 +86,9 @@ def as_json(value: Any) -> str:
 
 
 QUEUES = (
-    Column("name", "bold"), Column("ready"), Column("scheduled"), Column("leased"), Column("dead", "red"),
-    Column("expired", "yellow"), Column("oldest"), Column("next_due"),
+    Column("name", "bold"), Column("paused", "bold yellow"), Column("ready"), Column("scheduled"),
+    Column("leased"), Column("dead", "red"), Column("expired", "yellow"), Column("oldest"),
+    Column("next_due"),
 )  # fmt: skip
 MESSAGES = (
     Column("id", "bold"), Column("enqueued_at"), Column("delivery_count", title="tries"),
@@ -102,6 +106,12 @@ HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
 )  # fmt: skip
+MAINTAINERS = (
+    Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
+    Column("swept"), Column("promoted"), Column("expired"), Column("retired"),
+    Column("longest", title="longest ms"),
+)  # fmt: skip
+NOBODY = "no maintenance process: workers and claiming clients do its work (`rq-dlq maintain` is one)"
 
 
 def queue_row(stats: QueueStats) -> dict[str, Any]:
@@ -111,6 +121,21 @@ def queue_row(stats: QueueStats) -> dict[str, Any]:
 
 
 _COUNTS = tuple(column.key for column in QUEUES)
+
+
+def maintainer_row(maintainer: Maintainer) -> dict[str, Any]:
+    """A process that maintains the queues."""
+    row = {column.key: getattr(maintainer, column.key) for column in MAINTAINERS}
+    times = {
+        name: datetime.fromtimestamp(getattr(maintainer, name) / 1000, UTC) for name in ("began", "seen")
+    }
+    return row | times | {"roles": ",".join(maintainer.roles)}
+
+
+def maintained_by(maintainer: Maintainer) -> str:
+    """The same in a few words."""
+    roles, ago = ", ".join(maintainer.roles), text_of("ago", maintainer.ago)
+    return f"maintained by {maintainer.process} ({roles}), seen {ago} ago"
 
 
 def message_row(message: Received[Any]) -> dict[str, Any]:

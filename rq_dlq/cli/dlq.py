@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, yes_option
-from rq_dlq.cli.queues import home_of
-
-if TYPE_CHECKING:
-    from rq_dlq.dlq import DeadLetters
+from rq_dlq.cli.queues import home_of, is_view
+from rq_dlq.dlq import DeadLetters
 
 ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="This one; may be repeated.")
+where_option = click.option(
+    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
+)
 queue_argument = click.argument("name", metavar="QUEUE")
 
 
@@ -22,6 +23,7 @@ def dlq() -> None:
     """Look at dead letters, bring them back, remove them.
 
     QUEUE is the queue they died in: `orders` and `DLQ.orders` mean the same. `EXP.orders` means what expired.
+    A name that policies gave to the dead letters of several queues means them all.
     """
 
 
@@ -29,9 +31,10 @@ def dlq() -> None:
 @click.argument("name", metavar="[QUEUE]", required=False)
 @click.option("--group", metavar="GROUP", help="Only those of this kind, as `groups` names it.")
 @click.option("--reason", type=click.Choice(["exhausted", "poison", "unprocessable", "expired"]))
+@where_option
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @pass_context
-def ls(context: Context, name: str | None, group: str | None, reason: str | None, limit: int) -> None:
+def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, **conditions: Any) -> None:
     """List the dead letters of a queue, the oldest first; without QUEUE the queues that have any."""
     if name is None:
         broker = context.broker
@@ -40,7 +43,7 @@ def ls(context: Context, name: str | None, group: str | None, reason: str | None
         context.output.rows(rows, _show.QUEUES, "there are no dead letters")
         return
     letters = _letters(context, name)
-    found = letters.browse(group=_group(letters, group, name), reason=reason, limit=limit)
+    found = letters.browse(group=_group(letters, group, name), limit=limit, **conditions)
     rows = [_show.letter_row(letter) for letter in found]
     context.output.rows(rows, _show.LETTERS, f"there are no such dead letters of {name}")
 
@@ -80,20 +83,29 @@ def show(context: Context, name: str, message_id: str) -> None:
 @queue_argument
 @click.option("--group", metavar="GROUP", help="Those of this kind, as `groups` names it.")
 @ids_option
+@where_option
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @yes_option
 @pass_context
 def redrive(
-    context: Context, name: str, group: str | None, ids: tuple[str, ...], *, everything: bool, yes: bool
+    context: Context,
+    name: str,
+    *,
+    group: str | None,
+    ids: tuple[str, ...],
+    where: str | None,
+    everything: bool,
+    yes: bool,
 ) -> None:
     """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
-    _exactly_one(("--group", group), ("--id", ids), ("--all", everything))
+    _exactly_one(("--group", group), ("--id", ids), ("--where", where), ("--all", everything))
     letters = _letters(context, name)
     kind = _group(letters, group, name)
     if not ids:
         sizes = [known.count for known in letters.groups() if kind in (None, known.fingerprint)]
-        confirm(f"Bring {_show.many(sum(sizes), 'dead letter')} of {name} back to the queue", yes=yes)
-    done = letters.redrive(group=kind, ids=ids or None)
+        count = sum(sizes) if where is None else letters.select(where).count()
+        confirm(f"Bring {_show.many(count, 'dead letter')} of {name} back to the queue", yes=yes)
+    done = letters.redrive(group=kind, ids=ids or None, where=where)
     context.output.say(f"brought {_show.many(done, 'message')} back")
     _all_found(done, ids)
 
@@ -102,21 +114,28 @@ def redrive(
 @queue_argument
 @click.option("--older-than", metavar="AGE", help='Those that died longer ago than, say, "30d".')
 @ids_option
+@where_option
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @yes_option
 @pass_context
 def purge(
     context: Context,
     name: str,
+    *,
     older_than: str | None,
     ids: tuple[str, ...],
-    *,
+    where: str | None,
     everything: bool,
     yes: bool,
 ) -> None:
     """Remove dead letters for good."""
-    _exactly_one(("--older-than", older_than), ("--id", ids), ("--all", everything))
+    _exactly_one(("--older-than", older_than), ("--id", ids), ("--where", where), ("--all", everything))
     letters = _letters(context, name)
+    if where is not None:
+        chosen = letters.select(where)
+        confirm(f"Remove {_show.many(chosen.count(), 'dead letter')} of {name} for good", yes=yes)
+        context.output.say(f"removed {_show.many(chosen.remove(), 'dead letter')}")
+        return
     if not ids:
         which = f"the dead letters of {name} that are older than {older_than}" if older_than else (
             f"all dead letters of {name}"
@@ -128,6 +147,8 @@ def purge(
 
 
 def _letters(context: Context, name: str) -> DeadLetters[Any]:
+    if is_view(context, name):
+        return DeadLetters(context.broker.queue(name).work, context.broker)
     queue = context.broker.queue(home_of(context, name))
     part = context.broker.settings.naming.resolve(name).part
     return queue.expired if part == "expired" else queue.dlq

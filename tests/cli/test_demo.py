@@ -18,7 +18,7 @@ def test_the_sums_add_up_and_nothing_is_left(shell: Shell, redis_socket: str) ->
     with redis.Redis(unix_socket_path=redis_socket) as client, shell.process(*words) as demo:
         before = set(client.keys())
         stdout, stderr = demo.communicate(timeout=110)
-        assert set(client.keys()) == before
+        assert set(client.keys()) <= before  # what other tests left may go meanwhile
     assert demo.returncode == 0, stderr
     told = json.loads(stdout)
     assert told["sent"] == 600 == told["acked"] + told["dead"] + told["expired"]
@@ -46,4 +46,4 @@ def test_a_signal_stops_everything(shell: Shell, redis_socket: str, number: sign
         assert demo.returncode == 4
         assert stderr.endswith("Error: stopped\n")
         assert not any(worker.is_running() for worker in workers)
-        assert set(client.keys()) == before
+        assert set(client.keys()) <= before  # what other tests left may go meanwhile

@@ -115,3 +115,28 @@ def test_what_expired_is_reached_by_its_name(shell: Shell, broker: rq_dlq.Broker
     while not orders.stats().expired:
         orders.maintain()
     assert [row["body"] for row in shell.json("dlq", "ls", "EXP.orders")] == ["b"]
+
+
+def test_conditions_choose_dead_letters(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a", why="no such user 17")
+    dead("b", "c", why="out of stock")
+    stock = ("--where", "message LIKE '%stock%'")
+    assert [row["body"] for row in shell.json("dlq", "ls", "orders", *stock)] == ["b", "c"]
+    assert "Bring 2 dead letters" in shell("dlq", "redrive", "orders", *stock, code=2).stderr
+    assert "brought 2 messages back" in shell("dlq", "redrive", "orders", *stock, "--yes").stderr
+    user = ("--where", "message LIKE '%user%'")
+    assert "Remove 1 dead letter of orders for good?" in shell("dlq", "purge", "orders", *user, code=2).stderr
+    assert "removed 1 dead letter\n" in shell("dlq", "purge", "orders", *user, "--yes").stderr
+    counts = broker.queue("orders").stats()
+    assert (counts.ready, counts.dead) == (2, 0)
+
+
+@pytest.mark.parametrize("verb", ["ls", "redrive", "purge"])
+@pytest.mark.parametrize("condition", ["error LIKE", ""])
+def test_a_condition_that_cannot_be_read_is_code_2(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die, verb: str, condition: str
+) -> None:
+    dead("a")
+    yes = () if verb == "ls" else ("--yes",)
+    shell("dlq", verb, "orders", "--where", condition, *yes, code=2)
+    assert broker.queue("orders").stats().dead == 1

@@ -68,3 +68,35 @@ def test_peek_looks_at_dead_letters_too(
     ids = dead("a", "b")
     broker.queue("orders").send("alive")
     assert [row["id"] for row in shell.json("peek", "DLQ.orders")] == ids
+
+
+def test_pause_and_resume(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("a")
+    assert [row["paused"] for row in shell.json("queue", "ls")] == [False]
+    assert "orders is paused" in shell("queue", "pause", "orders").stderr
+    assert "was paused already" in shell("queue", "pause", "orders").stderr
+    assert orders.claim() == []
+    assert shell.json("queue", "show", "orders")["paused"] is True
+    (_, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
+    assert line[:3] == ["orders", "yes", "1"]
+    assert "orders goes on" in shell("queue", "resume", "orders").stderr
+    assert "was not paused" in shell("queue", "resume", "orders").stderr
+    assert [delivery.body for delivery in orders.claim()] == ["a"]
+
+
+def test_reset_begins_the_totals_anew(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(["a", "b", "c"])
+    orders.ack(orders.claim(2))
+    assert "with 1 message in it" in shell("queue", "reset", "orders").stderr
+    totals = orders.stats().totals
+    assert (totals["sent"], totals.get("acked", 0)) == (1, 0)
+
+
+def test_only_queues_that_are_used_are_paused_and_reset(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("a")
+    for verb in ("pause", "resume", "reset"):
+        assert "there is no queue 'nope'" in shell("queue", verb, "nope", code=1).stderr
+        assert "it takes only what failed" in shell("queue", verb, "DLQ.orders", code=2).stderr
+    assert broker.queues() == ["orders"]

@@ -1,0 +1,229 @@
+"""`rq-dlq msg …`: messages, listed, shown, and managed by their ids or by a condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq.cli import _show
+from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, yes_option
+from rq_dlq.cli._show import Column
+from rq_dlq.cli.queues import is_view, used
+from rq_dlq.message import DeadLetter
+from rq_dlq.selection import PLACES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rq_dlq.selection import Selection
+
+MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
+COUNTS = (Column("value", "bold"), Column("count"))
+ABSENT = "(without it)"
+
+queue_argument = click.argument("name", metavar="QUEUE")
+place_option = click.option(
+    "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
+)
+condition_option = click.option(
+    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
+)
+
+
+@click.group(cls=Group)
+def msg() -> None:
+    """Look at messages, and manage them by their ids or by a condition.
+
+    QUEUE may be a dead-letter or expiry queue. Without --place what waits there to be delivered is meant:
+    of `orders` what is ready or scheduled. What is being worked on (leased) can be looked at; no verb
+    touches it.
+    """
+
+
+@msg.command("ls")
+@queue_argument
+@condition_option
+@place_option
+@click.option("--count-by", metavar="HEADER", help="Count them for each value of this header instead.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many; unless said 20, and to count all.")
+@pass_context
+def ls(
+    context: Context,
+    name: str,
+    *,
+    where: str | None,
+    places: tuple[Any, ...],
+    count_by: str | None,
+    limit: int | None,
+) -> None:
+    """List the messages of QUEUE in their order, without claiming them."""
+    used(context, name)
+    queue = context.broker.queue(name)
+    if count_by is not None:
+        counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
+        table = context.output.format == "table"
+        counted = [
+            {"value": ABSENT if value is None and table else value, "count": count}
+            for value, count in counts.items()
+        ]
+        context.output.rows(counted, COUNTS, f"there are no such messages in {name}")
+        return
+    most = limit or 20
+    rows: list[dict[str, Any]] = []
+    for place in _places(context, name, places):
+        at = None if place is None else [place]
+        found = queue.select(where, places=at, limit=most - len(rows)).browse()
+        rows += [{**_show.message_row(message), "place": place or message.part} for message in found]
+    context.output.rows(rows, MESSAGES, f"there are no such messages in {name}")
+
+
+@msg.command("show")
+@queue_argument
+@click.argument("message_id", metavar="ID")
+@pass_context
+def show(context: Context, name: str, message_id: str) -> None:
+    """Show one message, wherever in QUEUE it is, with its story."""
+    used(context, name)
+    explained = context.broker.queue(name).explain(message_id)
+    message = explained.message
+    if message is None:
+        text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists those that wait"
+        raise Failure(text)
+    row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
+    row |= {"place": explained.place, "why": explained.why, "next": explained.next, "at": explained.at}
+    history = _show.history_rows(message)
+    if context.output.format != "table":
+        context.output.record(row | {"history": history})
+        return
+    context.output.record(row)
+    if history:
+        context.output.stdout.print()
+        context.output.rows(history, _show.HISTORY, "")
+
+
+@msg.command("explain")
+@queue_argument
+@click.argument("message_id", metavar="ID")
+@pass_context
+def explain(context: Context, name: str, message_id: str) -> None:
+    """Tell where a message is, why nobody has it now, and what happens to it next."""
+    used(context, name)
+    told = context.broker.queue(name).explain(message_id)
+    if context.output.format == "table":
+        context.output.stdout.print(str(told), highlight=False, markup=False, soft_wrap=True)
+    else:
+        context.output.record({key: getattr(told, key) for key in ("id", "place", "why", "next", "at")})
+
+
+def bulk(function: Callable[..., None]) -> Callable[..., None]:
+    """The arguments of a verb that takes ids or a condition."""
+    for option in (
+        yes_option,
+        click.option("--limit", type=click.IntRange(1), help="At most so many, the first in their order."),
+        place_option,
+        click.option("--all", "everything", is_flag=True, help="All of them."),
+        condition_option,
+        click.argument("ids", nargs=-1, metavar="[ID]..."),
+        queue_argument,
+    ):
+        function = option(function)
+    return pass_context(function)
+
+
+@msg.command("cancel")
+@bulk
+def cancel(context: Context, /, name: str, **chosen: Any) -> None:
+    """Remove waiting messages for good."""
+    what = "Remove {} of {} for good"
+    _change(context, name, chosen, what=what, done="removed", verb=lambda found: found.remove())
+
+
+@msg.command("move")
+@bulk
+@click.option("--to", required=True, metavar="QUEUE", help="Where to; a queue that there is.")
+def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
+    """Move messages to another queue: the same ids, the history told on."""
+    what = f"Move {{}} of {{}} to {to}"
+    _change(context, name, chosen, what=what, done="moved", verb=lambda found: found.move(to))
+
+
+@msg.command("copy")
+@bulk
+@click.option("--to", required=True, metavar="QUEUE", help="Where to; a queue that there is.")
+def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
+    """Copy messages to another queue, under their ids, with counts of their own."""
+    what = f"Copy {{}} of {{}} to {to}"
+    _change(context, name, chosen, what=what, done="copied", verb=lambda found: found.copy(to))
+
+
+@msg.command("dead-letter")
+@bulk
+@click.option("--reason", default="sent to the dead-letter queue by hand", help="What is noted as the error.")
+def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -> None:
+    """Send waiting messages to the dead-letter queue."""
+    what, done = "Send {} of {} to the dead-letter queue", "sent to the dead-letter queue:"
+    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.dead_letter(reason))
+
+
+@msg.command("expire")
+@bulk
+def expire(context: Context, /, name: str, **chosen: Any) -> None:
+    """Expire waiting messages now, whatever their time to live."""
+    what = "Expire {} of {}"
+    _change(context, name, chosen, what=what, done="expired", verb=lambda found: found.expire())
+
+
+@msg.command("deliver-now")
+@bulk
+def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
+    """Make scheduled messages ready, ahead of what was sent after them."""
+    chosen["places"] = chosen["places"] or ("scheduled",)
+    what = "Deliver {} of {} now"
+    _change(context, name, chosen, what=what, done="made ready:", verb=lambda found: found.deliver_now())
+
+
+@msg.command("prioritise")
+@bulk
+@click.option("--priority", type=click.IntRange(0, 9), required=True, help="0 last, 9 first.")
+def prioritise(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
+    """Give waiting messages another priority."""
+    what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
+    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.prioritise(priority))
+
+
+def _change(
+    context: Context,
+    name: str,
+    chosen: dict[str, Any],
+    *,
+    what: str,
+    done: str,
+    verb: Callable[[Selection[Any]], int],
+) -> None:
+    """Do a verb to what was chosen, once somebody said yes."""
+    ids, where, everything = chosen["ids"], chosen["where"], chosen["everything"]
+    if sum((bool(ids), where is not None, everything)) != 1:
+        message = "say which, with exactly one of ID…, --where, --all"
+        raise click.UsageError(message)
+    used(context, name)
+    queue = context.broker.queue(name)
+    found = queue.select(
+        where, ids=list(dict.fromkeys(ids)) or None, places=chosen["places"] or None, limit=chosen["limit"]
+    )
+    if not ids:
+        confirm(what.format(_show.many(found.count(), "message"), name), yes=chosen["yes"])
+    changed = verb(found)
+    context.output.say(f"{done} {_show.many(changed, 'message')}")
+    if ids and changed < len(set(ids)) and chosen["limit"] is None:
+        missing = len(set(ids)) - changed
+        message = f"{missing} of the ids were not there to be changed: `rq-dlq msg show {name} ID` tells why"
+        raise Failure(message)
+
+
+def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:
+    """The places to list one after the other; None: the one that the name means."""
+    if given:
+        return given
+    live = context.broker.settings.naming.resolve(name).part == "live" and not is_view(context, name)
+    return ("ready", "scheduled") if live else (None,)

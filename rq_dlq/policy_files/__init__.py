@@ -1,0 +1,41 @@
+"""Policies read from files: our own (TOML), ActiveMQ Artemis' broker.xml, ActiveMQ Classic's activemq.xml.
+
+Pure: from text to what is to be set, what each setting of the file becomes, and what is wrong with it. Who
+reads applies all entries of a file, or none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq.policy_files import activemq, artemis
+from rq_dlq.policy_files._reading import Finding, Outcome, Problem, Reading
+from rq_dlq.policy_files._words import NOTHING, meant
+from rq_dlq.policy_files._xml import read_xml
+from rq_dlq.policy_files.toml import read as read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["NOTHING", "Finding", "Outcome", "Problem", "Reading", "meant", "read_broker_xml", "read_toml"]
+
+
+def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Reading:
+    """The policies of Artemis' broker.xml or Classic's activemq.xml, whichever it is.
+
+    Args:
+        data: the file.
+        renamed: by a queue's name or pattern there, the one here.
+    """
+    root = read_xml(data)
+    if isinstance(root, Problem):
+        return Reading(problems=[root])
+    if artemis.understands(root):
+        return artemis.read(root, renamed or {})
+    if activemq.understands(root):
+        return activemq.read(root, renamed or {})
+    message = (
+        f"<{root.name}> is neither Artemis' <configuration> (broker.xml) nor Classic's <beans> or <broker> "
+        "(activemq.xml)"
+    )
+    return Reading(problems=[Problem(root.line, root.name, message)])

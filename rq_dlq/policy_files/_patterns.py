@@ -1,0 +1,79 @@
+"""Names with wildcards of other brokers, as patterns of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy import Pattern
+from rq_dlq.policy.patterns import ONE, REST, WILDCARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How a broker writes names, and what ours are.
+
+    Attributes:
+        delimiter: between words.
+        any_words: the wildcard for any number of words.
+        single_word: the wildcard for one.
+        literal: the two characters around a name whose wildcards are none; empty: there are none.
+        renamed: by a name there, the one here; as a user says it.
+    """
+
+    delimiter: str = "."
+    any_words: str = REST
+    single_word: str = ONE
+    literal: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def pattern(self, name: str) -> Pattern:
+        """Our pattern for a name there.
+
+        Raises:
+            PolicyError: there is none; says what to do.
+        """
+        if name in self.renamed:
+            return Pattern.parse(self.renamed[name])
+        try:
+            return Pattern.parse(self._translated(name))
+        except PolicyError as error:
+            message = f"say what is meant here, with --map '{name}=…', since {error}"
+            raise PolicyError(message) from None
+
+    def queue(self, name: str) -> str:
+        """The name here of a queue there."""
+        return self.renamed.get(name, ".".join(name.split(self.delimiter)))
+
+    def _translated(self, name: str) -> str:
+        marked = bool(self.literal) and name[:1] == self.literal[0] and name[-1:] == self.literal[1]
+        name = name[1:-1] if marked else name
+        if self.delimiter != "." and "." in name:
+            message = f"{name!r} has dots in its words, and here dots are what splits words"
+            raise PolicyError(message)
+        wildcards = {} if marked else {self.any_words: REST, self.single_word: ONE}
+        words = name.split(self.delimiter)
+        taken = [word for word in words if word in WILDCARDS and word not in wildcards]
+        if taken:
+            message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here and none there"
+            raise PolicyError(message)
+        return ".".join(wildcards.get(word, word) for word in words)
+
+
+def covers(general: Pattern, specific: Pattern) -> bool:
+    """Whether every queue that the one means is meant by the other."""
+    wanted, words = general.text.split("."), specific.text.split(".")
+    open_end = words[-1] == REST
+    if wanted[-1] == REST:
+        wanted.pop()
+        words = words[:-1] if open_end else words
+        if len(words) < len(wanted):
+            return False
+        words = words[: len(wanted)]
+    elif open_end or len(wanted) != len(words):
+        return False
+    return all(want in {ONE, word} for want, word in zip(wanted, words, strict=True))

@@ -1,0 +1,125 @@
+"""XML as a tree with lines; nothing is fetched, and what could define entities is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from xml.parsers import expat
+
+from rq_dlq.policy_files._reading import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+DEEPEST: Final = 100
+NAMESPACE: Final = " "
+ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')""")
+
+
+@dataclass(eq=False, slots=True)
+class Element:
+    """An element: its name without the namespace, where it begins, what it holds."""
+
+    name: str
+    line: int
+    attributes: Mapping[str, str]
+    lines: Mapping[str, int]
+    """By attribute."""
+    children: list[Element] = field(default_factory=list["Element"])
+    texts: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        """The text in it, without the blanks around."""
+        return "".join(self.texts).strip()
+
+    def all(self) -> Iterator[Element]:
+        """The element, and all below it, in the order of the file."""
+        waiting: list[Element] = [self]
+        while waiting:
+            element = waiting.pop()
+            yield element
+            waiting.extend(reversed(element.children))
+
+    def named(self, *names: str) -> list[Element]:
+        """Those of these names, wherever they are."""
+        return [element for element in self.all() if element.name in names]
+
+    def child(self, name: str) -> Element | None:
+        """The first child of a name."""
+        return next((child for child in self.children if child.name == name), None)
+
+
+class _RefusedError(Exception):
+    """The parser found what it must not read."""
+
+
+def read_xml(data: bytes) -> Element | Problem:
+    """The root of a document, or what is wrong with it."""
+    parser = expat.ParserCreate(namespace_separator=NAMESPACE)
+    builder = _Builder(parser, data)
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.text
+    parser.StartDoctypeDeclHandler = builder.refuse_types
+    parser.buffer_text = True
+    try:
+        parser.Parse(data, True)  # noqa: FBT003 - its own order of arguments
+    except _RefusedError as error:
+        return Problem(parser.CurrentLineNumber, "", str(error))
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        what = expat.ErrorString(error.code) if isinstance(error, expat.ExpatError) else str(error)
+        return Problem(parser.CurrentLineNumber, "", f"no XML: {what}")
+    return builder.root
+
+
+class _Builder:
+    """Builds the tree from what the parser finds."""
+
+    def __init__(self, parser: expat.XMLParserType, data: bytes) -> None:
+        self._parser = parser
+        self._data = data
+        self._open = [Element("", 0, {}, {})]
+
+    @property
+    def root(self) -> Element:
+        return self._open[0].children[0]
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._open) > DEEPEST:
+            message = f"more than {DEEPEST} elements within each other are no settings of a broker"
+            raise _RefusedError(message)
+        plain = {_local(key): value for key, value in attributes.items()}
+        line = self._parser.CurrentLineNumber
+        element = Element(_local(name), line, plain, self._lines(line) if plain else {})
+        self._open[-1].children.append(element)
+        self._open.append(element)
+
+    def end(self, name: str) -> None:
+        del name
+        self._open.pop()
+
+    def text(self, text: str) -> None:
+        self._open[-1].texts.append(text)
+
+    def refuse_types(self, *_: object) -> None:
+        message = "it has a DOCTYPE, which could make it mean anything. Remove it from a copy, and read that"
+        raise _RefusedError(message)
+
+    def _lines(self, line: int) -> dict[str, int]:
+        """The line of each attribute of the element that begins here."""
+        position = self._parser.CurrentByteIndex
+        lines: dict[str, int] = {}
+        name = re.compile(rb"<[^\s/>]+").match(self._data, position)
+        position = name.end() if name else len(self._data)
+        while found := ATTRIBUTE.match(self._data, position):
+            line += self._data.count(b"\n", position, found.start(1))
+            lines[found[1].decode(errors="replace").rpartition(":")[2]] = line
+            line += self._data.count(b"\n", found.start(1), found.end())
+            position = found.end()
+        return lines
+
+
+def _local(name: str) -> str:
+    return name.rpartition(NAMESPACE)[2]

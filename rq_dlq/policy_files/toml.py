@@ -1,0 +1,166 @@
+"""Our own policy files: TOML, one table a pattern.
+
+    ["orders.#".redelivery]
+    initial_delay = "5s"
+    max_redeliveries = 8
+
+    ["orders.#".dead_letter]
+    strategy = "shared"
+    name = "orders.lost"
+
+    ["orders.eu"]
+    max_in_flight = 10
+    pinned = true
+
+The fields are those of `Entry.of`; `unlimited`, `never` and the like (`NOTHING`) say None.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from rq_dlq.durations import shown
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy import Entry, Pattern
+from rq_dlq.policy.entry import KEYS, PARTS
+from rq_dlq.policy_files._reading import Problem, Reading
+from rq_dlq.policy_files._toml_lines import line_of, lines_of
+from rq_dlq.policy_files._words import meant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.policy_files._toml_lines import Path
+
+Fields: TypeAlias = dict[str, Any]
+"""By "redelivery.initial_delay", "max_in_flight"."""
+
+WHERE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def read(text: str) -> Reading:
+    """The entries of a file, or all that is wrong with it."""
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return Reading(problems=[_no_toml(str(error), text)])
+    lines = lines_of(text)
+    entries: dict[str, Entry] = {}
+    first: dict[str, int] = {}
+    problems: list[Problem] = []
+    for name, table in tables.items():
+        line = line_of(lines, (name,))
+        pattern, why = _pattern(name, first)
+        if pattern is None:
+            problems.append(Problem(line, name, why))
+            continue
+        entry, wrong = _entry(name, table, lines)
+        problems += wrong
+        first[pattern] = line
+        if entry is not None:
+            entries[pattern] = entry
+    if not tables:
+        problems.append(Problem(0, "", 'there is no table, such as ["orders.#".redelivery]'))
+    problems.sort(key=lambda problem: problem.line)
+    return Reading({} if problems else entries, problems=problems, lines=first)
+
+
+def _no_toml(error: str, text: str) -> Problem:
+    where = WHERE.search(error)
+    line = int(where[1]) if where and where[1] else text.count("\n") + 1
+    return Problem(line, "", f"no TOML: {WHERE.sub('', error)}")
+
+
+def _pattern(name: str, before: Mapping[str, int]) -> tuple[str | None, str]:
+    """The pattern of a table; None: there is none, and why."""
+    try:
+        pattern = Pattern.parse(name).text
+    except PolicyError as error:
+        return None, str(error)
+    if pattern in before:
+        return None, f"it means what the pattern of line {before[pattern]} means. Put both into one"
+    return pattern, ""
+
+
+def _entry(name: str, table: object, lines: Mapping[Path, int]) -> tuple[Entry | None, list[Problem]]:
+    """The entry of a table, or what is wrong with it."""
+    if not isinstance(table, dict):
+        message = f'no table: write what holds for a pattern below a line such as ["{name}".redelivery]'
+        return None, [Problem(line_of(lines, (name,)), name, message)]
+    fields, problems = _fields(name, cast("dict[str, Any]", table), lines)
+    if not fields and not problems:
+        problems.append(Problem(line_of(lines, (name,)), name, str(_built({}))))
+    while fields and isinstance(wrong := _built(fields), str):
+        culprits = _culprits(fields, wrong)
+        problems.append(_problem(name, culprits, wrong, lines))
+        fields = {field: value for field, value in fields.items() if field not in culprits}
+    return (None, problems) if problems else (cast("Entry", _built(fields)), [])
+
+
+def _fields(name: str, table: Mapping[str, Any], lines: Mapping[Path, int]) -> tuple[Fields, list[Problem]]:
+    """All fields of a table, and what in it is none."""
+    fields: Fields = {}
+    problems: list[Problem] = []
+    for key, value in table.items():
+        line = line_of(lines, (name, key))
+        if key not in KEYS:
+            problems.append(Problem(line, f"{name}.{key}", _unknown(key, value)))
+        elif key not in PARTS:
+            fields[key] = meant(key, value)
+        elif not isinstance(value, dict):
+            message = f"{shown(value)} is no table. Write its fields below a line [{_quoted(name)}.{key}]"
+            problems.append(Problem(line, key, message))
+        else:
+            inner = cast("dict[str, Any]", value)
+            fields |= {f"{key}.{field}": meant(f"{key}.{field}", said) for field, said in inner.items()}
+    return fields, problems
+
+
+def _unknown(key: str, value: object) -> str:
+    if isinstance(value, dict):
+        hint = 'A pattern with dots stands in quotes: ["orders.eu".redelivery]'
+    else:
+        hint = f"The closest is {get_close_matches(key, KEYS, n=1, cutoff=0)[0]!r}"
+    return f"there is no such setting; there are {', '.join(KEYS)}. {hint}"
+
+
+def _built(fields: Fields) -> Entry | str:
+    """The entry that these fields make, or what is wrong with them."""
+    said: dict[str, Any] = {}
+    for field, value in fields.items():
+        part, dot, name = field.partition(".")
+        if dot:
+            said.setdefault(part, {})[name] = value
+        else:
+            said[field] = value
+    try:
+        return Entry.of(**said)
+    except PolicyError as error:
+        return str(error)
+
+
+def _culprits(fields: Fields, wrong: str) -> list[str]:
+    """The fields without which it would be something else that is wrong, or nothing."""
+    kind = wrong.partition(":")[0]
+
+    def matters(field: str) -> bool:
+        rest = _built({name: value for name, value in fields.items() if name != field})
+        return not isinstance(rest, str) or rest.partition(":")[0] != kind
+
+    found = [field for field in fields if matters(field)]
+    return found or list(fields)
+
+
+def _problem(name: str, culprits: list[str], wrong: str, lines: Mapping[Path, int]) -> Problem:
+    """A problem, at the last line of those that make it together."""
+    where = sorted((line_of(lines, (name, *field.split("."))), field) for field in culprits)
+    line, field = where[-1]
+    others = ", ".join(f"with {other}, line {at}" for at, other in where[:-1])
+    return Problem(line, f"{field} ({others})" if others else field, wrong)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else f'"{name}"'

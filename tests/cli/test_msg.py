@@ -1,0 +1,211 @@
+"""`rq-dlq msg …`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import rq_dlq
+from rq_dlq.policy import IndividualDeadLetterStrategy, SharedDeadLetterStrategy
+from tests.cli.conftest import Shell
+
+Die = Callable[..., list[str]]
+
+
+@pytest.fixture
+def ids(broker: rq_dlq.Broker) -> list[str]:
+    """Two ready, one scheduled, one leased."""
+    orders = broker.queue("orders")
+    orders.send("leased", headers={"tenant": "b"}, id="leased")
+    orders.claim()
+    orders.send("one", headers={"tenant": "a"}, id="one")
+    orders.send("two", headers={"tenant": "b"}, id="two")
+    orders.send("later", delay="1h", id="later")
+    return ["one", "two", "later"]
+
+
+def bodies(broker: rq_dlq.Broker, queue: str = "orders") -> list[str]:
+    return [message.body for message in broker.queue(queue).select().browse()]
+
+
+def test_ls(shell: Shell, ids: list[str]) -> None:
+    rows = shell.json("msg", "ls", "orders")
+    assert [row["id"] for row in rows] == ids
+    assert [row["place"] for row in rows] == ["ready", "ready", "scheduled"]
+    assert [row["id"] for row in shell.json("msg", "ls", "orders", "--limit", "1")] == ["one"]
+    assert [row["id"] for row in shell.json("msg", "ls", "orders", "--place", "leased")] == ["leased"]
+    found = shell.json("msg", "ls", "orders", "--where", "tenant = 'b'")
+    assert [row["id"] for row in found] == ["two"]
+    assert "scheduled" in shell("msg", "ls", "orders").stdout
+    assert "no such messages" in shell("msg", "ls", "orders", "--where", "priority > 8").stderr
+
+
+@pytest.mark.usefixtures("ids")
+def test_ls_may_count(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("three", headers={"tenant": "b"})
+    words = ("msg", "ls", "orders", "--count-by", "tenant")
+    assert shell.json(*words) == [
+        {"value": "b", "count": 2},
+        {"value": "a", "count": 1},
+        {"value": None, "count": 1},
+    ]
+    lines = [line.split() for line in shell(*words, "--place", "leased").stdout.splitlines()]
+    assert lines == [["value", "count"], ["b", "1"]]
+    assert "(without it)" in shell(*words).stdout
+    assert shell.json(*words, "--where", "tenant = 'x'") == []
+
+
+@pytest.mark.usefixtures("ids")
+def test_show_and_explain(shell: Shell, dead: Die) -> None:
+    row = shell.json("msg", "show", "orders", "later")
+    assert (row["body"], row["place"], row["history"]) == ("later", "scheduled", [])
+    assert shell.json("msg", "show", "orders", "leased")["place"] == "leased"
+    (died,) = dead("x", queue="mails")
+    for name in ("mails", "DLQ.mails"):
+        row = shell.json("msg", "show", name, died)
+        assert (row["place"], row["reason"], row["error"]) == ("dead", "poison", "out of stock")
+        assert [event["event"] for event in row["history"]] == ["poisoned"]
+    assert "out of stock" in shell("msg", "show", "mails", died).stdout
+    assert "there is no message nope in orders" in shell("msg", "show", "orders", "nope", code=1).stderr
+    assert shell("msg", "explain", "orders", "one").stdout.startswith("one is ready: ")
+    assert shell.json("msg", "explain", "orders", "nope")["place"] == "unknown"
+
+
+@pytest.mark.usefixtures("ids")
+def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
+    assert "removed 1 message\n" in shell("msg", "cancel", "orders", "one").stderr
+    told = shell("msg", "cancel", "orders", "later", "later", "leased", "nope", code=1).stderr
+    assert "removed 1 message\n" in told
+    assert "2 of the ids were not there to be changed" in told
+    assert "Remove 1 message of orders for good? There is nobody to ask" in (
+        shell("msg", "cancel", "orders", "--all", code=2).stderr
+    )
+    assert bodies(broker) == ["two"]
+    shell("msg", "cancel", "orders", "--where", "tenant = 'x'", "--yes")
+    assert bodies(broker) == ["two"]
+    shell("msg", "cancel", "orders", "--all", "--yes")
+    assert bodies(broker) == []
+    assert broker.queue("orders").stats().leased == 1
+
+
+def test_dead_letters_are_cancelled_by_their_name_only(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die
+) -> None:
+    dead("a", "b")
+    shell("msg", "cancel", "orders", "--all", "--yes")
+    assert broker.queue("orders").stats().dead == 2
+    shell("msg", "cancel", "DLQ.orders", "--all", "--yes", "--limit", "1")
+    assert broker.queue("orders").stats().dead == 1
+    shell("msg", "cancel", "orders", "--place", "dead", "--all", "--yes")
+    assert broker.queue("orders").stats().dead == 0
+
+
+@pytest.mark.usefixtures("ids")
+def test_move_and_copy(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    words = ("msg", "move", "orders", "--where", "tenant = 'a'", "--yes", "--to")
+    assert "there is no queue 'mails'" in shell(*words, "mails", code=2).stderr
+    broker.queue("mails").send("mail")
+    assert "moved 1 message\n" in shell(*words, "mails").stderr
+    assert bodies(broker, "mails") == ["one", "mail"]  # by when they were sent
+    assert "copied 1 message\n" in shell("msg", "copy", "orders", "two", "--to", "mails").stderr
+    assert sorted(bodies(broker, "mails")) == ["mail", "one", "two"]
+    assert bodies(broker) == ["two", "later"]
+    (died,) = dead("x", queue="returns")
+    shell("msg", "move", "DLQ.returns", died, "--to", "mails")
+    assert "x" in bodies(broker, "mails")
+    assert "is where they come from" in shell("msg", "move", "orders", "two", "--to", "orders", code=2).stderr
+    assert "Missing option '--to'" in shell("msg", "move", "orders", "two", code=2).stderr
+
+
+@pytest.mark.usefixtures("ids")
+def test_dead_letter(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("msg", "dead-letter", "orders", "one", "--reason", "a wrong price").stderr
+    assert "sent to the dead-letter queue: 1 message\n" in told
+    shell("msg", "dead-letter", "orders", "--all", "--place", "scheduled", "--yes")
+    letters = broker.queue("orders").dlq.browse()
+    assert sorted(letter.body for letter in letters) == ["later", "one"]
+    assert {letter.cause.message for letter in letters} == {
+        "a wrong price",
+        "sent to the dead-letter queue by hand",
+    }
+
+
+@pytest.mark.usefixtures("ids")
+def test_expire_and_deliver_now_and_prioritise(shell: Shell, broker: rq_dlq.Broker) -> None:
+    assert (
+        "priority 9 given to 1 message\n"
+        in shell("msg", "prioritise", "orders", "two", "--priority", "9").stderr
+    )
+    assert bodies(broker) == ["two", "one", "later"]
+    told = shell("msg", "deliver-now", "orders", "one", code=1).stderr
+    assert "1 of the ids were not there" in told
+    assert "Deliver 1 message of orders now?" in shell("msg", "deliver-now", "orders", "--all", code=2).stderr
+    assert "made ready: 1 message\n" in shell("msg", "deliver-now", "orders", "--all", "--yes").stderr
+    assert broker.queue("orders").stats().ready == 3
+    shell("msg", "expire", "orders", "--where", "id = 'two'", "--yes")
+    assert bodies(broker, "EXP.orders") == ["two"]
+    assert "not in the range" in shell("msg", "prioritise", "orders", "a", "--priority", "10", code=2).stderr
+
+
+VERBS = ["cancel", "dead-letter", "expire", "deliver-now"]
+
+
+@pytest.mark.usefixtures("ids")
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb: str) -> None:
+    for words in ([], ["one", "--all"], ["one", "--where", "TRUE"], ["--all", "--where", "TRUE"]):
+        told = shell("msg", verb, "orders", *words, "--yes", code=2).stderr
+        assert "exactly one of ID…, --where, --all" in told
+    assert bodies(broker) == ["one", "two", "later"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["ls", "nope"], 1, "there is no queue 'nope'"),
+        (["cancel", "nope", "a"], 1, "there is no queue 'nope'"),
+        (["ls", "a b"], 2, "cannot name a queue"),
+        (["ls", "orders", "--where", "tenant = "], 2, "the filter cannot be read (column 10"),
+        (["cancel", "orders", "--where", "", "--yes"], 2, "the filter"),
+        (["cancel", "orders", "--where", "1 +", "--yes"], 2, "the filter cannot be read (column 4"),
+        (["ls", "orders", "--place", "nowhere"], 2, "'nowhere' is not one of"),
+        (["show", "orders", ""], 2, "a message's id is text"),
+    ],
+)
+@pytest.mark.usefixtures("ids")
+def test_what_makes_no_sense_is_told(
+    shell: Shell, broker: rq_dlq.Broker, words: list[str], code: int, said: str
+) -> None:
+    assert said in shell("msg", *words, code=code).stderr
+    assert bodies(broker) == ["one", "two", "later"]
+
+
+def test_a_name_for_the_dead_letters_of_several_queues(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die
+) -> None:
+    broker.policies.set("orders.#", dead_letter=SharedDeadLetterStrategy("lost"))
+    broker.policies.set("mails", dead_letter=IndividualDeadLetterStrategy(prefix="Lost."))
+    (first,) = dead("a", queue="orders.eu")
+    (second,) = dead("b", queue="orders.us", why="no such user")
+    dead("c", queue="mails")
+    assert [row["id"] for row in shell.json("dlq", "ls", "lost")] == [first, second]
+    assert [row["body"] for row in shell.json("dlq", "ls", "Lost.mails")] == ["c"]
+    groups = shell.json("dlq", "groups", "lost")
+    assert sorted((group["count"], group["error"]) for group in groups) == [
+        (1, "no such user"),
+        (1, "out of stock"),
+    ]
+    assert shell.json("dlq", "show", "lost", second)["queue"] == "orders.us"
+    assert shell.json("queue", "show", "lost")["dead"] == 2
+    assert [row["body"] for row in shell.json("peek", "lost")] == ["a", "b"]
+    assert [row["place"] for row in shell.json("msg", "ls", "lost")] == ["dead", "dead"]
+    shell("dlq", "redrive", "lost", "--where", "original_queue = 'orders.us'", "--yes")
+    assert broker.queue("orders.us").stats().ready == 1
+    shell("dlq", "redrive", "lost", "--id", first)
+    assert broker.queue("orders.eu").stats().ready == 1
+    shell("dlq", "purge", "Lost.mails", "--all", "--yes")
+    assert broker.queue("mails").stats().dead == 0
+    for verb in ("pause", "resume", "reset"):
+        assert "it takes only what failed" in shell("queue", verb, "lost", code=2).stderr
+    assert "dlq purge lost" in shell("queue", "purge", "lost", "--yes", code=1).stderr

@@ -1,0 +1,288 @@
+"""`rq-dlq policy …`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from click.testing import CliRunner
+
+import rq_dlq
+from rq_dlq import policies as policies_module
+from rq_dlq.cli import main
+from rq_dlq.errors import BrokerUnavailable
+from rq_dlq.policy import Entry, RedeliveryPolicy
+from tests.cli.conftest import Shell
+
+DATA = Path(__file__).parents[2] / "examples"
+
+
+def entries(broker: rq_dlq.Broker) -> dict[str, Entry]:
+    return dict(broker.policies.read().entries)
+
+
+def explained(shell: Shell, queue: str) -> dict[str, tuple[Any, str]]:
+    return {row["field"]: (row["value"], row["source"]) for row in shell.json("policy", "explain", queue)}
+
+
+def test_set_with_an_option_for_each_field(shell: Shell, broker: rq_dlq.Broker) -> None:
+    words = """
+        --initial-delay 5s --multiplier 3 --max-delay unlimited --collision-avoidance 0.25
+        --max-redeliveries 7 --process-expired --no-process-non-persistent --expiration never
+        --expiry-delay 1h --min-expiry-delay none --no-expiry --retention 30d --max-in-flight 5
+    """
+    told = shell("policy", "set", "orders.>", *words.split(), "--prefix", "D.", "--suffix", ".x", "--pin")
+    assert "set orders.#: it matches 0 queues" in told.stderr
+    assert entries(broker) == {
+        "orders.#": Entry.of(
+            redelivery={
+                "initial_delay": "5s",
+                "multiplier": 3,
+                "max_delay": None,
+                "collision_avoidance": 0.25,
+                "max_redeliveries": 7,
+            },
+            dead_letter={
+                "prefix": "D.",
+                "suffix": ".x",
+                "process_expired": True,
+                "process_non_persistent": False,
+                "expiration": None,
+            },
+            expiry={"expiry_delay": "1h", "min_expiry_delay": None, "no_expiry": True, "retention": "30d"},
+            max_in_flight=5,
+            pinned=True,
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        (["--delays", "1s,10s, 1m"], Entry.of(redelivery={"delays": ["1s", "10s", "1m"]})),
+        (["--max-redeliveries", "-1"], Entry.of(redelivery={"max_redeliveries": None})),
+        (["--max-redeliveries", "unlimited"], Entry.of(redelivery={"max_redeliveries": None})),
+        (
+            ["--arithmetic", "activemq", "--redelivery-delay", "2s"],
+            Entry.of(redelivery={"arithmetic": "activemq", "redelivery_delay": 2}),
+        ),
+        (["--strategy", "shared", "--dlq-name", "lost"], Entry.of(dead_letter={"name": "lost"})),
+        (
+            ["--strategy", "discarding", "--only", "a.b c.*", "--report-interval", "9"],
+            Entry.of(dead_letter={"strategy": "discarding", "only": "a.b c.*", "report_interval": 9}),
+        ),
+        (["--discard-expired"], Entry.of(expiry={"discard": True})),
+        (["--no-discard-expired", "--may-expire"], Entry.of(expiry={"discard": False, "no_expiry": False})),
+        (["--expiry-name", "late"], Entry.of(expiry={"name": "late"})),
+        (["--expiry-prefix", "L.", "--expiry-suffix", ".l"],
+         Entry.of(expiry={"prefix": "L.", "suffix": ".l"})),
+        (["--retention", "forever", "--max-expiry-delay", "1d"],
+         Entry.of(expiry={"retention": None, "max_expiry_delay": "1d"})),
+        (["--max-in-flight", "unlimited"], Entry.of(max_in_flight=None)),
+    ],
+)  # fmt: skip
+def test_set_says_this_and_nothing_else(
+    shell: Shell, broker: rq_dlq.Broker, words: list[str], entry: Entry
+) -> None:
+    shell("policy", "set", "orders", "--max-in-flight", "3", "--pin")
+    shell("policy", "set", "orders", *words)
+    assert entries(broker) == {"orders": entry}
+
+
+def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("policy", "set", "orders.>", "--initial-delay", "5s", "--dry-run")
+    assert [line.split() for line in told.stdout.splitlines()] == [
+        ["pattern", "field", "value"],
+        ["orders.#", "redelivery.initial_delay", "5s"],
+        ["orders.#", "redelivery.delays", "none"],
+    ]
+    assert "nothing was changed" in told.stderr
+    rows = shell.json("policy", "set", "orders.>", "--initial-delay", "5s", "--dry-run")
+    assert rows[0] == {"pattern": "orders.#", "field": "redelivery.initial_delay", "value": 5000}
+    assert entries(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say either a PATTERN with options, or --file"),
+        (["orders"], "the entry says nothing"),
+        (["orders", "--pin"], "the entry says nothing"),
+        (["a.#.b", "--max-in-flight", "1"], "# and > stand only at the end"),
+        (["orders", "--initial-delay", "soon"], "initial_delay: 'soon' is no duration"),
+        (["orders", "--multiplier", "x"], "--multiplier: 'x' is no number"),
+        (["orders", "--max-in-flight", "x"], "--max-in-flight: 'x' is no whole number and not 'unlimited'"),
+        (["orders", "--max-redeliveries", "-2"], "max_redeliveries is -2"),
+        (["orders", "--strategy", "lost"], "Pass one of individual, shared, discarding"),
+        (["orders", "--dlq-name", "a", "--prefix", "b"], "dead_letter mixes strategies"),
+        (["orders", "--initial-delay", "5m", "--max-delay", "1m"], "is longer than max_delay"),
+        (["orders", "--file", "{data}/policies.toml"], "say either"),
+        (["--pin", "--file", "{data}/policies.toml"], "say either"),
+        (["--file", "nowhere.toml"], "does not exist"),
+    ],
+)
+def test_what_makes_no_sense_is_code_2(
+    shell: Shell, broker: rq_dlq.Broker, words: list[str], said: str
+) -> None:
+    told = shell("policy", "set", *(word.format(data=DATA) for word in words), code=2).stderr
+    assert said in told
+    assert entries(broker) == {}
+
+
+def test_a_name_that_is_a_queue_of_its_own_is_refused(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("mails").send("a")
+    told = shell("policy", "set", "orders", "--dlq-name", "mails", code=2).stderr
+    assert "'mails' is a queue" in told
+    assert entries(broker) == {}
+
+
+def test_a_file_has_many_patterns(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders.eu").send("a")
+    file = str(DATA / "policies.toml")
+    assert len(shell.json("policy", "set", "--file", file, "--dry-run")) > 10
+    assert entries(broker) == {}
+    told = shell("policy", "set", "--file", file).stderr
+    assert "set orders.#: it matches 1 queue" in told
+    assert sorted(entries(broker)) == ["orders.#", "orders.eu", "quotes"]
+    assert broker.queue("orders.eu").settings().redelivery.max_redeliveries is None
+    assert broker.queue("orders.us").settings().redelivery.max_redeliveries == 4
+
+
+def test_a_file_with_mistakes_changes_nothing(shell: Shell, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        "[fine]\nmax_in_flight = 1\n\n[orders.redelivery]\ninitial_dely = 1\n"
+        '[mails.redelivery]\ninitial_delay = "5m"\nmax_delay = "1m"\n'
+    )
+    told = shell("policy", "set", "--file", str(file), code=1)
+    lines = told.stderr.splitlines()
+    assert lines[0].startswith(f"{file}:5: redelivery.initial_dely: redelivery has no field 'initial_dely'")
+    assert lines[1].startswith(f"{file}:8: redelivery.max_delay (with redelivery.initial_delay, line 7): ")
+    assert lines[2] == f"Error: 2 problems in {file}, so nothing was changed"
+    assert told.stdout == ""
+    assert entries(broker) == {}
+    file.write_bytes(b"[a]\nx = '\xff'")
+    assert f"{file}: no UTF-8 text" in shell("policy", "set", "--file", str(file), code=1).stderr
+    file.write_text("".join(f"[a{n}]\n" for n in range(30)))
+    assert "… and 10 more" in shell("policy", "set", "--file", str(file), code=1).stderr
+
+
+def test_all_entries_are_checked_against_the_queues_before_the_first_is_written(
+    shell: Shell, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    broker.queue("lost").send("a")
+    file = tmp_path / "shop.toml"
+    file.write_text('[a]\nmax_in_flight = 1\n\n[b.dead_letter]\nname = "lost"\n')
+    told = shell("policy", "set", "--file", str(file), code=1).stderr
+    assert f"{file}:4: b: 'lost' is a queue" in told
+    assert entries(broker) == {}
+
+
+def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = policies_module.Policies.put
+
+    def failing(self: Any, pattern: str, entry: Entry) -> int:
+        if pattern == "quotes":
+            message = "gone"
+            raise BrokerUnavailable(message)
+        return put(self, pattern, entry)
+
+    monkeypatch.setattr(policies_module.Policies, "put", failing)
+    told = shell("policy", "set", "--file", str(DATA / "policies.toml"), code=4).stderr
+    assert "stopped part-way, after 2 of 3 entries: gone" in told
+    assert len(entries(broker)) == 2
+
+
+def test_ls_and_rm(shell: Shell, broker: rq_dlq.Broker) -> None:
+    assert "there are no policies" in shell("policy", "ls").stderr
+    broker.queue("orders").send("a")
+    shell("policy", "set", "orders.>", "--initial-delay", "5s", "--max-redeliveries", "unlimited")
+    shell("policy", "set", "a", "--max-in-flight", "2", "--pin")
+    table = shell("policy", "ls").stdout
+    assert "initial_delay 5s, max_redeliveries unlimited" in table
+    assert "max_in_flight 2, pinned yes" in table
+    rows = shell.json("policy", "ls")
+    assert rows == [
+        {"pattern": "a", "max_in_flight": 2, "pinned": True},
+        {
+            "pattern": "orders.#",
+            "redelivery": {"initial_delay": 5000, "max_redeliveries": None, "delays": None},
+            "pinned": False,
+        },
+    ]
+    assert "there is no entry for 'orders'" in shell("policy", "rm", "orders", code=1).stderr
+    assert "removed orders.#: it matched 1 queue" in shell("policy", "rm", "orders.>").stderr
+    assert list(entries(broker)) == ["a"]
+    assert broker.queue("orders").settings().redelivery == RedeliveryPolicy()
+
+
+def test_explain_names_where_each_field_comes_from(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders.eu", redelivery=RedeliveryPolicy(multiplier=3)).send("a")
+    shell("policy", "set", "orders.#", "--max-in-flight", "5", "--strategy", "discarding")
+    shell("policy", "set", "*.eu", "--max-delay", "1h", "--pin")
+    found = explained(shell, "orders.eu")
+    assert found["redelivery.max_delay"] == (3_600_000, "pinned *.eu")
+    assert found["redelivery.multiplier"] == (3.0, "declared in code")
+    assert found["max_in_flight"] == (5, "orders.#")
+    assert found["expiry.no_expiry"] == (False, "default")
+    assert (found["dead_letter.queue"][0], found["expiry.queue"][0]) == (None, "EXP.orders.eu")
+    lines = [line.split() for line in shell("policy", "explain", "orders.eu").stdout.splitlines()]
+    assert ["redelivery.max_delay", "1h", "pinned", "*.eu"] in lines
+    assert ["dead_letter.expiration", "never", "default"] in lines
+    assert ["expiry.discard", "no", "default"] in lines
+    assert explained(shell, "DLQ.mails")["dead_letter.queue"][0] == "DLQ.mails"
+
+
+def test_preview(shell: Shell) -> None:
+    shell("policy", "set", "orders", "--initial-delay", "2s", "--max-redeliveries", "3")
+    table = shell("policy", "preview", "orders").stdout
+    assert table == f"{RedeliveryPolicy(initial_delay=2, max_redeliveries=3).preview()}\n"
+    shown = shell.json("policy", "preview", "orders", "--multiplier", "1", "--rows", "2")
+    assert [row["nominal"] for row in shown["rows"]] == [2.0, 2.0]
+    assert shown["dead_after"] == {"earliest": 3.0, "nominal": 6.0, "latest": 9.0}
+    delays = shell.json("policy", "preview", "--delays", "1s,5s", "--max-redeliveries", "3")
+    assert [row["latest"] for row in delays["rows"]] == [1.0, 5.0, 5.0]
+    assert shell("policy", "preview").stdout == f"{RedeliveryPolicy().preview()}\n"
+    assert "is longer than" in shell("policy", "preview", "--initial-delay", "1h", code=2).stderr
+
+
+def test_preview_of_options_needs_no_server() -> None:
+    result = CliRunner().invoke(main, ["--url", "redis://127.0.0.1:1", "policy", "preview", "--delays", "1s"])
+    assert result.exit_code == 0
+    result = CliRunner().invoke(main, ["--url", "redis://127.0.0.1:1", "policy", "preview", "orders"])
+    assert result.exit_code == 3
+
+
+def test_simulate(shell: Shell) -> None:
+    words = ["--messages", "50", "--outage", "1m", "--rate", "20", "--seed", "3"]
+    policy = RedeliveryPolicy(multiplier=3)
+    played = policy.simulate(50, "1m", 20, 3)
+    told = shell("policy", "simulate", "--multiplier", "3", *words)
+    assert told.stdout == f"{played}\n"
+    shown = shell.json("policy", "simulate", "--multiplier", "3", *words)
+    assert (shown["done"], shown["wasted"]) == (played.done, played.wasted)
+    assert shown["rows"][0] == {"start": 0.0, "failed": played.rows[0].failed, "done": played.rows[0].done}
+    assert "no duration" in shell("policy", "simulate", "--outage", "x", code=2).stderr
+    assert "rate" in shell("policy", "simulate", "--rate", "0", code=2).stderr
+
+
+def test_what_is_stored_but_cannot_be_read_is_told_and_can_be_removed(
+    shell: Shell, broker: rq_dlq.Broker, redis_socket: str
+) -> None:
+    broker.policies.set("a", max_in_flight=1)
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        client.hset(f"{shell.namespace}:policies", "b", "{")
+    assert "what is stored for 'b' cannot be read" in shell("policy", "ls").stderr
+    shell("policy", "rm", "b")
+    assert "cannot be read" not in shell("policy", "ls").stderr
+
+
+def test_jsonl(shell: Shell) -> None:
+    shell("policy", "set", "a", "--max-in-flight", "1")
+    lines = shell("policy", "ls", "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["pattern"] for line in lines] == ["a"]

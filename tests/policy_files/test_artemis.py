@@ -1,0 +1,243 @@
+"""Artemis' broker.xml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
+from rq_dlq.policy_files import Reading, read_broker_xml
+from rq_dlq.policy_files._artemis_settings import OTHERS
+from rq_dlq.policy_files.artemis import KNOWN
+
+DATA = Path(__file__).parents[2] / "examples"
+
+
+def core(*lines: str) -> Reading:
+    """What is read of a <core> with these lines, the first of which is line 2."""
+    head = "<configuration><core xmlns='urn:activemq:core'><address-settings>"
+    tail = "</address-settings></core></configuration>"
+    return read_broker_xml("\n".join([head, *lines, tail]).encode())
+
+
+def block(match: str, *settings: str) -> str:
+    inner = "".join(
+        f"<{name}>{value}</{name}>" for name, _, value in (one.partition("=") for one in settings)
+    )
+    return f'<address-setting match="{match}">{inner}</address-setting>'
+
+
+def settings(reading: Reading, queue: str) -> QueueSettings:
+    assert reading.problems == []
+    return PolicyMap(reading.entries).settings(queue)
+
+
+def test_the_sample_says_what_artemis_would_do() -> None:
+    reading = read_broker_xml((DATA / "broker.xml").read_bytes())
+    eu = settings(reading, "orders.eu")
+    assert eu.redelivery == RedeliveryPolicy.artemis(
+        redelivery_delay=5000,
+        redelivery_delay_multiplier=1.5,
+        redelivery_collision_avoidance_factor=0.15,
+        max_redelivery_delay=50000,
+        max_delivery_attempts=6,
+    )
+    assert (eu.dead_name, eu.expired_name) == ("DLQ.orders.eu", "ExpiryQueue")
+    express = settings(reading, "orders.express")
+    assert express.redelivery.max_redeliveries is None
+    assert express.redelivery.multiplier == 1.5
+    assert express.dead_name == "DLQ.orders.express.dead"
+    assert express.expiry.expiry_delay == 600
+    quotes = settings(reading, "quotes.a")
+    assert quotes.redelivery == RedeliveryPolicy.artemis()
+    assert (quotes.dead_letter.STRATEGY, quotes.expired_name) == ("discarding", "LATE.quotes.a")
+    assert (quotes.expiry.min_expiry_delay, quotes.expiry.max_expiry_delay) == (10, 3600)
+    assert settings(reading, "mails").dead_name == "DLQ"
+
+
+def test_each_setting_is_told_once_with_its_line() -> None:
+    text = (DATA / "broker.xml").read_text().splitlines()
+    reading = read_broker_xml((DATA / "broker.xml").read_bytes())
+    told = [finding for finding in reading.findings if finding.value and finding.setting != "match"]
+    for finding in told:
+        assert f"<{finding.setting}>{finding.value}</" in text[finding.line - 1]
+    assert {finding.line for finding in reading.findings} >= {
+        number
+        for number, line in enumerate(text, 1)
+        if "</" in line and 15 < number < 46 and "g>" not in line
+    }
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_what_is_not_taken_over_is_told_why(name: str) -> None:
+    reading = core(block("a", f"{name}=1"))
+    (finding,) = reading.findings
+    assert (finding.line, finding.setting, finding.value) == (2, name, "1")
+    assert finding.outcome in {"not needed", "no counterpart"}
+    assert finding.note
+    assert reading.entries == {}
+
+
+MEANT: list[tuple[list[str], dict[str, Any]]] = [
+    (["redelivery-delay=10"], {"redelivery.initial_delay": 10, "redelivery.max_delay": 100}),
+    (["max-delivery-attempts=1"], {"redelivery.max_redeliveries": 0}),
+    (["max-delivery-attempts=-1"], {"redelivery.max_redeliveries": None}),
+    (["max-redelivery-delay=9223372036854775807"], {"redelivery.max_delay": 2**63 - 1}),
+    (["redelivery-delay-multiplier=1e1"], {"redelivery.multiplier": 10}),
+    (["expiry-delay=-1", "min-expiry-delay=5"], {"expiry.expiry_delay": None, "expiry.min_expiry_delay": 5}),
+    (["no-expiry=TRUE"], {"expiry.no_expiry": True}),
+    (["dead-letter-address=DLA"], {"dead_letter.strategy": "shared", "dead_letter.name": "DLA"}),
+    (["dead-letter-address="], {"dead_letter.strategy": "discarding"}),
+    (["expiry-address="], {"expiry.discard": True}),
+    (["expiry-address=EA"], {"expiry.name": "EA", "expiry.discard": False}),
+    (
+        ["dead-letter-address=DLA", "auto-create-dead-letter-resources=true", "dead-letter-queue-suffix=.x"],
+        {"dead_letter.strategy": "individual", "dead_letter.prefix": "DLQ.", "dead_letter.suffix": ".x"},
+    ),
+    (
+        ["dead-letter-address=DLA", "dead-letter-queue-prefix=X."],
+        {"dead_letter.strategy": "shared", "dead_letter.name": "DLA"},
+    ),
+    (
+        ["expiry-address=EA", "auto-create-expiry-resources=true", "expiry-queue-prefix=X."],
+        {"expiry.prefix": "X.", "expiry.name": None},
+    ),
+    (
+        ["dead-letter-address=DLQ", "expiry-address=DLQ"],
+        {"dead_letter.name": "DLQ", "dead_letter.process_expired": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "meant"), MEANT)
+def test_a_setting_becomes(given: list[str], meant: dict[str, Any]) -> None:
+    sources = {one.field: one.value for one in settings(core(block("a.#", *given)), "a.b").sources}
+    assert {field: sources.get(field) for field in meant} == meant
+
+
+def test_places_are_merged_as_artemis_merges_them() -> None:
+    reading = core(
+        block("#", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=P."),
+        block("a.#", "dead-letter-address=A"),
+        block("a.b.#", "auto-create-dead-letter-resources=false", "expiry-address=A"),
+        block("a.b.c", "expiry-address=E"),
+    )
+    assert settings(reading, "x").dead_name == "P.x"
+    assert settings(reading, "a").dead_name == "P.a"
+    both, apart = settings(reading, "a.b"), settings(reading, "a.b.c")
+    assert (both.dead_name, both.dead_letter.process_expired) == ("A", True)
+    assert (apart.dead_name, apart.expired_name, apart.dead_letter.process_expired) == ("A", "E", False)
+
+
+def test_wildcards_of_its_own() -> None:
+    reading = core(
+        "<wildcard-addresses><delimiter>/</delimiter><any-words>></any-words></wildcard-addresses>",
+        "<literal-match-markers>()</literal-match-markers>",
+        block("a/*/>", "max-delivery-attempts=3", "dead-letter-address=dead/a"),
+        block("(b/x)", "max-delivery-attempts=3"),
+        block("a.b/c", "max-delivery-attempts=3"),
+        block("(c/*)", "max-delivery-attempts=3"),
+    )
+    assert list(reading.entries) == ["a.*.#", "b.x"]
+    assert settings(reading, "a.b").dead_name == "dead.a"
+    lost = [(one.line, one.place) for one in reading.findings if one.outcome == "no counterpart"]
+    assert lost == [(6, "address-setting a.b/c"), (7, "address-setting (c/*)")]
+
+
+def test_names_may_be_said_for_what_has_none_here() -> None:
+    text = b"<core><address-settings>%s</address-settings></core>"
+    odd = text % block("a.#.b", "dead-letter-address=my queue", "max-delivery-attempts=2").encode()
+    unmapped = read_broker_xml(odd)
+    assert unmapped.entries == {}
+    (finding,) = unmapped.findings
+    assert "--map 'a.#.b=…'" in finding.note
+    reading = read_broker_xml(odd, {"a.#.b": "a.*.b", "my queue": "lost"})
+    assert settings(reading, "a.x.b").dead_name == "lost"
+    assert settings(reading, "a.x.b").redelivery.max_redeliveries == 1
+
+
+def test_a_dead_letter_queue_has_no_policy() -> None:
+    reading = core(block("#", "dead-letter-address=DLQ"), block("DLQ", "max-delivery-attempts=-1"))
+    assert list(reading.entries) == ["#"]
+    note = next(one.note for one in reading.findings if one.line == 3)
+    assert note.startswith("nothing of it is taken over")
+
+
+WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
+    ([], [(1, "address-settings", "nothing to import")]),
+    ([block("a", "redelivery-delay=5s")], [(2, "redelivery-delay", "'5s' is no whole number")]),
+    ([block("a", "redelivery-delay=")], [(2, "redelivery-delay", "'' is no whole number")]),
+    ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the value that the property has")]),
+    ([block("a", "redelivery-delay=-5")], [(2, "redelivery-delay", "Pass a whole number, 0")]),
+    ([block("a", "max-redelivery-delay=-1")], [(2, "max-redelivery-delay", "Pass a whole number, 0")]),
+    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 is no redelivery")]),
+    ([block("a", "max-delivery-attempts=-7")], [(2, "max-delivery-attempts", "-1 no limit")]),
+    ([block("a", "redelivery-delay-multiplier=0.5")], [(2, "redelivery-delay-multiplier", "1 or more")]),
+    ([block("a", "redelivery-delay-multiplier=NaN")], [(2, "redelivery-delay-multiplier", "is no number")]),
+    (
+        [block("a", "redelivery-collision-avoidance-factor=1.01")],
+        [(2, "redelivery-collision-avoidance-factor", "0 to 1")],
+    ),
+    (
+        [block("a", "redelivery-delay=9", "max-redelivery-delay=5")],
+        [(2, "max-redelivery-delay", "is longer than max-redelivery-delay")],
+    ),
+    ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for none")]),
+    ([block("a", "expiry-delay=-2")], [(2, "expiry-delay", "no whole number, -1 or more")]),
+    ([block("a", "max-expiry-delay=315360000001")], [(2, "max-expiry-delay", "Pass a whole number")]),
+    (
+        [block("a", "min-expiry-delay=9", "max-expiry-delay=5")],
+        [(2, "max-expiry-delay", "is longer than max_expiry_delay")],
+    ),
+    ([block("a", "no-expiry=yes")], [(2, "no-expiry", "neither true nor false")]),
+    (
+        [block("a", "auto-create-dead-letter-resources=1")],
+        [(2, "auto-create-dead-letter-resources", "neither true nor false")],
+    ),
+    (
+        [block("a", "auto-create-dead-letter-resources=true", "dead-letter-queue-prefix=")],
+        [(2, "dead-letter-queue-prefix", "would take its own messages")],
+    ),
+    ([block("a", "dead-letter-address=my queue")], [(2, "dead-letter-address", "cannot name a queue")]),
+    ([block("a", "redelivery-dely=5")], [(2, "redelivery-dely", "the closest is redelivery-delay")]),
+    (
+        [block("a", "redelivery-delay=5", "redelivery-delay=6")],
+        [(2, "redelivery-delay", "it was said in line 2 already")],
+    ),
+    (
+        [block("a.b", "redelivery-delay=5"), "", block("a.b", "expiry-delay=6")],
+        [(4, "match", "a.b was said in line 2 already")],
+    ),
+    (["<address-setting><expiry-delay>5</expiry-delay></address-setting>"], [(2, "match", "there is none")]),
+    (
+        ["<address-setting match='a'><include href='more.xml'/></address-setting>"],
+        [(2, "include", "its settings are in more.xml")],
+    ),
+    (
+        ["<wildcard-addresses><delimiter>::</delimiter></wildcard-addresses>", block("a", "no-expiry=true")],
+        [(2, "delimiter", "'::' is not one character")],
+    ),
+    (
+        ["<literal-match-markers>(</literal-match-markers>", block("a", "no-expiry=true")],
+        [(2, "literal-match-markers", "not two characters")],
+    ),
+    (
+        [block("a", "no-expiry=x"), block("b", "redelivery-delay=1"), block("c", "expiry-delay=x")],
+        [(2, "no-expiry", "neither"), (4, "expiry-delay", "no whole number")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "problems"), WRONG)
+def test_what_is_wrong_is_named_with_its_line(lines: list[str], problems: list[tuple[int, str, str]]) -> None:
+    reading = core(*lines)
+    assert [(one.line, one.setting) for one in reading.problems] == [(at, name) for at, name, _ in problems]
+    for problem, (_, _, message) in zip(reading.problems, problems, strict=True):
+        assert message in problem.message
+    assert reading.entries == {}
+
+
+def test_it_knows_all_settings_that_artemis_has() -> None:
+    assert len(set(KNOWN)) == len(KNOWN) == 79  # as its schema has

@@ -1,0 +1,54 @@
+"""XML that is none, or that must not be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from rq_dlq.policy_files import read_broker_xml
+
+LAUGHS = """<?xml version="1.0"?>
+<!DOCTYPE core [
+  <!ENTITY a "ha">
+  <!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">
+]>
+<core>&b;</core>
+"""
+OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</core>'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "no XML: no element found"),
+        ("hello", 1, "no XML: syntax error"),
+        ("<core>\n<a>\n</core>", 3, "no XML: mismatched tag"),
+        ("<core>\n&nope;</core>", 2, "no XML: undefined entity"),
+        ("<core/>\n<core/>", 2, "no XML: junk after document element"),
+        (LAUGHS, 2, "it has a DOCTYPE"),
+        (OUTSIDE, 1, "it has a DOCTYPE"),
+        ("<!DOCTYPE core>\n<core/>", 1, "it has a DOCTYPE"),
+        ("<a>" * 5_000, 1, "more than 100 elements within each other"),
+        ("<?xml version='1.0' encoding='klingon'?><core/>", 1, "no XML"),
+        ("<html/>", 1, "<html> is neither Artemis' <configuration> (broker.xml) nor Classic's"),
+    ],
+)
+def test_it_is_refused(text: str, line: int, message: str) -> None:
+    reading = read_broker_xml(text.encode())
+    (problem,) = reading.problems
+    assert problem.line == line
+    assert message in problem.message
+    assert reading.entries == {}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
+def test_encodings(encoding: str) -> None:
+    text = "<core><address-setting\n match='größe'><no-expiry>true</no-expiry></address-setting></core>"
+    if encoding == "iso-8859-1":
+        text = "<?xml version='1.0' encoding='iso-8859-1'?>" + text
+    assert list(read_broker_xml(text.encode(encoding)).entries) == ["größe"]
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    (problem,) = read_broker_xml(b"<core>\n\xff\xfe</core>").problems
+    assert problem.line == 2
+    assert "no XML" in problem.message
