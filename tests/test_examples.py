@@ -21,6 +21,14 @@ SAYS = {
     "03_dead_letters.py": ["3 x exhausted: ConnectionRefusedError", "3 redriven", "1 time redriven"],
     "04_policies.py": ["[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]", "[5.0, 10.0, 20.0, 40.0]"],
     "05_asyncio.py": ["100 in all"],
+    "06_expiry.py": ["still good: [{'price': 10.7}]", "({'price': 10.5}, 'expired')"],
+    "07_sessions.py": ["rolled back: 0 invoices, 3 orders", "committed: 3 invoices, 0 orders"],
+    "08_manage.py": [
+        "max_redeliveries = 0 (from mail.#)",
+        "{'a': 2, 'b': 2}",
+        "brought back: 2",
+        "removed: 2",
+    ],
 }
 
 
