@@ -1,0 +1,53 @@
+"""What the documents say is there, is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.behaviour.cases import NOT_RUN
+from tests.cases import FOLDER, load
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "lua" / "README.md"]
+CASE = re.compile(r"\b(?:ART-B|CLS-B|CLS-X|STN-B|STT-|JSB-)\d+\b")
+LOCAL = re.compile(r"`((?:tests|examples|docs|lua|rq_dlq)/[\w./-]*\w)(?:::(\w+))?`")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)\)")
+
+
+def known_cases() -> set[str]:
+    ids = {row["id"] for row in yaml.safe_load((FOLDER / "behaviour.yaml").read_text(encoding="utf-8"))}
+    return ids | {row["id"] for group in ("stan_timeline", "classic_both") for row in load(group)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for path, test in LOCAL.findall(text):
+        target = ROOT / path
+        found = target if target.exists() else target.with_suffix(".lua")
+        assert found.exists(), path
+        if test:
+            assert f"def {test}(" in target.read_text(encoding="utf-8"), test
+    for link in LINK.findall(text):
+        assert (document.parent / link).exists(), link
+
+
+def test_migrating_names_cases_that_run() -> None:
+    text = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
+    named = set(CASE.findall(text))
+    assert len(named) > 50
+    assert named <= known_cases() - NOT_RUN.keys()
+
+
+def test_every_row_of_migrating_names_what_shows_it() -> None:
+    text = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
+    for section in text.split("\n## ")[2:5]:
+        rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+        assert rows
+        for row in rows:
+            shown_by = row.rstrip("|").rpartition("|")[2]
+            assert CASE.search(shown_by) or LOCAL.search(shown_by), row
