@@ -229,6 +229,14 @@ def held(deliveries: Sequence[Leased[Any]]) -> list[tuple[str, str]]:
         raise InvalidInput(message) from None
 
 
+def settled(deliveries: Sequence[Leased[Any]], settlements: list[Settlement]) -> list[Settlement]:
+    """Note which deliveries of a batch were settled, so that a block or a session leaves them alone."""
+    for delivery, settlement in zip(deliveries, settlements, strict=True):
+        if settlement:
+            delivery.settled = True
+    return settlements
+
+
 Reason = Literal["exhausted", "poison", "unprocessable", "expired"]
 
 

@@ -10,7 +10,7 @@ from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.delivery import Delivery
 from rq_dlq.dlq import DeadLetters
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.message import Message, Received, Row, held
+from rq_dlq.message import Message, Received, Row, held, settled
 from rq_dlq.selection import Selection, choice
 from rq_dlq.session import Session
 from rq_dlq.settings import count_of
@@ -142,7 +142,7 @@ class Queue(Generic[T]):
 
     def ack(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Done, as one batch; each settlement says what became of its message."""
-        return self.run(_work.ack(self.work, held(deliveries)))
+        return settled(deliveries, self.run(_work.ack(self.work, held(deliveries))))
 
     def nack(
         self,
@@ -154,17 +154,17 @@ class Queue(Generic[T]):
     ) -> list[Settlement]:
         """Failed, as one batch; each message is judged by itself."""
         steps = _work.nack(self.work, held(deliveries), error, delay=delay, charge=charge)
-        return self.run(steps)
+        return settled(deliveries, self.run(steps))
 
     def poison(
         self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
     ) -> list[Settlement]:
         """Never again, as one batch."""
-        return self.run(_work.poison(self.work, held(deliveries), error))
+        return settled(deliveries, self.run(_work.poison(self.work, held(deliveries), error)))
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Given back unseen, as one batch."""
-        return self.run(_work.release(self.work, held(deliveries)))
+        return settled(deliveries, self.run(_work.release(self.work, held(deliveries))))
 
     def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Start the leases anew; whether each is still held."""

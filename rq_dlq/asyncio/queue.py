@@ -14,7 +14,7 @@ from rq_dlq.asyncio.session import Session
 from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput
-from rq_dlq.message import Message, Received, Row, held
+from rq_dlq.message import Message, Received, Row, held, settled
 from rq_dlq.selection import choice
 from rq_dlq.settings import count_of
 
@@ -123,7 +123,7 @@ class Queue(Generic[T]):
 
     async def ack(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Done, as one batch."""
-        return await self.run(_work.ack(self.work, held(deliveries)))
+        return settled(deliveries, await self.run(_work.ack(self.work, held(deliveries))))
 
     async def nack(
         self,
@@ -135,17 +135,17 @@ class Queue(Generic[T]):
     ) -> list[Settlement]:
         """Failed, as one batch; each message is judged by itself."""
         steps = _work.nack(self.work, held(deliveries), error, delay=delay, charge=charge)
-        return await self.run(steps)
+        return settled(deliveries, await self.run(steps))
 
     async def poison(
         self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
     ) -> list[Settlement]:
         """Never again, as one batch."""
-        return await self.run(_work.poison(self.work, held(deliveries), error))
+        return settled(deliveries, await self.run(_work.poison(self.work, held(deliveries), error)))
 
     async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Given back unseen, as one batch."""
-        return await self.run(_work.release(self.work, held(deliveries)))
+        return settled(deliveries, await self.run(_work.release(self.work, held(deliveries))))
 
     async def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Start the leases anew; whether each is still held."""

@@ -378,3 +378,18 @@ async def test_a_batch_must_be_a_batch(broker: Any) -> None:
     delivery = await one(queue)
     with pytest.raises(InvalidInput, match="a batch is a list of deliveries"):
         await queue.ack(delivery)
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+async def test_what_a_batch_settled_is_settled(broker: Any, clock: Clock, verb: str) -> None:
+    del clock
+    queue = broker.queue("a", lease="1h")
+    await queue.send_many(["x", "y"])
+    first, second = await queue.claim(2)
+    await first.ack()
+    await getattr(queue, verb)([second])
+    assert [first.settled, second.settled] == [True, True]
+    async with second:  # nothing is left to do, and no LeaseLost
+        pass
+    (stale,) = await queue.ack([second])
+    assert not stale
