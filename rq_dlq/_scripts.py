@@ -29,6 +29,7 @@ _INCLUDE = re.compile(r"^( *)-- @include (\S+)$")
 _DRAINS = {
     "claim",
     "ack",
+    "ack_all",
     "nack",
     "poison",
     "release",

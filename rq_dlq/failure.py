@@ -61,6 +61,8 @@ class Cause:
         return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
 
 
+FAILURES = frozenset({"nacked", "lapsed", "poisoned", "dead_lettered"})  # of the events of a history
+
 LAPSE = Cause("Lapsed", "the lease ran out without a word from its holder", "lapsed")
 EXPIRY = Cause("Expired", "the time to live was over", "expired")
 

@@ -11,13 +11,14 @@ import msgspec
 from rq_dlq._names import check_id
 from rq_dlq.codec import BYTES, EXPIRES, HEADERS, NO_HEADERS, Codec
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
-from rq_dlq.failure import EXPIRY, Cause, Event, moment, read_history
+from rq_dlq.failure import EXPIRY, FAILURES, Cause, Event, moment, read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Leased[Any]")
 _UNREAD = object()  # of a body that was not decoded yet
 
 HEAD = 8  # bytes of a record before the expiry: birth and flags
@@ -216,17 +217,22 @@ class Leased(Received[T]):
         return (self.id, self.token)
 
 
-def held(deliveries: Sequence[Leased[Any]]) -> list[tuple[str, str]]:
-    """The ids and tokens of a batch.
+def batch(deliveries: Iterable[L]) -> list[L]:
+    """The deliveries of a batch, which may come from any iterable.
 
     Raises:
-        InvalidInput: it is not a list of deliveries.
+        InvalidInput: they are none.
     """
     try:
-        return [(delivery.id, delivery.token) for delivery in deliveries]
+        return [delivery for delivery in deliveries if delivery.token]
     except (AttributeError, TypeError):
         message = "a batch is a list of deliveries, as claim() returns it"
         raise InvalidInput(message) from None
+
+
+def held(deliveries: Iterable[Leased[Any]]) -> list[tuple[str, str]]:
+    """The ids and tokens of a batch."""
+    return [(delivery.id, delivery.token) for delivery in deliveries]
 
 
 def settled(deliveries: Sequence[Leased[Any]], settlements: list[Settlement]) -> list[Settlement]:
@@ -261,10 +267,10 @@ class DeadLetter(Received[T]):
     @property
     def cause(self) -> Cause:
         """What went wrong in its last delivery."""
-        failures = [event for event in self.history if event.event != "redriven"]
-        if self.reason == "expired" or not failures:
+        if self.reason == "expired":
             return EXPIRY
-        return failures[-1].cause
+        failures = [event for event in self.history if event.event in FAILURES]
+        return failures[-1].cause if failures else Cause.of(self.reason)
 
     @property
     def fingerprint(self) -> str:

@@ -52,7 +52,7 @@ class Selection(Generic[T]):
         return self._broker.run_steps(select.redrive(self._work, self._choice))
 
     def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
-        """Send waiting ones to the dead-letter queue."""
+        """Send waiting ones to the dead-letter queue; dropped, and counted, where the strategy discards."""
         return self._broker.run_steps(select.dead_letter(self._work, self._choice, reason))
 
     def expire(self) -> int:

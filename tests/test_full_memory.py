@@ -111,3 +111,31 @@ def test_what_an_operator_adds_is_refused_and_changes_nothing(full: tuple[Broker
             change()
     assert audit(raw, "q") == {"ready": 300}
     assert audit(raw, "other") == {"ready": 1}
+
+
+def test_a_session_that_only_acks_drains(full: tuple[Broker, Any]) -> None:
+    broker, raw = full
+    can_drain(raw)
+    queue = broker.queue("q")
+    with queue.session() as session:
+        assert len(session.claim(100)) == 100
+    assert queue.stats().totals["acked"] == 100
+    assert audit(raw, "q") == {"ready": 200}
+
+
+def send_what_was_claimed(queue: Any) -> None:
+    with queue.session() as session:
+        for delivery in session.claim(5):
+            session.send(queue, delivery.body)
+
+
+def test_a_session_that_is_refused_charges_nothing(full: tuple[Broker, Any]) -> None:
+    broker, raw = full
+    can_drain(raw)
+    queue = broker.queue("q")
+    for _ in range(3):  # more than the budget
+        with pytest.raises(BrokerRefused, match="out of memory"):
+            send_what_was_claimed(queue)
+    assert queue.stats().dead == 0
+    assert {message.charged for message in queue.select(places=["scheduled"]).browse()} == {0}
+    assert audit(raw, "q") == {"ready": 285, "scheduled": 15}

@@ -10,6 +10,7 @@ from rq_dlq._calls.delivery import (
     Outgoing,
     Share,
     ack,
+    ack_all,
     claim,
     commit,
     extend,
@@ -42,6 +43,7 @@ from rq_dlq._calls.manage import (
     set_policy,
     transfer,
     unregister,
+    was_sent_to,
 )
 from rq_dlq._calls.upkeep import (
     browse,
@@ -72,6 +74,7 @@ __all__ = [
     "Place",
     "Share",
     "ack",
+    "ack_all",
     "add_aliases",
     "browse",
     "claim",
@@ -115,4 +118,5 @@ __all__ = [
     "sweep",
     "transfer",
     "unregister",
+    "was_sent_to",
 ]

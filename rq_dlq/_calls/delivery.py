@@ -195,6 +195,17 @@ class Share:
     outgoing: Sequence[Outgoing]
 
 
+def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
+    """Done, all or nothing. Reads as the ids not held; if any, nothing was done."""
+    ids, items = _items(held)
+
+    def read(reply: Any, repeated: bool) -> list[str]:
+        lost = zip(reply[::2], reply[1::2], strict=True)
+        return [ids[place - 1] for place, said in lost if not (repeated and said == _GONE)]
+
+    return Call("ack_all", keys, {}, items, read)
+
+
 def commit(shares: Sequence[Share], commit_id: str) -> Call[list[str]]:
     """Send and ack in several queues, all or nothing. Reads as the ids not held; if any, nothing was done."""
     items: list[Argument] = []

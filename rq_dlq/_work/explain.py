@@ -10,7 +10,7 @@ from rq_dlq import _calls
 from rq_dlq._names import check_id
 from rq_dlq._work.policies import explain_policy, members
 from rq_dlq.durations import human
-from rq_dlq.failure import moment
+from rq_dlq.failure import FAILURES, moment
 from rq_dlq.message import DeadLetter, Received
 
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ def _explained(
         return _leased(row, message, settings, now)
     if message.part != "live":
         return _buried(queue, row, settings)
-    last = message.history[-1] if message.history else None
-    story = f"its delivery {last.delivery} was {last.event}" if last else "nobody has had it yet"
+    failures = [event for event in message.history if event.event in FAILURES]
+    story = "nobody has had it yet" if not message.delivery_count else "it was given back"
+    if failures:
+        story = f"its delivery {failures[-1].delivery} was {failures[-1].event}"
     if message.due > now:
         due = moment(message.due)
         wait = human(message.due - now)

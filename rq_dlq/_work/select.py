@@ -241,8 +241,9 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     if target.name not in homes:
         message = f"there is no queue {target.name!r} to put messages into: send something to it first"
         raise InvalidInput(message)
-    if target.keys == queue.keys:
-        message = f"{target.name!r} is where they come from: name another queue, or redrive dead letters"
+    sources = yield from members(queue)
+    if any(source.keys == target.keys for source in sources):
+        message = f"{target.name!r} is where some of them come from: name another queue, or redrive them"
         raise InvalidInput(message)
     verb_name = "copied" if keep else "moved"
 

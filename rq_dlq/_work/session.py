@@ -115,7 +115,7 @@ def commit(session: Session) -> Steps[int]:
         shares = _shares(session, held)
         if not shares:
             return 0
-        session.unsure = _calls.commit(shares, secrets.token_hex(10))
+        session.unsure = _ending(shares)
     try:
         lost: list[str] = yield session.unsure
     except BrokerRefused:
@@ -151,6 +151,13 @@ def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
     ]
 
 
+def _ending(shares: list[Share]) -> Call[list[str]]:
+    """The one script that ends the session; what only acks may run when memory is full, too."""
+    if len(shares) == 1 and not shares[0].outgoing:
+        return _calls.ack_all(shares[0].keys, shares[0].held)
+    return _calls.commit(shares, secrets.token_hex(10))
+
+
 def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
     delay, ttl = times
     return _calls.Outgoing(delay, ttl, list(items))
@@ -171,13 +178,16 @@ def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
 def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Steps[list[Settlement]]:
     """Settle by the error that ended a session.
 
-    A lost lease is no failure of the other messages, so they are not charged. Of several messages nobody
-    knows which one a fatal error is about, so none dies of it before its budget is spent.
+    A lost lease, or a server that refuses, is no failure of the messages, so they are not charged. Of
+    several messages nobody knows which one a fatal error is about, so none dies of it before its budget is
+    spent.
     """
     if not held:
         return []
     if isinstance(error, LeaseLost):
         return (yield from release(queue, held))
+    if isinstance(error, BrokerRefused):
+        return (yield from nack(queue, held, error, charge=False))
     if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
         return (yield from settle_by_error(queue, held, error))
     lenient = replace(queue, redelivery=replace(queue.redelivery, fatal=()))

@@ -14,7 +14,7 @@ from rq_dlq.asyncio.session import Session
 from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput
-from rq_dlq.message import Message, Received, Row, held, settled
+from rq_dlq.message import Message, Received, Row, batch, held, settled
 from rq_dlq.selection import choice
 from rq_dlq.settings import count_of
 
@@ -123,7 +123,8 @@ class Queue(Generic[T]):
 
     async def ack(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Done, as one batch."""
-        return settled(deliveries, await self.run(_work.ack(self.work, held(deliveries))))
+        given = batch(deliveries)
+        return settled(given, await self.run(_work.ack(self.work, held(given))))
 
     async def nack(
         self,
@@ -134,23 +135,26 @@ class Queue(Generic[T]):
         charge: bool = True,
     ) -> list[Settlement]:
         """Failed, as one batch; each message is judged by itself."""
-        steps = _work.nack(self.work, held(deliveries), error, delay=delay, charge=charge)
-        return settled(deliveries, await self.run(steps))
+        given = batch(deliveries)
+        steps = _work.nack(self.work, held(given), error, delay=delay, charge=charge)
+        return settled(given, await self.run(steps))
 
     async def poison(
         self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
     ) -> list[Settlement]:
         """Never again, as one batch."""
-        return settled(deliveries, await self.run(_work.poison(self.work, held(deliveries), error)))
+        given = batch(deliveries)
+        return settled(given, await self.run(_work.poison(self.work, held(given), error)))
 
     async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Given back unseen, as one batch."""
-        return settled(deliveries, await self.run(_work.release(self.work, held(deliveries))))
+        given = batch(deliveries)
+        return settled(given, await self.run(_work.release(self.work, held(given))))
 
     async def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Start the leases anew; whether each is still held."""
         span = self.work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        return (await self.run(_work.extend(self.work, held(deliveries), span)))[1]
+        return (await self.run(_work.extend(self.work, held(batch(deliveries)), span)))[1]
 
     async def peek(self, limit: int = 20) -> list[Received[T]]:
         """The next messages in their order, without claiming them."""

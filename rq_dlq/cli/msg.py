@@ -11,6 +11,7 @@ from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, 
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.message import DeadLetter
+from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.selection import PLACES
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
 def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -> None:
     """Send waiting messages to the dead-letter queue."""
     what, done = "Send {} of {} to the dead-letter queue", "sent to the dead-letter queue:"
+    if isinstance(context.broker.policies.explain(name).dead_letter, DiscardingDeadLetterStrategy):
+        what, done = "Drop {} of {}: its strategy is to discard", "dropped, as the strategy is to discard:"
     _change(context, name, chosen, what=what, done=done, verb=lambda found: found.dead_letter(reason))
 
 

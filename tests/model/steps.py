@@ -215,6 +215,7 @@ STEPS: dict[str, tuple[Step, set[str]]] = {
     "claim what outlived": (claim_what_outlived, NONE),
     "claim what outlived, discarding": (discarding(claim_what_outlived), {"l3", "e1"}),
     "ack": (lambda w: _calls.ack(w.keys, held("T", *T)), set(T)),
+    "ack all": (lambda w: _calls.ack_all(w.keys, held("T", *T)), set(T)),
     "ack some": (lambda w: _calls.ack(w.keys, held("T", "l1", "l3")), set(T)),
     "ack the dead": (of_the_dead(lambda w: _calls.ack(w.keys, held("D2", "d1"))), {"d1"}),
     "nack": (lambda w: w.nack("T", *T), NONE),
