@@ -52,7 +52,10 @@ class Maintenance:
         self._period = milliseconds(period, name="period", minimum=10) / 1000
         self._watch = _work.Watch(broker.settings.namespace, roles_of(roles))
         self._health = _work.Health(
-            f"{socket.gethostname()}:{os.getpid()}", self._watch.roles, self._watch.done
+            f"{socket.gethostname()}:{os.getpid()}",
+            self._watch.roles,
+            round(self._period * 1000),
+            self._watch.done,
         )
         self._stop = Stop()
         self._trouble = ""  # what was said of Redis last

@@ -76,6 +76,16 @@ class Policies:
         settings = self._broker.settings
         return self._broker.run_steps(_work.set_policy(settings.namespace, settings.naming, pattern, None))
 
+    def undeclare(self, queue: str) -> bool:
+        """Withdraw what programs declared for a queue in code; whether there was anything.
+
+        From then on the entries hold alone, also the ones that are not pinned. A program that still declares
+        something does so again when it starts next.
+        """
+        settings = self._broker.settings
+        keys = QueueKeys(settings.namespace, settings.naming.resolve(queue).home)
+        return self._broker.run_steps(_work.undeclare(keys, settings.naming))
+
     def read(self) -> PolicyMap:
         """All entries, as a value."""
         settings = self._broker.settings

@@ -8,7 +8,7 @@ end
 
 local function read_policy(text)
   local found = read_json(text).redelivery
-  if type(found) ~= 'table' or not arithmetics[found.arithmetic] then
+  if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
     return nil
   end
   local sound = is_number(found.initial_delay) and is_number(found.multiplier)

@@ -7,9 +7,9 @@
 -- @include lib/bury
 -- @include lib/left_over
 local spent
-return function(id, record, text, row)
+return function(id, record, stated, row)
   local head = read_record(record)
-  local state = parse_state(text, head.birth)
+  local state = parse_state(stated, head.birth)
   local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
   if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
     return nil

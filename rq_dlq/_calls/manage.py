@@ -109,6 +109,11 @@ def is_registered(namespace: str, name: str) -> Command[int]:
     return Command((b"SISMEMBER", _keys.queues(namespace), name), read_number)
 
 
+def was_sent_to(keys: QueueKeys) -> Command[int]:
+    """Whether anything was ever sent to a queue."""
+    return Command((b"EXISTS", keys["messages"], keys["counters"]), read_number)
+
+
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:
     """A queue's policy as it stands in Redis."""
     return msgspec.json.encode({"redelivery": redelivery})
@@ -157,12 +162,12 @@ def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
 
 
 def drop_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
-    """Take names back that turned out to be queues' own."""
+    """Forget names that no policy gives any more."""
     return Command((b"SREM", _keys.aliases(namespace), *names), read_number)
 
 
 def is_alias(namespace: str, name: str) -> Command[int]:
-    """Whether a policy ever gave this name."""
+    """Whether a policy ever gave this name; whether one still does, the queues' settings say."""
     return Command((b"SISMEMBER", _keys.aliases(namespace), name), read_number)
 
 

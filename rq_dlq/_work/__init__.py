@@ -17,6 +17,7 @@ from rq_dlq._work.policies import (
     reset,
     set_paused,
     set_policy,
+    undeclare,
 )
 from rq_dlq._work.queue import Queue, place_of, places_of, sibling
 from rq_dlq._work.rounds import Watch, Watched, look, one_round, work_off
@@ -93,5 +94,6 @@ __all__ = [
     "settle_by_error",
     "sibling",
     "stats",
+    "undeclare",
     "work_off",
 ]

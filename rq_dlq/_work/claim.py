@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
-from rq_dlq._work.policies import members, open_queue
+from rq_dlq._work.policies import open_queue
 from rq_dlq._work.settle import poison
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
+from rq_dlq._work.views import members
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
-from rq_dlq._work.policies import members
 from rq_dlq._work.queue import Queue, check_limit, place_of
 from rq_dlq._work.steps import CHUNK, Steps
+from rq_dlq._work.views import members
 from rq_dlq.message import DeadLetter, ErrorGroup
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
-from rq_dlq._work.policies import explain_policy, members
+from rq_dlq._work.policies import explain_policy
+from rq_dlq._work.views import members
 from rq_dlq.durations import human
 from rq_dlq.failure import FAILURES, moment
 from rq_dlq.message import DeadLetter, Received

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from rq_dlq._work.upkeep import Role
 
-DEAD_AFTER = 60_000  # milliseconds without a word, after which a process counts as ended
+DEAD_AFTER = 60_000  # milliseconds without a word, after which a process counts as ended at the earliest
+MISSED = 3  # periods without a word, likewise
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Health:
 
     Attributes:
         process: host and number.
+        period: how often it says so at least, milliseconds.
         done: how many messages it swept, promoted, expired, retired.
         longest: the longest round, milliseconds.
         began: by the server's clock, milliseconds; 0: it has not said anything yet.
@@ -34,6 +36,7 @@ class Health:
 
     process: str
     roles: Sequence[Role]
+    period: int
     done: Counter[str] = field(default_factory=Counter[str])
     longest: int = 0
     began: int = 0
@@ -42,9 +45,16 @@ class Health:
         """Say it, and forget who is dead. That the server refuses it, since memory is full, stops nothing."""
         now, _ = yield from _heard(namespace)
         self.began = self.began or now
-        said = {"roles": self.roles, "began": self.began, "seen": now, "longest": self.longest}
+        said = {
+            "roles": self.roles,
+            "period": self.period,
+            "began": self.began,
+            "seen": now,
+            "longest": self.longest,
+            **self.done,
+        }
         with suppress(BrokerRefused):
-            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(said | dict(self.done)))
+            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(said))
 
     def leave(self, namespace: str) -> Steps[None]:
         """Take it back: the process ends."""
@@ -60,6 +70,7 @@ class Maintainer(msgspec.Struct, frozen=True):
         seen: when it was last alive; likewise.
         ago: how long that is ago, seconds.
         longest: its longest round, milliseconds.
+        period: how often it looks at the queues at least, milliseconds.
         swept, promoted, expired, retired: messages, since it began.
     """
 
@@ -67,6 +78,7 @@ class Maintainer(msgspec.Struct, frozen=True):
     began: int
     seen: int
     longest: int
+    period: int = 0
     process: str = ""
     ago: float = 0.0
     swept: int = 0
@@ -89,7 +101,8 @@ def _heard(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
     dead: list[bytes] = []
     for process, text in sorted(entries.items()):
         said = _read(text)
-        if said is None or abs(now - said.seen) > DEAD_AFTER:  # or the clock was set back meanwhile
+        silence = max(DEAD_AFTER, MISSED * said.period) if said else 0
+        if said is None or abs(now - said.seen) > silence:  # or the clock was set back meanwhile
             dead.append(process)
         else:
             name, ago = process.decode(errors="replace"), max(0, now - said.seen) / 1000

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._keys import QueueKeys
-from rq_dlq._names import Address, Naming
 from rq_dlq._work.queue import only_live
-from rq_dlq._work.steps import WINDOW, Batch, Steps
+from rq_dlq._work.steps import Batch, Steps
+from rq_dlq._work.views import find, is_given
 from rq_dlq.errors import InvalidName, PolicyError
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
 from rq_dlq.policy.policy_map import DECLARED, VERSION
@@ -24,6 +24,7 @@ from rq_dlq.policy.policy_map import DECLARED, VERSION
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from rq_dlq._names import Naming
     from rq_dlq._work.queue import Queue
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
     """
     if queue.opened:
         return
-    yield from _find(queue)
+    yield from find(queue)
     if not queue.view:
         yield from _register(queue)
     if queue.view and queue.declared is not None:
@@ -55,19 +56,44 @@ def _register(queue: Queue[Any]) -> Steps[None]:
     """Note the queue's name before the map is read, so that who changes it now finds the queue listed.
 
     Who gives the name to dead letters notes that first and looks at the list then: so one sees the other.
+    Only who listed a name takes it from the list again, and looks once more: another may have relied on it.
     """
     keys = queue.keys
-    new, given = yield Batch([_calls.register(keys), _calls.is_alias(keys.namespace, keys.home)])
-    if new and given:
-        yield _calls.unregister(keys)
-        queue.view = True
+    while True:
+        new, noted = yield Batch([_calls.register(keys), _calls.is_alias(keys.namespace, keys.home)])
+        if not noted:
+            return
+        if not (yield from is_given(keys, keys.home)):
+            yield _calls.drop_aliases(keys.namespace, [keys.home])
+            return
+        if new:
+            yield _calls.unregister(keys)
+        if not new or (yield from is_given(keys, keys.home)):
+            queue.view = True
+            return
 
 
-def _find(queue: Queue[Any]) -> Steps[None]:
-    """Ask once whether the name is one that policies gave to what died or expired in other queues."""
-    if not queue.found:
-        queue.view = bool((yield _calls.is_alias(queue.keys.namespace, queue.name)))
-    queue.found = True
+class _Map:
+    """The map as a client read it last; parsed again only when its version is another one."""
+
+    def __init__(self, naming: Naming) -> None:
+        self.fields: dict[bytes, bytes] | None = None
+        self.parsed = PolicyMap({}, naming)
+
+    @property
+    def version(self) -> bytes | None:
+        """As it stands in Redis."""
+        return (self.fields or {}).get(VERSION)
+
+    def read(self, keys: QueueKeys) -> Steps[tuple[bytes, bytes]]:
+        """Read it, and what `configured` reads; unchanged later on, that is no newer than this map."""
+        if self.fields is not None:
+            settings, version = yield Batch([_calls.configured(keys), _calls.policy_version(keys.namespace)])
+            if version == self.version:
+                return settings  # type: ignore[no-any-return]
+        settings, fields = yield Batch([_calls.configured(keys), _calls.policies(keys.namespace)])
+        self.fields, self.parsed = fields, PolicyMap.read(fields, self.parsed.naming)
+        return settings  # type: ignore[no-any-return]
 
 
 def apply_policies(keys: QueueKeys, naming: Naming, declared: Entry | None = None) -> Steps[Entry | None]:
@@ -79,31 +105,77 @@ def apply_policies(keys: QueueKeys, naming: Naming, declared: Entry | None = Non
     Raises:
         PolicyError: a new declaration gives dead letters the name of another queue.
     """
+    policy_map = _Map(naming)
+    try:
+        return (yield from _apply(keys, policy_map, None if declared is None else declared.encode()))
+    except _TakenMeanwhile as error:
+        yield from _apply(keys, policy_map, error.before, told=False)
+        raise PolicyError(*error.args) from None
+
+
+class _TakenMeanwhile(Exception):  # noqa: N818 - no error: the declaration is undone
+    """A name that a program gives became a queue's own when it was written.
+
+    Attributes:
+        before: the declaration that stood.
+    """
+
+    def __init__(self, message: str, before: bytes) -> None:
+        super().__init__(message)
+        self.before = before
+
+
+def _apply(
+    keys: QueueKeys, policy_map: _Map, declared: bytes | None = None, *, told: bool = True
+) -> Steps[Entry | None]:
+    """As `apply_policies`.
+
+    Args:
+        declared: as it is written; empty: none any more, None: the one that stands.
+        told: who declares something is told where that gives a name that is taken.
+    """
+    naming, told, replaced = policy_map.parsed.naming, told and bool(declared), None
     while True:
-        # The settings are read first: unchanged at the end, they are no newer than this map.
-        (before, version_before), fields = yield Batch(
-            [_calls.configured(keys), _calls.policies(keys.namespace)]
-        )
-        policy_map, stands = PolicyMap.read(fields, naming), decoded(before)
-        entry = declared or stands
-        if not (fields or version_before or entry):
+        before, version_before = yield from policy_map.read(keys)
+        text = before if declared is None else declared
+        replaced = before if replaced is None else replaced
+        entry = decoded(text)
+        if not (policy_map.fields or version_before or entry or text != before):
             return None  # nobody ever said anything
-        settings = policy_map.settings(keys.home, entry)
-        wire = settings.wire()
-        names = yield from _give_names(settings, keys, naming, new=declared is not None)
-        if names != _usual_names(keys.home, naming):
+        settings = policy_map.parsed.settings(keys.home, entry)
+        wire, usual = settings.wire(), _usual_names(keys.home, naming)
+        names = yield from _free_names(settings, keys, naming, told=told)
+        given = [name for name in names if name not in usual]
+        if names != usual:
             wire["names"] = "\t".join(names)
         call = _calls.configure(
             keys,
             wire,
-            version=policy_map.version,
+            version=policy_map.parsed.version,
             version_before=version_before,
             declared_before=before,
-            declared=before if declared is None else declared.encode(),
+            declared=text,
         )
-        written, version = yield Batch([call, _calls.policy_version(keys.namespace)])
-        if written and version == fields.get(VERSION):
-            return stands
+        written, version, taken = yield from _write(keys, call, given)
+        if not written:
+            replaced = None
+        elif taken and told and _declares(settings, taken):
+            raise _TakenMeanwhile(_own(taken), replaced)
+        elif version == policy_map.version and not taken:
+            return entry if replaced == text else decoded(replaced)
+
+
+def _write(
+    keys: QueueKeys, configure: _calls.Call[bool], given: Sequence[str]
+) -> Steps[tuple[bool, bytes | None, str | None]]:
+    """Note the names, write, then look: whether it was written, the map's version, a name that is taken."""
+    namespace = keys.namespace
+    noting = [_calls.add_aliases(namespace, given)] if given else []
+    looks = [_calls.is_registered(namespace, name) for name in given]
+    replies = yield Batch([*noting, configure, _calls.policy_version(namespace), *looks])
+    written, version, *registered = replies[len(noting) :]
+    taken = [name for name, used in zip(given, registered, strict=True) if used]
+    return written, version, taken[0] if taken else None
 
 
 def decoded(text: bytes) -> Entry | None:
@@ -119,37 +191,28 @@ def _usual_names(home: str, naming: Naming) -> tuple[str, str]:
     return naming.dead.of(home), naming.expired.of(home)
 
 
-def _give_names(
-    settings: QueueSettings, keys: QueueKeys, naming: Naming, *, new: bool
+def _free_names(
+    settings: QueueSettings, keys: QueueKeys, naming: Naming, *, told: bool
 ) -> Steps[tuple[str, str]]:
-    """The names of a queue's dead-letter and expiry queues, noted so that they are found.
+    """The names of a queue's dead-letter and expiry queues.
 
     One that is a queue's own already is not given: that queue must not be hidden.
 
     Args:
-        new: the program has declared something, so it is told where that is why.
+        told: the program has declared something, so it is told where that is why.
     """
     names: list[str] = []
-    asked = (settings.dead_name, "dead_letter"), (settings.expired_name, "expiry")
-    for (name, part), usual in zip(asked, _usual_names(keys.home, naming), strict=True):
-        problem = None if name == usual else (yield from _note_name(keys.namespace, name, naming))
-        if problem and new and _declared(settings, part):
+    asked = settings.dead_name, settings.expired_name
+    for name, usual in zip(asked, _usual_names(keys.home, naming), strict=True):
+        problem = None if name == usual else _unusable(name, naming)
+        if name != usual and not problem and (yield _calls.is_registered(keys.namespace, name)):
+            problem = _own(name)
+        if problem and told and _declares(settings, name):
             raise PolicyError(problem)
         if problem:
             logger.warning("%s: its own name stands instead, since %s", usual, problem)
         names.append(usual if problem else name)
     return names[0], names[1]
-
-
-def _note_name(namespace: str, name: str, naming: Naming) -> Steps[str | None]:
-    """Note a name that is given to dead letters; why it cannot be, as a sentence."""
-    if unusable := _unusable(name, naming):
-        return unusable
-    _, taken = yield Batch([_calls.add_aliases(namespace, [name]), _calls.is_registered(namespace, name)])
-    if not taken:
-        return None
-    yield _calls.drop_aliases(namespace, [name])
-    return _own(name)
 
 
 def _unusable(name: str, naming: Naming) -> str | None:
@@ -165,33 +228,13 @@ def _own(name: str) -> str:
     return f"{name!r} is a queue of its own: choose another name for what dies or expires in others"
 
 
-def _declared(settings: QueueSettings, part: str) -> bool:
+def _declares(settings: QueueSettings, name: str) -> bool:
     """Whether the program itself gave the name."""
-    fields = {f"{part}.{field}" for field in ("name", "prefix", "suffix")}
+    parts = (settings.dead_name, "dead_letter"), (settings.expired_name, "expiry")
+    fields = {
+        f"{part}.{field}" for other, part in parts for field in ("name", "prefix", "suffix") if other == name
+    }
     return any(source.source == DECLARED and source.field in fields for source in settings.sources)
-
-
-def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
-    """The queues behind a name: itself, or whose dead letters and expired messages a view shows just now."""
-    yield from _find(queue)
-    if not queue.view:
-        return [queue]
-    namespace, home = queue.keys.namespace, queue.keys.home
-    homes: list[str] = yield _calls.registered(namespace)
-    found: list[Queue[T]] = []
-    if queue.name != home:  # "DLQ.all" means what died in "all", too
-        found.append(queue.member(Address(home, queue.part)))
-    wanted = ("dead", "expired") if queue.name != home or queue.part == "live" else (queue.part,)
-    for start in range(0, len(homes), WINDOW * 25):
-        part = homes[start : start + WINDOW * 25]
-        given = yield Batch([_calls.given_names(QueueKeys(namespace, other)) for other in part])
-        for other, names in zip(part, given, strict=True):
-            found += (
-                queue.member(Address(other, where))
-                for where, name in zip(("dead", "expired"), names, strict=False)
-                if name == queue.name and where in wanted
-            )
-    return found
 
 
 def set_policy(namespace: str, naming: Naming, pattern: str, entry: Entry | None) -> Steps[int]:
@@ -209,9 +252,18 @@ def set_policy(namespace: str, naming: Naming, pattern: str, entry: Entry | None
     yield _calls.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
     homes = yield _calls.registered(namespace)
     matched = [home for home in homes if parsed.matches(home)]
+    policy_map = _Map(naming)
     for home in matched:
-        yield from apply_policies(QueueKeys(namespace, home), naming)
+        yield from _apply(QueueKeys(namespace, home), policy_map)
     return len(matched)
+
+
+def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
+    """Withdraw what programs declared for a queue; whether there was anything."""
+    before, _ = yield _calls.configured(keys)
+    if before:
+        yield from _apply(keys, _Map(naming), b"")
+    return bool(before)
 
 
 def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequence[str]) -> None:
@@ -238,7 +290,7 @@ def _check_name(name: str, naming: Naming, homes: Container[str]) -> None:
 def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
     """Hand out nothing, or go on; whether that changed anything."""
     only_live(queue, "pause")
-    yield from open_queue(queue) if paused else _find(queue)  # a full server lets no name be noted
+    yield from open_queue(queue) if paused else find(queue)  # a full server lets no name be noted
     only_live(queue, "pause")
     return (yield _calls.pause(queue.keys, paused=paused))  # type: ignore[no-any-return]
 
@@ -257,6 +309,12 @@ def read_policies(namespace: str, naming: Naming) -> Steps[PolicyMap]:
 
 
 def explain_policy(keys: QueueKeys, naming: Naming) -> Steps[QueueSettings]:
-    """What holds for a queue, and where each field comes from."""
-    (declared, _), fields = yield Batch([_calls.configured(keys), _calls.policies(keys.namespace)])
-    return PolicyMap.read(fields, naming).settings(keys.home, decoded(declared))
+    """What holds for a queue, and where each field comes from; of names, those that its messages have."""
+    (declared, applied), fields, names = yield Batch(
+        [_calls.configured(keys), _calls.policies(keys.namespace), _calls.given_names(keys)]
+    )
+    settings = PolicyMap.read(fields, naming).settings(keys.home, decoded(declared))
+    if not applied:
+        return settings
+    held = names if any(names) else _usual_names(keys.home, naming)
+    return replace(settings, **dict(zip(("dead_name", "expired_name"), held, strict=False)))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
-from rq_dlq._work.policies import members
 from rq_dlq._work.queue import Queue, check_limit, only_live, places_of
 from rq_dlq._work.steps import CHUNK, Steps
+from rq_dlq._work.views import members
 from rq_dlq.codec import PRIORITIES
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.failure import Cause
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rq_dlq._calls import Call, Part, Place
+    from rq_dlq._keys import QueueKeys
     from rq_dlq.filters import Filter
     from rq_dlq.message import Row
 
@@ -82,10 +83,16 @@ def _header(message: Received[Any], name: str) -> str | None:
         return None
 
 
-def change(queue: Queue[Any], choice: Choice, verb: Verb, places: Sequence[Place]) -> Steps[int]:
-    """Have a script change what is chosen and waits in one of `places`; how many it changed."""
+def change(
+    queue: Queue[Any], choice: Choice, verb: Verb, places: Sequence[Place], but: QueueKeys | None = None
+) -> Steps[int]:
+    """Have a script change what is chosen and waits in one of `places`; how many it changed.
+
+    Args:
+        but: of a view, the queue that is left alone.
+    """
     done = 0
-    for member in (yield from members(queue)):
+    for member in [shown for shown in (yield from members(queue)) if shown.keys != but]:
         for place in _places(member, choice):
             left = None if choice.limit is None else choice.limit - done
             if place not in places or left == 0:
@@ -242,8 +249,8 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
         message = f"there is no queue {target.name!r} to put messages into: send something to it first"
         raise InvalidInput(message)
     sources = yield from members(queue)
-    if any(source.keys == target.keys for source in sources):
-        message = f"{target.name!r} is where some of them come from: name another queue, or redrive them"
+    if sources and all(source.keys == target.keys for source in sources):
+        message = f"{target.name!r} is where they come from: name another queue, or redrive dead letters"
         raise InvalidInput(message)
     verb_name = "copied" if keep else "moved"
 
@@ -253,4 +260,5 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
             queue.keys, target.keys, place=place, ids=ids, keep=keep, by=queue.consumer, cause=cause
         )
 
-    return (yield from change(queue, choice, verb, ("ready", "scheduled", "dead", "expired")))
+    places: tuple[Place, ...] = ("ready", "scheduled", "dead", "expired")
+    return (yield from change(queue, choice, verb, places, but=target.keys))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
-from rq_dlq._work.policies import members
 from rq_dlq._work.queue import check_limit, place_of, places_of
 from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
+from rq_dlq._work.views import members
 from rq_dlq.message import QueueStats
 
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ _CALLS = {"promoted": _calls.promote, "expired": _calls.expire, "retired": _call
 def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
     """The steps of maintenance until none finds anything: how many were swept, promoted, expired, retired."""
     done = {name: 0 for role in ROLES for name in DONE[role]}
-    limit = STEP // len(done)
-    while True:
-        found = yield Batch([step(name, queue.keys, queue.policy, limit) for name in done])
-        for name, count in zip(done, found, strict=True):
+    busy = list(done)
+    while busy:
+        limit = STEP // len(busy)
+        found = yield Batch([step(name, queue.keys, queue.policy, limit) for name in busy])
+        for name, count in zip(busy, found, strict=True):
             done[name] += count
-        if not any(found):
-            return done
+        more = [name for name, count in zip(busy, found, strict=True) if count]
+        if not more and len(busy) < len(done):
+            more = list(done)  # once more all: what was swept may have died, and be retired now
+        busy = more
+    return done
 
 
 def stats(queue: Queue[Any]) -> Steps[QueueStats]:

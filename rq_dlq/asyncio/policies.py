@@ -60,6 +60,12 @@ class Policies:
             _work.set_policy(settings.namespace, settings.naming, pattern, None)
         )
 
+    async def undeclare(self, queue: str) -> bool:
+        """Withdraw what programs declared for a queue in code; whether there was anything."""
+        settings = self._broker.settings
+        keys = QueueKeys(settings.namespace, settings.naming.resolve(queue).home)
+        return await self._broker.run_steps(_work.undeclare(keys, settings.naming))
+
     async def read(self) -> PolicyMap:
         """All entries, as a value."""
         settings = self._broker.settings

@@ -115,6 +115,20 @@ def rm(context: Context, pattern: str) -> None:
     context.output.say(f"removed {text}: it matched {_show.many(matched, 'queue')}")
 
 
+@policy.command("undeclare")
+@click.argument("name", metavar="QUEUE")
+@pass_context
+def undeclare(context: Context, name: str) -> None:
+    """Withdraw what programs declared in code for QUEUE, so that the entries hold alone.
+
+    A program that still declares something does so again when it starts next.
+    """
+    if not context.broker.policies.undeclare(name):
+        message = f"no program declared anything for {name}: `rq-dlq policy explain {name}` tells what holds"
+        raise Failure(message)
+    context.output.say(f"withdrew what was declared for {name}")
+
+
 @policy.command("explain")
 @click.argument("name", metavar="QUEUE")
 @pass_context

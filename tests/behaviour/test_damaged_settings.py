@@ -71,6 +71,28 @@ async def test_a_field_of_nonsense(
     await queue.settings()
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"redelivery": {"arithmetic": "of tomorrow", "max_redeliveries": 0}}',
+        '{"redelivery": {"max_redeliveries": 0}}',
+        rq(multiplier="{}", max_redeliveries="0"),
+        rq(max_redeliveries="0").replace('"rq"', '"artemis"'),
+    ],
+)
+async def test_a_limit_of_what_cannot_be_read_is_none(
+    value: str, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """What a nack said to be redelivered is; the claim does not find it spent."""
+    queue = broker.queue("a", redelivery=TWICE)
+    await queue.send("x", id="m")
+    raw.hset(SETTINGS, "redelivery", value)
+    assert (await (await one(queue)).nack("boom")).outcome == "redelivered"
+    clock.advance("1h")
+    assert (await (await one(queue)).nack("boom")).outcome == "dead"
+    assert [letter.reason for letter in await queue.dlq.browse()] == ["exhausted"]
+
+
 @pytest.mark.parametrize(("field", "value"), CASES)
 async def test_a_new_policy_takes_the_place_of_nonsense(
     field: str, value: str | bytes, broker: Any, raw: Any

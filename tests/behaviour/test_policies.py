@@ -10,7 +10,7 @@ import pytest
 import rq_dlq
 from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.policy import Entry
-from tests.behaviour.helpers import after, bodies, counts, one, wait_of, waits
+from tests.behaviour.helpers import after, bodies, bury, counts, one, wait_of, waits
 from tests.conftest import Clock
 
 USUAL = RedeliveryPolicy()
@@ -255,3 +255,37 @@ async def test_none_declares_nothing(broker: Any, raw: Any) -> None:
     queue = broker.queue("b", dead_letter=None)
     await queue.send("x")
     assert (await (await one(queue)).poison()).outcome == "discarded"
+
+
+async def test_a_declaration_can_be_withdrawn(broker: Any, sync_broker: rq_dlq.Broker) -> None:
+    """A release that declares no more cannot say so; the operator can."""
+    queue = broker.queue("a", redelivery=after(1, most=9), dead_letter=SharedDeadLetterStrategy("LOST"))
+    await bury(queue, ["x"])
+    await broker.policies.set("a", redelivery=waits(5), expiry={"retention": "1d"})
+    assert await wait_of(queue) == 1
+    assert await broker.policies.undeclare("DLQ.a") is True
+    assert await wait_of(queue) == 5
+    settings = await queue.settings()
+    assert {source.source for source in settings.sources} == {"a", "default"}
+    assert (settings.dead_name, settings.expiry.retention) == ("DLQ.a", 86_400)
+    assert await counts(broker.queue("LOST")) == {}
+    assert (await counts(broker.queue("DLQ.a")))["dead"] == 1
+    assert await broker.policies.undeclare("a") is False
+    assert await wait_of(broker.queue("a")) == 5
+    assert await wait_of(broker.queue("a", redelivery=after(2, most=9))) == 2  # declared anew
+    assert sync_broker.policies.undeclare("a") is True
+
+
+async def test_nothing_to_withdraw(broker: Any, raw: Any) -> None:
+    await broker.queue("a").send("x")
+    for name in ("a", "b", "EXP.a"):
+        assert await broker.policies.undeclare(name) is False
+    assert not raw.keys("rq:*settings")
+    with pytest.raises(rq_dlq.InvalidName):
+        await broker.policies.undeclare("a b")
+
+
+async def test_a_declaration_that_does_not_decode_is_withdrawn(broker: Any, raw: Any) -> None:
+    raw.hset("rq:{a}:settings", "declared", b"{")
+    assert await broker.policies.undeclare("a") is True
+    assert not raw.hexists("rq:{a}:settings", "declared")

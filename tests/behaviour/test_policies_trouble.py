@@ -191,3 +191,42 @@ async def test_a_name_that_was_taken_meanwhile(sync_broker: rq_dlq.Broker) -> No
     sync_broker.queue("a").send("x")
     with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
         queue.send("y")
+
+
+async def test_the_name_that_holds_is_told(broker: Any, raw: Any) -> None:
+    """The entry gives another one, but that is a queue's own."""
+    await broker.queue("ma.x").send("x")
+    await broker.policies.set("ma", dead_letter={"prefix": "", "suffix": ".x"}, expiry={"name": "late"})
+    assert (await broker.policies.explain("ma")).dead_name == "ma.x"  # never used: what the map says
+    queue = broker.queue("ma")
+    await queue.send("y")
+    for settings in (await queue.settings(), await broker.policies.explain("ma")):
+        assert (settings.dead_name, settings.expired_name) == ("DLQ.ma", "late")
+    raw.hset("rq:{ma}:settings", "names", "damaged")
+    assert (await queue.settings()).expired_name == "late"
+
+
+async def test_a_name_that_nothing_has_any_more_is_free(broker: Any, sync_broker: rq_dlq.Broker) -> None:
+    await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("parking"))
+    await bury(broker.queue("a"), ["x"])
+    with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+        await broker.queue("parking").send("y")
+    await broker.policies.remove("a")
+    assert sync_broker.queue("parking").stats().dead == 0
+    parking = broker.queue("parking", redelivery=after(1))
+    await parking.send("y")
+    assert sync_broker.queues() == ["a", "parking"]
+    assert await bodies(broker.queue("parking")) == ["y"]
+    assert await wait_of(broker.queue("parking")) == 1
+    with pytest.raises(PolicyError, match="'parking' is a queue of its own"):
+        await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("parking"))
+
+
+async def test_a_name_that_is_withdrawn_leaves_it_to_others(broker: Any) -> None:
+    await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("LOST"))
+    for name in ("a", "b"):
+        await bury(broker.queue(name), [name])
+    await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("OTHER"))
+    assert await bodies(broker.queue("LOST")) == ["b"]
+    with pytest.raises(InvalidInput, match="it takes only what failed in its queues"):
+        await broker.queue("LOST").send("y")

@@ -250,6 +250,22 @@ async def test_a_usual_name_may_be_shared(broker: Any, clock: Clock) -> None:
     assert await bodies(broker.queue("all")) == ["x"]
 
 
+async def test_nothing_is_shown_twice(broker: Any, clock: Clock) -> None:
+    """Also where the queue whose usual name it is has a policy for its other name."""
+    await broker.policies.set("orders", dead_letter=SharedDeadLetterStrategy("DLQ.all"))
+    await broker.policies.set("all", expiry={"name": "gone"})
+    for name in ("all", "orders"):
+        await bury(broker.queue(name), [name])
+        clock.advance("1s")
+    shared = broker.queue("DLQ.all")
+    assert await counts(shared) == {"dead": 2}
+    assert sorted(message.body for message in await shared.peek()) == ["all", "orders"]
+    assert await shared.select().count() == 2
+    assert [letter.body for letter in await shared.dlq.browse()] == ["all", "orders"]
+    (group,) = await shared.dlq.groups()
+    assert group.count == 2
+
+
 async def test_new_queues_appear_in_it(lost: Any, broker: Any) -> None:
     assert len(await lost.claim(10)) == 6
     await bury(broker.queue("new"), ["new"])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq import policies as policies_module
 from rq_dlq.cli import main
-from rq_dlq.errors import BrokerUnavailable
+from rq_dlq.errors import BrokerUnavailable, PolicyError
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
 
@@ -236,6 +236,28 @@ def test_explain_names_where_each_field_comes_from(shell: Shell, broker: rq_dlq.
     assert ["dead_letter.expiration", "never", "default"] in lines
     assert ["expiry.discard", "no", "default"] in lines
     assert explained(shell, "DLQ.mails")["dead_letter.queue"][0] == "DLQ.mails"
+
+
+def test_undeclare(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders", redelivery=RedeliveryPolicy(max_redeliveries=7)).send("a")
+    shell("policy", "set", "orders", "--max-redeliveries", "2")
+    assert explained(shell, "orders")["redelivery.max_redeliveries"] == (7, "declared in code")
+    assert "withdrew what was declared for orders" in shell("policy", "undeclare", "orders").stderr
+    assert explained(shell, "orders")["redelivery.max_redeliveries"] == (2, "orders")
+    for name in ("orders", "never.used"):
+        told = shell("policy", "undeclare", name, code=1).stderr
+        assert f"no program declared anything for {name}" in told
+    assert "cannot name a queue" in shell("policy", "undeclare", "a b", code=2).stderr
+
+
+def test_explain_names_the_queue_that_takes_what_dies(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("lost").send("a")
+    with pytest.raises(PolicyError):
+        broker.policies.set("orders", dead_letter={"name": "lost"})
+    shell("policy", "set", "orders.eu", "--prefix", "", "--suffix", ".lost")
+    broker.queue("orders.eu.lost").send("a")
+    broker.queue("orders.eu").send("a")
+    assert explained(shell, "orders.eu")["dead_letter.queue"][0] == "DLQ.orders.eu"
 
 
 def test_preview(shell: Shell) -> None:

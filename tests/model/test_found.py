@@ -150,6 +150,21 @@ def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
         assert bench.raw.llen(keys["wake"]) == 0, "nothing is left to wake anyone for"
 
 
+def test_a_release_of_what_was_acked_in_part_brings_nothing_back(bench: Bench) -> None:
+    """An ack was cut off after its first write, which is the moment it counts."""
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m", delay=0)
+    bench.claim("t")
+    bench.raw.hdel(bench.keys["messages"], "m")
+    assert not bench.queue.settle(_calls.release(bench.keys, [("m", "t")]))
+    assert bench.raw.zcard(bench.keys["ready"]) == 0
+    assert bench.raw.hget(bench.keys["counters"], "released") is None
+    for key in ("states", "history", "leases", "claims"):
+        assert not bench.raw.exists(bench.keys[key]), key
+    bench.raw.hset(bench.keys["counters"], "acked", 1)  # which the ack came no more to
+
+
 @pytest.mark.parametrize(("delay", "place"), [(999, "scheduled"), (1_000, "expired"), (1_001, "expired")])
 def test_a_redelivery_that_would_fall_due_too_late_expires_at_once(
     bench: Bench, delay: int, place: Any

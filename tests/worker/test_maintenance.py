@@ -120,6 +120,19 @@ def test_it_wakes_when_something_falls_due_before_the_period_is_over(
     assert time.monotonic() - began > 1.5 - 0.01
 
 
+def test_a_queue_that_is_maintained_by_hand_takes_few_round_trips(broker: Broker) -> None:
+    """Whatever finds work has the whole of a round trip, and one more look finds what it made."""
+    queue = broker.queue(
+        "a", dead_letter=IndividualDeadLetterStrategy(expiration="1ms", process_expired=True), lease="1ms"
+    )
+    queue.send_many(range(20 * STEP), ttl="1ms")
+    time.sleep(0.005)
+    done, limits = limits_of(broker, _work.maintain(queue.work))
+    assert (done["expired"], done["swept"], done["promoted"]) == (20 * STEP, 0, 0)
+    assert max(limits) <= STEP
+    assert len(limits) <= 2 * 20 + 10
+
+
 def test_a_backlog_is_worked_off_without_a_pause(broker: Broker, maintaining: Maintaining) -> None:
     """More than a round takes, and the next period is an hour away."""
     queue, many = broker.queue("a"), (ENOUGH + 10) * STEP
@@ -274,18 +287,23 @@ def test_a_round_trip_moves_so_many_messages_at_most(broker: Broker) -> None:
     for number in range(30):
         broker.queue(f"q{number}").send_many(range(40), ttl="1ms")
     time.sleep(0.002)
-    watch, limits = _work.Watch("rq", ROLES), list[int]()
-    steps, value = _work.one_round(watch, bool), None
+    watch = _work.Watch("rq", ROLES)
+    _, limits = limits_of(broker, _work.one_round(watch, bool))
+    assert watch.done == {"expired": 30 * 40}
+    assert 0 < max(limits) <= STEP
+
+
+def limits_of(broker: Broker, steps: _work.Steps[Any]) -> tuple[Any, list[int]]:
+    """Run the steps: what they return, and of each round trip how many messages it might have moved."""
+    value, limits = None, list[int]()
     while True:
         try:
             step = steps.send(value)
-        except StopIteration:
-            break
+        except StopIteration as stop:
+            return stop.value, limits
         if isinstance(step, _work.Batch):
             limits.append(sum(int(call.args["limit"]) for call in step.calls if isinstance(call, Call)))
         value = broker.run_steps(_alone(step))
-    assert watch.done == {"expired": 30 * 40}
-    assert 0 < max(limits) <= STEP
 
 
 def _alone(step: Any) -> _work.Steps[Any]:
@@ -390,6 +408,21 @@ def test_figures_are_noted_and_the_dead_are_forgotten(
     assert last.startswith("stopped: 0 swept, 0 promoted, 3 expired in 1 queue; longest round ")
     assert any("3 expired" in line for line in caplog.messages[1:-1])
     assert len(caplog.messages) <= 5  # not one for each round
+
+
+def test_a_process_is_alive_for_three_of_its_periods(
+    broker: Broker, raw: Any, maintaining: Maintaining
+) -> None:
+    """It says something of itself once a period, which may be an hour."""
+    now = raw.time()[0] * 1000
+    said = {"roles": ["expiry"], "began": 1, "longest": 5, "period": 3_600_000}
+    for name, seen in (("alive:1", now - 10_000_000), ("dead:1", now - 11_000_000)):
+        raw.hset("rq:maintainers", name, json.dumps(said | {"seen": seen}))
+    raw.hset("rq:maintainers", "alive:2", json.dumps(said | {"period": 1_000, "seen": now - 50_000}))
+    with maintaining(broker, period="5m"):
+        wait_until(lambda: len(broker.run_steps(_work.maintainers("rq"))) == 3)
+        found = broker.run_steps(_work.maintainers("rq"))
+    assert [one.process for one in found if one.period != 300_000] == ["alive:1", "alive:2"]
 
 
 def test_discarded_messages_are_reported_at_the_interval(

@@ -296,7 +296,7 @@ if lapsed + fallen_due + outlived > 0 then
 
   local function read_policy(text)
     local found = read_json(text).redelivery
-    if type(found) ~= 'table' or not arithmetics[found.arithmetic] then
+    if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
       return nil
     end
     local sound = is_number(found.initial_delay) and is_number(found.multiplier)
@@ -702,9 +702,9 @@ if room > 0 then
             return false
           end
           local spent
-          return function(id, record, text, row)
+          return function(id, record, stated, row)
             local head = read_record(record)
-            local state = parse_state(text, head.birth)
+            local state = parse_state(stated, head.birth)
             local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
             if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
               return nil
@@ -714,8 +714,28 @@ if room > 0 then
               spent = spent or (function()
                 -- Whether so many charged failures are more than the policy that stands in Redis allows, just now. Of a policy that
                 -- cannot be read there is no limit here: the next failure is judged by the default one.
-                local stands = read_json(redis.call('HGET', settings, 'redelivery') or default_policy).redelivery
-                local allowed = type(stands) == 'table' and stands.max_redeliveries
+                -- The redelivery policy of a text; nil where it cannot be read: damaged, or of an arithmetic that a newer version
+                -- brought. That must not stop the queue.
+                local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+                local function is_number(value)
+                  return type(value) == 'number' and value == value -- NaN is not itself
+                end
+
+                local function read_policy(text)
+                  local found = read_json(text).redelivery
+                  if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+                    return nil
+                  end
+                  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+                  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+                  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+                    sound = sound and is_number(wait)
+                  end
+                  return sound and found or nil
+                end
+                local stands = read_policy(redis.call('HGET', settings, 'redelivery') or default_policy)
+                local allowed = stands and stands.max_redeliveries
                 return function(charged)
                   return type(allowed) == 'number' and charged > allowed
                 end

@@ -116,7 +116,8 @@ local function queue(base)
     for i = first, last, 2 do
       ids[#ids + 1] = ARGV[i]
     end
-    local allowed = redis.call('HGET', settings, 'expiry')
+    local said = redis.call('HMGET', settings, 'expiry', 'paused')
+    local allowed, paused = said[1], said[2] == '1'
     if allowed then
       -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
       -- once, at send (Artemis' rule: the default is for who has none, and then the bounds do not count).
@@ -183,7 +184,7 @@ local function queue(base)
       end
       redis.call('HSET', messages, unpack(records)) -- from here on they are sent
       redis.call('HINCRBY', counters, 'sent', #records / 2)
-      if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
+      if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
         wake_one()
       end
     end

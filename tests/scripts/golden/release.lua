@@ -1,6 +1,7 @@
 -- Given back unseen or unfairly: not charged, due now, at its old place (I8).
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, dead, expired, counters, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, wake = KEYS[11], KEYS[12]
 -- items from ARGV[1]: id, token
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
@@ -192,6 +193,15 @@ local function settle(first, width, act, finish)
   end
   return verdicts
 end
+-- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
+local function held_record(id)
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id)
+  end
+  return record
+end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
 -- polls, and a message wakes one client of a thousand.
 local function wake_one()
@@ -201,7 +211,11 @@ local function wake_one()
   end
 end
 return settle(1, 2, function(id, text)
-  local head = read_record(redis.call('HGET', messages, id) or '')
+  local record = held_record(id)
+  if not record then
+    return GONE
+  end
+  local head = read_record(record)
   local state = parse_state(text, head.birth)
   state.released = state.released + 1
   stand(id, state, head)

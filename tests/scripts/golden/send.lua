@@ -94,7 +94,8 @@ local function add(first, last, delay, ttl)
   for i = first, last, 2 do
     ids[#ids + 1] = ARGV[i]
   end
-  local allowed = redis.call('HGET', settings, 'expiry')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused')
+  local allowed, paused = said[1], said[2] == '1'
   if allowed then
     -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
     -- once, at send (Artemis' rule: the default is for who has none, and then the bounds do not count).
@@ -161,7 +162,7 @@ local function add(first, last, delay, ttl)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1] then
+    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
       wake_one()
     end
   end

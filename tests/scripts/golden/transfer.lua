@@ -253,10 +253,10 @@ local stand_there, remember_there, remember_expiry_there, wake_there = there()
 each_chosen(index, 5, 0, 0, function(id, state, head, member)
   local record, story = redis.call('HGET', messages, id), redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
-  local story_there = '\n' .. (known and redis.call('HGET', to_history, id) or '')
-  if known and (copies or known ~= record or not story_there:find('\nmoved\t', 1, true)) then
-    return -- else the same record was moved there, and cut off before it left
-  end
+  local told = story or state.reason == 'expired' and 'expired' or 'moved'
+  local began = told:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
+  local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
+  if known and (copies or not same) then return end -- else it was moved there, and cut off before it left
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due }
   if place == 'dead' or place == 'expired' then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
