@@ -77,7 +77,14 @@ def _explained(
     failures = [event for event in message.history if event.event in FAILURES]
     story = "nobody has had it yet" if not message.delivery_count else "it was given back"
     if failures:
-        story = f"its delivery {failures[-1].delivery} was {failures[-1].event}"
+        ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
+        what = ended.get(failures[-1].event, f"was {failures[-1].event}")
+        story = f"its delivery {failures[-1].delivery} {what}" if failures[-1].delivery else f"it {what}"
+    if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
+        over = "is over" if message.expires_at <= moment(now) else "is over before it is due"
+        following = f"it expires, since its time to live {over}"
+        place: Whereabouts = "scheduled" if message.due > now else "ready"
+        return Explanation(row.id, place, story, following, message.expires_at, message)
     if message.due > now:
         due = moment(message.due)
         wait = human(message.due - now)

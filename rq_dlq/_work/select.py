@@ -15,7 +15,7 @@ from rq_dlq import _calls
 from rq_dlq._names import check_id
 from rq_dlq._work.queue import Queue, check_limit, only_live, places_of
 from rq_dlq._work.steps import CHUNK, Steps
-from rq_dlq._work.views import members
+from rq_dlq._work.views import find, members
 from rq_dlq.codec import PRIORITIES
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.failure import Cause
@@ -243,6 +243,7 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
         InvalidInput: it is the same queue, or there is no such queue.
         CrossSlot: a cluster keeps the two on different nodes.
     """
+    yield from find(target)
     only_live(target, "put messages into")
     homes = yield _calls.registered(target.keys.namespace)
     if target.name not in homes:

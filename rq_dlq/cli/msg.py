@@ -220,7 +220,10 @@ def _change(
     context.output.say(f"{done} {_show.many(changed, 'message')}")
     if ids and changed < len(set(ids)) and chosen["limit"] is None:
         missing = len(set(ids)) - changed
-        message = f"{missing} of the ids were not there to be changed: `rq-dlq msg show {name} ID` tells why"
+        message = (
+            f"{_show.many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
+            f"other queue knows it already; `rq-dlq msg explain {name} ID` tells where it is"
+        )
         raise Failure(message)
 
 

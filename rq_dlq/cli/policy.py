@@ -206,8 +206,11 @@ def _set_all(
     """Set all entries, after each of them was checked."""
     if file is not None:
         _refuse(context, reading, file)
-        if not (dry_run and _nowhere(context)):
-            _refuse(context, Reading(problems=_taken(context, reading)), file)
+    problems = [] if dry_run and _nowhere(context) else _taken(context, reading)
+    if file is not None:
+        _refuse(context, Reading(problems=problems), file)
+    elif problems:
+        raise PolicyError(problems[0].message)
     if dry_run:
         if not told:
             context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")

@@ -77,8 +77,8 @@ def reset(context: Context, name: str) -> None:
 @pass_context
 def purge(context: Context, name: str, *, yes: bool) -> None:
     """Remove all that waits in a queue, for good; what is being worked on is left alone."""
-    if is_view(context, name):
-        message = f"{name} is what died or expired in other queues: `rq-dlq dlq purge {name}` removes it"
+    if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
+        message = f"{name} is what died or expired in queues: `rq-dlq dlq purge {name}` removes it"
         raise Failure(message)
     found = context.broker.queue(home_of(context, name))
     confirm(

@@ -69,3 +69,15 @@ async def test_what_is_no_id(broker: Any, clock: Clock) -> None:
     del clock
     with pytest.raises(InvalidMessage):
         await broker.queue("a").explain("")
+
+
+async def test_the_time_to_live_is_told(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("late", id="late", delay="1h", ttl="1m")
+    await queue.send("over", id="over", ttl="1s")
+    assert "over before it is due" in (await queue.explain("late")).next
+    assert "whoever claims" in (await queue.explain("over")).next
+    clock.advance("1s")
+    said = await queue.explain("over")
+    assert "its time to live is over" in said.next
+    assert said.at == said.message.expires_at

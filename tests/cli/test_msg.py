@@ -77,7 +77,7 @@ def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "removed 1 message\n" in shell("msg", "cancel", "orders", "one").stderr
     told = shell("msg", "cancel", "orders", "later", "later", "leased", "nope", code=1).stderr
     assert "removed 1 message\n" in told
-    assert "2 of the ids were not there to be changed" in told
+    assert "2 ids could not be changed" in told
     assert "Remove 1 message of orders for good? There is nobody to ask" in (
         shell("msg", "cancel", "orders", "--all", code=2).stderr
     )
@@ -143,7 +143,7 @@ def test_expire_and_deliver_now_and_prioritise(shell: Shell, broker: rq_dlq.Brok
     )
     assert bodies(broker) == ["two", "one", "later"]
     told = shell("msg", "deliver-now", "orders", "one", code=1).stderr
-    assert "1 of the ids were not there" in told
+    assert "1 id could not be changed" in told
     assert "Deliver 1 message of orders now?" in shell("msg", "deliver-now", "orders", "--all", code=2).stderr
     assert "made ready: 1 message\n" in shell("msg", "deliver-now", "orders", "--all", "--yes").stderr
     assert broker.queue("orders").stats().ready == 3
