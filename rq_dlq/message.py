@@ -270,7 +270,7 @@ class DeadLetter(Received[T]):
         if self.reason == "expired":
             return EXPIRY
         failures = [event for event in self.history if event.event in FAILURES]
-        return failures[-1].cause if failures else Cause.of(self.reason)
+        return failures[-1].cause if failures else Cause()
 
     @property
     def fingerprint(self) -> str:

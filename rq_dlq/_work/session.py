@@ -12,7 +12,15 @@ from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
 from rq_dlq._work.steps import MOST
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, LeaseLost, Poison, Redeliver
+from rq_dlq.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    CrossSlot,
+    InvalidInput,
+    LeaseLost,
+    Poison,
+    Redeliver,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -186,7 +194,7 @@ def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Ste
         return []
     if isinstance(error, LeaseLost):
         return (yield from release(queue, held))
-    if isinstance(error, BrokerRefused):
+    if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which no patience mends
         return (yield from nack(queue, held, error, charge=False))
     if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
         return (yield from settle_by_error(queue, held, error))

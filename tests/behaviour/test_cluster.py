@@ -97,6 +97,9 @@ async def test_every_verb_of_one_queue(name: str, broker: Any, clock: Clock, raw
     async with queue.session() as session:
         for delivery in await session.claim(9):
             await session.send(queue, delivery.body, delay="1h", ttl="2h")
+    await queue.send("x")
+    async with queue.session() as session:
+        assert await session.claim()
     assert await queue.purge()
     if name.startswith("{"):
         await queue.send("x")
