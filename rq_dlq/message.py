@@ -243,9 +243,6 @@ def settled(deliveries: Sequence[Leased[Any]], settlements: list[Settlement]) ->
     return settlements
 
 
-Reason = Literal["exhausted", "poison", "unprocessable", "expired"]
-
-
 class DeadLetter(Received[T]):
     """A message in a dead-letter or expiry queue, with its story."""
 

@@ -118,6 +118,9 @@ def confirm(what: str, *, yes: bool) -> None:
     click.confirm(f"{what}?", abort=True, err=True)
 
 
+where_option = click.option(
+    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

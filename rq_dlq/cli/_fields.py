@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from rq_dlq.durations import human
+from rq_dlq.policy.entry import PARTS
 from rq_dlq.policy_files import NOTHING, meant
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 SPAN, NUMBER, WHOLE, TEXT, SPANS, FLAG = "SPAN", "NUMBER", "N", "NAME", "SPAN,SPAN,…", "flag"
-PARTS: Final = ("redelivery", "dead_letter", "expiry")
 IN_MS: Final = frozenset(
     {
         "redelivery.initial_delay",

@@ -7,14 +7,11 @@ from typing import Any
 import click
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, yes_option
+from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
 from rq_dlq.dlq import DeadLetters
 
 ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="This one; may be repeated.")
-where_option = click.option(
-    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
-)
 queue_argument = click.argument("name", metavar="QUEUE")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, yes_option
+from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.message import DeadLetter
@@ -27,9 +27,6 @@ queue_argument = click.argument("name", metavar="QUEUE")
 place_option = click.option(
     "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
 )
-condition_option = click.option(
-    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
-)
 
 
 @click.group(cls=Group)
@@ -44,7 +41,7 @@ def msg() -> None:
 
 @msg.command("ls")
 @queue_argument
-@condition_option
+@where_option
 @place_option
 @click.option("--count-by", metavar="HEADER", help="Count them for each value of this header instead.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many; unless said 20, and to count all.")
@@ -124,7 +121,7 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--limit", type=click.IntRange(1), help="At most so many, the first in their order."),
         place_option,
         click.option("--all", "everything", is_flag=True, help="All of them."),
-        condition_option,
+        where_option,
         click.argument("ids", nargs=-1, metavar="[ID]..."),
         queue_argument,
     ):
