@@ -1,7 +1,7 @@
 -- Done, all or nothing: the end of a session that sends nothing. Returns a verdict for each item that is not held
 -- (its place, 1, 2, …, and the verdict); if there is one, nothing was done.
 local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local leases, claims, counters = KEYS[4], KEYS[5], KEYS[6]
+local leases, claims, counters, settings, outcomes = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 -- items from ARGV[1]: id, token
 -- @include lib/holds
 -- @include lib/refusal

@@ -1,14 +1,14 @@
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a
 -- bare claiming client is enough. The delivery count is written here, before anyone sees the message (I3).
--- Returns now, wait, then id, record, state, history for each message. wait: 0 claim again at once, -1 nothing
--- is known to come, else the milliseconds until something does.
+-- Returns now, wait, then id, record, state, history for each message, or only how many. wait: 0 claim again at once,
+-- -1 nothing is known to come, else the milliseconds until something does.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, alarm, settings = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, wake, alarm, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local seed, default_policy, lapse_error = ARGV[8], ARGV[9], ARGV[10]
+local seed, default_policy, lapse_error, answer = ARGV[8], ARGV[9], ARGV[10], ARGV[11] -- answer: rows or count
 local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
 -- @include lib/now
 local reply = { now, -1 }

@@ -2,11 +2,11 @@
 -- On a cluster the queues must share a hash tag. Done once: `done` remembers for a while that all is sent, for a call
 -- that is repeated because its reply was lost (I12). Returns 1, or 0 and what is not held (queue's number, id, …).
 local done = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, wake, settings
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, wake, settings, outcomes
 -- items from ARGV[1]: acks, id, token; groups, delay, ttl, count, id, payload
 -- For each queue the number of its acks and those; then the number of its groups of messages and those, each with
 -- its delay and ttl (milliseconds; 0: none) and the number of messages.
-local FAMILY, REMEMBERED = 11, 600000 -- keys of a queue; milliseconds, far longer than any call is repeated
+local FAMILY, REMEMBERED = 12, 600000 -- keys of a queue; milliseconds, far longer than any call is repeated
 -- @include lib/now
 -- @include lib/record
 -- @include lib/place
@@ -21,7 +21,7 @@ end
 local function queue(base)
   local messages, states, history, ready = KEYS[base], KEYS[base + 1], KEYS[base + 2], KEYS[base + 3]
   local scheduled, expiring, leases, claims = KEYS[base + 4], KEYS[base + 5], KEYS[base + 6], KEYS[base + 7]
-  local counters, wake, settings = KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
+  local counters, wake, settings, outcomes = KEYS[base + 8], KEYS[base + 9], KEYS[base + 10], KEYS[base + 11]
   -- @include lib/wake
   -- @include lib/add
   -- @include lib/remove_acked
@@ -52,7 +52,7 @@ if #lost > 1 then
 end
 for _, q in ipairs(sent and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
+    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
   end
 end
 redis.call('SET', done, 1, 'PX', REMEMBERED) -- cut off before, a repetition sends the rest; after, it acks the rest

@@ -1,6 +1,7 @@
 -- An operator sends waiting messages to the dead-letter queue. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
+local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
 local place, by, reason = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled or expired; reason: cells of a cause
 -- items from ARGV[4]: id
 -- @include lib/now
@@ -18,7 +19,7 @@ local buried = {}
 each_chosen(index, 4, 0, 0, function(id, state, head, member)
   remember_expiry(id, state)
   remember(id, 'dead_lettered', state.deliveries, 0, by, reason)
-  bury(id, state, head, 'dead', 'poison')
+  bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
   redis.call('ZREM', index, member)
   redis.call('ZREM', expiring, id)
   buried[#buried + 1] = id

@@ -1,7 +1,7 @@
 -- Failed: redelivered by the policy, or after a delay of the caller's; dead when the budget is spent.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings = KEYS[11], KEYS[12], KEYS[13]
+local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
 -- @include lib/now

@@ -9,4 +9,4 @@ local delay, ttl = tonumber(ARGV[1]), tonumber(ARGV[2]) -- milliseconds; ttl 0: 
 -- @include lib/place
 -- @include lib/wake
 -- @include lib/add
-return add(3, #ARGV, delay, ttl)
+return add(ARGV, 3, #ARGV, delay, ttl)

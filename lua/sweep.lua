@@ -2,7 +2,7 @@
 -- messages were looked at: some may have been settled before.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings = KEYS[11], KEYS[12], KEYS[13]
+local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/now
 -- @include lib/record

@@ -1,10 +1,9 @@
--- Moves (or copies) waiting messages to another queue: the same id, the same record, their story told on. What that
--- queue knows already stays where it is. Two queues, one step: on a cluster they must share a hash tag. Returns the ids.
--- Cut off between the two, a message is in both, never in neither; the same move again ends it.
+-- Moves (or copies) waiting messages to another queue of the same hash tag: the same id and record, their story told
+-- on. What it knows already stays where it is. Cut off, a message is in both; the same move again ends it. Returns ids.
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local expiring, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local to_messages, to_states, to_history, to_ready = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local to_scheduled, to_expiring, to_counters, to_wake = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local expiring, dead, expired, counters, settings, outcomes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local to_messages, to_states, to_history, to_ready = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local to_scheduled, to_expiring, to_counters, to_wake = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 local place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[5]: id
 -- @include lib/now
@@ -14,9 +13,9 @@ local place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- keep: 1 to
 -- @include lib/id_of
 -- @include lib/chosen
 -- @include lib/remove
+-- @include lib/outcome
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local copies, moved = keep == '1', {}
-
 local function there()
   local states, history, ready = to_states, to_history, to_ready
   local scheduled, expiring, dead, expired, wake = to_scheduled, to_expiring, nil, nil, to_wake
@@ -60,6 +59,7 @@ each_chosen(index, 5, 0, 0, function(id, state, head, member)
   if not copies then
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
+    outcome('moved', id, head, was, 0, { consumer = by })
   end
   redis.call('HINCRBY', to_counters, 'sent', 1)
   moved[#moved + 1] = id

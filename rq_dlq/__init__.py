@@ -23,6 +23,7 @@ from rq_dlq.errors import (
 )
 from rq_dlq.failure import Cause, Event
 from rq_dlq.message import DeadLetter, ErrorGroup, Message, QueueStats, Received, Settlement
+from rq_dlq.outcome import Outcome
 from rq_dlq.policy import (
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
@@ -64,6 +65,7 @@ __all__ = [
     "Message",
     "MessageTooLarge",
     "Naming",
+    "Outcome",
     "Poison",
     "PolicyError",
     "Queue",

@@ -59,6 +59,18 @@ class QueueKeys(Keys):
         """The key that remembers for a while that a session was committed."""
         return self._key(f"commit:{commit_id}")
 
+    def stage(self, job: str, attempt: str) -> str:
+        """The list of what one attempt of a job wrote, until the job is committed and it is moved."""
+        return self._key(f"stage:{job}:{attempt}")
+
+    def job(self, job: str) -> str:
+        """The key that remembers for a while what a job has committed."""
+        return self._key(f"job:{job}")
+
+    def stream(self, query: str) -> str:
+        """The key that remembers how far a streaming query has come with its batches."""
+        return self._key(f"stream:{query}")
+
     @property
     def silent(self) -> str:
         """A key that never exists: who waits for dead letters sleeps on it, and takes no consumer's call."""
@@ -81,6 +93,20 @@ class KeysOfTwo(Keys):
 
 
 @dataclass(frozen=True)
+class StagedKeys(Keys):
+    """The keys of a queue and those of a job that writes to it: what it remembers, and one of its lists."""
+
+    queue: QueueKeys
+    job: str
+    attempt: str = ""
+
+    def __getitem__(self, name: str) -> str:
+        if name == "job":
+            return self.queue.job(self.job)
+        return self.queue.stage(self.job, self.attempt) if name == "staged" else self.queue[name]
+
+
+@dataclass(frozen=True)
 class NamedKeys(Keys):
     """Keys that are no queue's."""
 
@@ -95,6 +121,7 @@ NAMES = (
     "ready", "scheduled", "dead", "expired", "expiring",
     "leases", "claims",
     "counters", "settings", "wake", "alarm",
+    "committed", "outcomes",
 )  # fmt: skip
 
 

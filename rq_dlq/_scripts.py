@@ -40,6 +40,11 @@ _DRAINS = {
     "purge",
     "retire",
     "pause",
+    "extend_claim",
+    "ack_claim",
+    "divide_claim",
+    "begin_batch",
+    "note_batch",
 }
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
 _ASIDE = re.compile(r" ?\([^)]*\)|;.*$")

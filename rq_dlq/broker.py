@@ -84,7 +84,7 @@ class Broker(BrokerBase):
         Args:
             type: of the bodies, any that msgspec knows; by default JSON values, and bytes pass untouched.
             lease: how long a delivery may be held without a word.
-            declared: its policies, `redelivery`, `dead_letter`, `expiry` and `max_in_flight` (see
+            declared: its policies, `redelivery`, `dead_letter`, `expiry`, `max_in_flight` and `outcomes` (see
                 `settings.Declared`), which are written to Redis and stand until others are declared; unless
                 said those that stand in Redis, else the defaults.
 
@@ -123,7 +123,7 @@ class Broker(BrokerBase):
         """
         from rq_dlq.worker import Worker  # noqa: PLC0415 - the worker is built upon the broker
 
-        Worker(self, burst=burst).run()
+        Worker(self, until="empty" if burst else "stopped").run()
 
     def twin(self, retries: Retries = FAIL_FAST) -> asyncio.Broker:
         """The same broker for asyncio.

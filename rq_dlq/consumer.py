@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
-from rq_dlq.handlers import Handler, Pace, logger, report
+from rq_dlq.handlers import Handler, Pace, Tally, logger, report
 from rq_dlq.message import Settlement
-from rq_dlq.stopping import HandlerTimeout, Stop, Stopped
+from rq_dlq.stopping import HandlerTimeout, Patience, Stop, Stopped
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.delivery import Delivery
     from rq_dlq.message import Leased
     from rq_dlq.queue import Queue
+    from rq_dlq.stopping import Until
 
 ACK_WITHIN = 0.005  # seconds that a finished message may wait for others, to be acked with them
 ACK_TOGETHER = 100  # finished messages that wait for no more
 STUCK_AFTER = 1.0  # seconds after which what a consumer has not started is given back
-IDLE_WAIT = 1_000  # milliseconds of one waiting claim
 RETRY_AFTER = 1.0  # seconds until a claim that was refused is tried again
 
 
@@ -66,7 +66,8 @@ class Consumer:
         tending: Connections,
         stop: Stop,
         *,
-        burst: bool,
+        until: Until,
+        tally: Tally,
     ) -> None:
         self._handler = handler
         self._queue: Queue[Any] = handler.queue
@@ -75,7 +76,9 @@ class Consumer:
         self._settling = settling
         self._tending = tending
         self._stop = stop
-        self._burst = burst
+        self._until = until
+        self._tally = tally
+        self._patience = Patience(until)
         self._pace = Pace()
         self._lock = threading.Lock()  # guards all below: both threads use them
         self._unstarted: deque[Delivery[Any]] = deque()
@@ -104,7 +107,7 @@ class Consumer:
                         self._unstarted.extend(deliveries)
                         self._claimed = self._extended = time.monotonic()
                     self._run_all()
-                elif self._burst:
+                elif self._over():
                     break
         except Exception:  # noqa: BLE001 - it is logged, and ends the worker
             logger.exception("%s: the consumer broke off", self._queue.name)
@@ -112,16 +115,33 @@ class Consumer:
             self._next()  # gives back what was not started
 
     def _claim(self) -> list[Delivery[Any]]:
-        wait = 0 if self._burst else IDLE_WAIT
-        steps = _work.claim(self._work, self._queue.delivery, count=self._pace.claim, wait=wait)
+        steps = _work.claim(
+            self._work,
+            self._queue.delivery,
+            count=self._pace.claim,
+            wait=self._patience.wait,
+            spoiled=self._tally.note,
+        )
+        deliveries: list[Delivery[Any]] = []
         try:
-            return self._claiming.run(steps)
+            deliveries = self._claiming.run(steps)
         except BrokerUnavailable:  # only once the worker is stopping
-            return []
+            pass
         except RqDlqError as error:
             logger.error("%s: cannot claim: %s", self._queue.name, error)
-            self._stop.finishing.wait(0 if self._burst else RETRY_AFTER)
-            return []
+            self._stop.finishing.wait(0 if self._until == "empty" else RETRY_AFTER)
+        self._patience.note(found=bool(deliveries))
+        return deliveries
+
+    def _over(self) -> bool:
+        """Whether it was the last claim, since it found nothing."""
+        if self._until != "drained":
+            return self._until == "empty"
+        try:
+            return self._claiming.run(_work.is_drained(self._work))
+        except RqDlqError as error:
+            logger.error("%s: cannot see whether it is drained: %s", self._queue.name, error)
+            return False
 
     def _run_all(self) -> None:
         while (delivery := self._next()) is not None:
@@ -158,6 +178,7 @@ class Consumer:
             self._extended = time.monotonic()
             self._unstarted = deque(d for d in self._unstarted if d not in lost)
         if lost:
+            self._tally.add([Settlement(d.id, "lost") for d in lost], "lost")
             logger.warning("%s: the lease was lost before %d calls began", self._queue.name, len(lost))
 
     def _call(self, delivery: Delivery[Any]) -> BaseException | None:
@@ -205,7 +226,8 @@ class Consumer:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
-        if delivery.settled:  # the handler did it
+        if delivery.outcome is not None:  # the handler did it
+            self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
             return
         if error is None:
             with self._lock:
@@ -219,7 +241,7 @@ class Consumer:
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
         else:
-            report(delivery, settlement, error)
+            self._tally.note(delivery, settlement, error)
 
     def _flush(self, connections: Connections) -> None:
         """Ack what is done."""
@@ -235,6 +257,7 @@ class Consumer:
                 with self._lock:
                     self._done = done + self._done  # for the next flush
             return
+        self._tally.add(settlements, "acked")
         for delivery, settlement in zip(done, settlements, strict=True):
             if not settlement:
                 report(delivery, settlement, None)
@@ -248,9 +271,11 @@ class Consumer:
         if not deliveries:
             return
         try:
-            connections.run(_work.release(self._work, [d.held for d in deliveries]))
+            settlements = connections.run(_work.release(self._work, [d.held for d in deliveries]))
         except RqDlqError as failure:
             logger.error("%s: cannot release: %s", self._queue.name, failure)
+        else:
+            self._tally.add(settlements, "released")
 
     # From the worker's thread
 

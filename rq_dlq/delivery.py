@@ -108,5 +108,5 @@ class Delivery(Leased[T]):
 
     def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         settlement = self._queue.run(_work.one(steps))
-        self.settled = True
+        self.outcome = settlement.outcome
         return settlement

@@ -4,6 +4,7 @@
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
     ├── BrokerRefused            Redis answers, but must not or will not do this
     │   └── CrossSlot                queues of different cluster nodes in one step
+    ├── DataLoss                 a checkpoint and its queue disagree on what was done
     ├── LeaseLost                the delivery is no longer ours to settle
     ├── UnprocessableMessage     a body that cannot be decoded, or that no handler knows
     ├── InvalidInput             (also a ValueError) what was passed in makes no sense
@@ -42,6 +43,10 @@ class BrokerRefused(RqDlqError):
 
 class CrossSlot(BrokerRefused):
     """Several queues in one step that a cluster keeps on different nodes; nothing was done."""
+
+
+class DataLoss(RqDlqError):
+    """A checkpoint and its queue disagree on what was done: going on would leave messages out."""
 
 
 class LeaseLost(RqDlqError):

@@ -40,6 +40,11 @@ class Cause:
     traceback: str = ""
 
     @classmethod
+    def named(cls, kind: str, text: str) -> Cause:
+        """The cause that someone else has noted: an error's class and its text."""
+        return cls(_clean(kind[:MAX_MESSAGE]), _clean(text[:MAX_MESSAGE]), fingerprint(kind, text, ""))
+
+    @classmethod
     def of(cls, error: BaseException | str | None) -> Cause:
         """The cause for an exception, or for a reason in words."""
         if error is None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.durations import Duration, milliseconds, shown
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.failure import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from rq_dlq.message import Received, Settlement
+    from rq_dlq.message import Outcome, Received, Settlement
 
 logger = logging.getLogger("rq_dlq.worker")
 MOST_CONCURRENT = 1_000
@@ -69,7 +71,10 @@ class Handler:
         )
 
 
-def _takes_delivery(function: Callable[..., Any]) -> bool:
+def _takes_delivery(function: object) -> bool:
+    if not callable(function):
+        message = f"{shown(function)} cannot be a handler: pass a function of (body) or (body, delivery)"
+        raise ConfigurationError(message)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -110,6 +115,29 @@ class Pace:
         if self._usual is None:
             return 1
         return max(1, min(self.most, int(self.soon / max(self._usual, 1e-6))))
+
+
+class Tally:
+    """How deliveries ended, by outcome; safe with threads.
+
+    Attributes:
+        counts: so many of each outcome that a `Settlement` knows.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, settlements: Iterable[Settlement], asked: Outcome) -> None:
+        """Count some more; as `asked`, what an earlier try of the same call had settled."""
+        outcomes = [asked if said.outcome == "settled" else said.outcome for said in settlements]
+        with self._lock:
+            self.counts.update(outcomes)
+
+    def note(self, delivery: Received[Any], settlement: Settlement, error: BaseException) -> None:
+        """Count what failed, and report it."""
+        self.add([settlement], "redelivered")
+        report(delivery, settlement, error)
 
 
 def report(delivery: Received[Any], settlement: Settlement, error: BaseException | None) -> None:

@@ -39,7 +39,8 @@ class Maintenance:
     Args:
         roles: what it does, of `ROLES`: "redelivery" brings back what lapsed leases held and makes what is
             due ready, "expiry" moves messages whose time to live is over, "retention" drops what was kept
-            among the dead letters and the expired messages for as long as it was to be.
+            among the dead letters and the expired messages for as long as it was to be, "commits" makes
+            visible what a job has committed and did not live to move into its queue.
         period: how late it may be at most: between two looks at the queues, 10 ms or more.
 
     Raises:

@@ -22,7 +22,7 @@ L = TypeVar("L", bound="Leased[Any]")
 _UNREAD = object()  # of a body that was not decoded yet
 
 HEAD = 8  # bytes of a record before the expiry: birth and flags
-_STATE = re.compile(r"[a-z]+(/[a-z]+)? [+-]\S*( [0-9]{1,18}){8}")  # lua/lib/state.lua
+STATE = re.compile(r"[a-z]+(/[a-z]+)? [+-]\S*( [0-9]{1,18}){8}")  # lua/lib/state.lua
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Received(Generic[T]):
     @property
     def _state(self) -> list[str]:
         text = self._row.state.decode(errors="replace")
-        return (text if _STATE.fullmatch(text) else "live - 0 0 0 0 0 0 0 0").split(" ")
+        return (text if STATE.fullmatch(text) else "live - 0 0 0 0 0 0 0 0").split(" ")
 
     @property
     def part(self) -> str:
@@ -194,17 +194,22 @@ class Leased(Received[T]):
 
     Attributes:
         token: what proves that it is; the claim's id.
-        settled: it was acked, nacked, poisoned or released through this object.
+        outcome: what became of it, if it was acked, nacked, poisoned or released through this object.
         lost: a worker found that the lease was lost while the handler runs.
     """
 
-    settled = False
+    outcome: Outcome | None = None
     lost = False
 
     def __init__(self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int) -> None:
         super().__init__(row, codec, queue)
         self.token = token
         self.lease_ends = lease_until
+
+    @property
+    def settled(self) -> bool:
+        """It was acked, nacked, poisoned or released through this object."""
+        return self.outcome is not None
 
     @property
     def lease_until(self) -> datetime:
@@ -239,7 +244,7 @@ def settled(deliveries: Sequence[Leased[Any]], settlements: list[Settlement]) ->
     """Note which deliveries of a batch were settled, so that a block or a session leaves them alone."""
     for delivery, settlement in zip(deliveries, settlements, strict=True):
         if settlement:
-            delivery.settled = True
+            delivery.outcome = settlement.outcome
     return settlements
 
 

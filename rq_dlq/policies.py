@@ -38,6 +38,7 @@ class Policies:
         dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None = UNSET,
         expiry: ExpiryPolicy | Mapping[str, object] | UnsetType = UNSET,
         max_in_flight: int | UnsetType | None = UNSET,
+        outcomes: int | UnsetType | None = UNSET,
         pinned: bool = False,
     ) -> int:
         """Set the entry of a pattern, in place of the one that stood there.
@@ -47,6 +48,7 @@ class Policies:
             dead_letter: a strategy or a mapping; None: dead letters are discarded, and counted.
             expiry: a policy or a mapping.
             max_in_flight: deliveries at a time, of all consumers together; None: no limit.
+            outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
             pinned: it beats what programs declare.
 
         Returns:
@@ -61,6 +63,7 @@ class Policies:
             dead_letter=dead_letter,
             expiry=expiry,
             max_in_flight=max_in_flight,
+            outcomes=outcomes,
             pinned=pinned,
         )
         return self.put(pattern, entry)

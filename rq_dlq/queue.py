@@ -17,11 +17,13 @@ from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from rq_dlq._calls import Part, Place
     from rq_dlq._work import Explanation
     from rq_dlq.broker import Broker
     from rq_dlq.message import QueueStats, Settlement
+    from rq_dlq.outcome import Outcome
     from rq_dlq.policy import QueueSettings
 
 T = TypeVar("T")
@@ -57,6 +59,10 @@ class Queue(Generic[T]):
     def expired(self) -> DeadLetters[T]:
         """What expired in this queue."""
         return DeadLetters(self._part("expired"), self.broker)
+
+    def open(self) -> None:
+        """Note the queue's name and what was declared of it, as the first send or claim would."""
+        self.run(_work.open_queue(self.work))
 
     def send(
         self,
@@ -228,6 +234,18 @@ class Queue(Generic[T]):
     def settings(self) -> QueueSettings:
         """What holds for the queue, and which policy each field comes from."""
         return self.run(_work.explain_policy(self.work.keys, self.work.naming))
+
+    def outcomes(self, since: datetime | str | None = None, *, limit: int | None = 1_000) -> list[Outcome]:
+        """What became of messages and deliveries, the oldest first, as far as the queue's `outcomes` keep it.
+
+        Args:
+            since: a time, or the event_id of an outcome, after which to begin; None: the oldest that is kept.
+            limit: at most so many; None: all.
+
+        Raises:
+            InvalidInput: an argument makes no sense, or this is a dead-letter or expiry queue.
+        """
+        return self.run(_work.read_outcomes(self.work, since, limit))
 
     def stats(self) -> QueueStats:
         """The counts by state, and the totals since the queue began."""

@@ -33,12 +33,14 @@ class Declared(TypedDict, total=False):
     dead_letter: what becomes of what died; None: it is discarded.
     expiry: times to live, and what becomes of what outlived them.
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
+    outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
     """
 
     redelivery: RedeliveryPolicy | None
     dead_letter: DeadLetterStrategy | Mapping[str, object] | None
     expiry: ExpiryPolicy | Mapping[str, object]
     max_in_flight: int | None
+    outcomes: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import logging
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 0.05  # seconds between two looks at whether to stop
+IDLE_WAIT = 1_000  # milliseconds of one waiting claim
+FIRST_WAIT = 10  # of the first one of who waits for the end
+
+Until: TypeAlias = Literal["stopped", "empty", "drained"]
+"""When a worker ends by itself: never, when nothing is ready, or when nothing is to be delivered any more."""
 
 
 class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
@@ -25,6 +30,22 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
 
 class Stopped(BaseException):
     """Raised inside a call that a second signal cuts short; its message is released."""
+
+
+class Patience:
+    """How long the next claim of a consumer waits for messages.
+
+    Who looks for the end does not wait at first, and then longer each time that there was nothing to claim.
+    """
+
+    def __init__(self, until: Until) -> None:
+        self._until = until
+        self.wait = IDLE_WAIT if until == "stopped" else 0  # milliseconds
+
+    def note(self, *, found: bool) -> None:
+        """A claim found messages, or none."""
+        if self._until == "drained":
+            self.wait = 0 if found else min(IDLE_WAIT, max(FIRST_WAIT, 2 * self.wait))
 
 
 class Stop:

@@ -11,7 +11,7 @@ from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.asyncio.consumer import AsyncConsumers
 from rq_dlq.consumer import Consumer
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
-from rq_dlq.handlers import logger
+from rq_dlq.handlers import Tally, logger
 from rq_dlq.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.broker import Broker
     from rq_dlq.handlers import Handler
+    from rq_dlq.stopping import Until
 
 GRACE = 5.0  # seconds that a cancelled call has to end
 UPKEEP = 10.0  # seconds between two rounds of maintenance of a worker's own queues
@@ -30,8 +31,13 @@ class Worker:
     """Runs a broker's handlers in this process until it is told to stop.
 
     Args:
-        burst: stop when nothing is ready.
+        until: when a queue's consumers end, beside by a signal or `stop`. stopped: never. empty: nothing is
+            ready. drained: nothing is ready, scheduled or leased, by anybody, so that redeliveries are waited
+            for (and a paused queue until it is resumed).
         queues: only these, each with its concurrency (None: the handler's own).
+
+    Attributes:
+        tally: how deliveries ended so far.
 
     Raises:
         ConfigurationError: there is no handler to run.
@@ -41,12 +47,13 @@ class Worker:
         self,
         broker: Broker,
         *,
-        burst: bool = False,
+        until: Until = "stopped",
         queues: Mapping[str, int | None] | None = None,
     ) -> None:
         self.stop = Stop()
+        self.tally = Tally()
         self._broker = broker
-        self._burst = burst
+        self._until: Until = until
         self._handlers = list(_wanted(broker.handlers, queues))
         works = {handler.queue.work.keys: handler.queue.work for handler, _ in self._handlers}
         self._watched = [_work.Watched(keys, policy=work.policy) for keys, work in works.items()]
@@ -57,16 +64,17 @@ class Worker:
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
         consumers: list[Consumer | AsyncConsumers] = []
+        until, tally, stop = self._until, self.tally, self.stop
         for handler, concurrency in self._handlers:
             logger.info("%s: %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker.twin(Retries(attempts=None, seconds=GRACE))
                 consumers.append(
-                    AsyncConsumers(handler, concurrency, twin, tending, self.stop, burst=self._burst)
+                    AsyncConsumers(handler, concurrency, twin, tending, stop, until=until, tally=tally)
                 )
             else:
                 consumers += (
-                    Consumer(handler, claiming, settling, tending, self.stop, burst=self._burst)
+                    Consumer(handler, claiming, settling, tending, stop, until=until, tally=tally)
                     for _ in range(concurrency)
                 )
         try:
@@ -84,7 +92,7 @@ class Worker:
         try:
             return self._broker.connect(FAIL_FAST).with_retries(patient)
         except BrokerUnavailable as error:
-            if self._burst:
+            if self._until != "stopped":
                 raise
             logger.warning("waiting for Redis: %s", error)
             return self._broker.connect(patient)

@@ -9,9 +9,10 @@ from typing import Any
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
 
-NOTHING_LEFT = {"counters", "settings"}  # what may stay when a queue is empty
+NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
 SETTINGS = {
-    "version", "declared", "redelivery", "dead_letter", "expiry", "max_in_flight", "names", "paused",
+    "version", "declared", "redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names",
+    "paused",
 }  # fmt: skip
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
@@ -74,6 +75,7 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
+    check_committed(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
     for name in ("wake", "alarm"):
@@ -99,15 +101,24 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     assert (member, score) == expected, f"{message_id} stands in {place} at {(member, score)}, not {expected}"
 
 
+def check_committed(raw: Any, keys: QueueKeys) -> None:
+    """What a job has committed is there until it is moved, and does not go by itself; what is staged does."""
+    prefix = keys.stage("", "")[:-1].encode()
+    stays = {key for key in raw.keys(prefix + b"*") if raw.ttl(key) == -1}
+    committed = {prefix + member.replace(b"\n", b":") for member in raw.zrange(keys["committed"], 0, -1)}
+    assert stays == committed, f"committed {committed}, but {stays} stay"
+
+
 def check_names(raw: Any, namespace: str) -> None:
     """No key that nobody knows of, and what remembers a commit goes by itself (I13)."""
     for key in raw.keys(f"{namespace}:*"):
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+)?:(\w+|commit:\w+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+)?:(\w+|(?:commit|stage|job|stream):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
-        assert of_a_queue[1] in _keys.NAMES or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"
+        known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
+        assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"
 
 
 SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.maintainers)

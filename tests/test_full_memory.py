@@ -10,9 +10,12 @@ import pytest
 import redis
 
 from rq_dlq import Broker, BrokerRefused, RedeliveryPolicy
+from rq_dlq._calls import claims
+from rq_dlq._work import batches
 from rq_dlq.settings import version_of
 from tests import servers
 from tests.audit import audit
+from tests.behaviour.stepping import alone
 
 
 @pytest.fixture
@@ -121,6 +124,23 @@ def test_a_session_that_only_acks_drains(full: tuple[Broker, Any]) -> None:
         assert len(session.claim(100)) == 100
     assert queue.stats().totals["acked"] == 100
     assert audit(raw, "q") == {"ready": 200}
+
+
+def test_batches_can_be_drained(full: tuple[Broker, Any]) -> None:
+    """By a query that begins them, keeps them, halves those that fail."""
+    broker, raw = full
+    can_drain(raw)
+    queue = broker.queue("q").work
+    keys, run = queue.keys, broker.run_steps
+    batch = run(batches.claim_batch(queue, "b", limit=200, lease=60_000))
+    run(alone(claims.begin_batch(keys, "query", batch=1, run="a")))
+    assert run(batches.extend_batch(keys, batch.tokens, 60_000)) == []
+    assert run(batches.halve_batch(keys, batch.tokens, "rest")) == 100
+    assert run(batches.ack_batch(keys, batch.tokens)) == 100
+    run(alone(claims.note_done(keys, "query", 1)))
+    rest = run(batches.find_batch(keys, "rest"))
+    assert run(batches.ack_batch(keys, rest.tokens)) == 100
+    assert audit(raw, "q") == {"ready": 100}
 
 
 def send_what_was_claimed(queue: Any) -> None:

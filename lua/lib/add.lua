@@ -1,9 +1,9 @@
--- Adds the items (id, payload, …) from ARGV[first] to ARGV[last]. An id that the queue knows already, in whatever
+-- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
 -- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
-local function add(first, last, delay, ttl)
+local function add(items, first, last, delay, ttl)
   local ids, known, seen = {}, {}, {}
   for i = first, last, 2 do
-    ids[#ids + 1] = ARGV[i]
+    ids[#ids + 1] = items[i]
   end
   local said = redis.call('HMGET', settings, 'expiry', 'paused')
   local allowed, paused = said[1], said[2] == '1'
@@ -19,7 +19,7 @@ local function add(first, last, delay, ttl)
     if existing[n] or seen[id] then
       known[#known + 1] = n
     else
-      local payload = ARGV[first + 2 * n - 1]
+      local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
       local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place

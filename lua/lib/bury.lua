@@ -1,10 +1,10 @@
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
 -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
--- @include lib/json
+-- @include lib/outcome
 local strategy
 local function read_strategy()
-  return read_json(redis.call('HGET', settings, 'dead_letter'))
+  return read_json(setting('dead_letter'))
 end
 
 local function discard(id)
@@ -14,7 +14,8 @@ local function discard(id)
   redis.call('HINCRBY', counters, 'discarded', 1)
 end
 
-local function bury(id, state, head, part, reason)
+-- told: what the outcome history says of it (lib/outcome)
+local function bury(id, state, head, part, reason, told)
   strategy = strategy or read_strategy()
   local fate = strategy[part]
   if fate ~= 'dead' and fate ~= 'discard' then
@@ -24,11 +25,17 @@ local function bury(id, state, head, part, reason)
     fate = 'discard'
   end
   redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
   if fate == 'discard' then
     discard(id)
+  else
+    state.part, state.due = fate, now
+    stand(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, told)
     return 'discarded'
   end
-  state.part, state.reason, state.due = fate, reason, now
-  stand(id, state, head)
   return fate
 end

@@ -12,7 +12,7 @@ end
 
 -- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
+  redelivery = redelivery or read_policy(setting('redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'
@@ -20,6 +20,7 @@ local function judge(id, state, head, event, failure)
   state[event] = state[event] + 1
   state.charged = state.charged + (failure.charge and 1 or 0)
   redis.call('HINCRBY', counters, event, 1)
+  failure.cause = event
   local limit = redelivery.max_redeliveries
   local spent = type(limit) == 'number' and state.charged > limit
   local delay = 0
@@ -30,9 +31,9 @@ local function judge(id, state, head, event, failure)
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
-    return bury(id, state, head, 'dead', 'exhausted')
+    return bury(id, state, head, 'dead', 'exhausted', failure)
   elseif expiry and now + delay >= expiry then
-    return bury(id, state, head, 'expired', 'expired')
+    return bury(id, state, head, 'expired', 'expired', failure)
   end
   state.delay = delay
   if delay > 0 then -- without a delay it returns to its old place (I8)
@@ -42,5 +43,6 @@ local function judge(id, state, head, event, failure)
     end
   end
   stand(id, state, head, delay > 0)
+  outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end

@@ -1,5 +1,6 @@
 -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
--- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+-- than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed), the lease stays
+-- until the last part.
 -- @include lib/holds
 -- @include lib/let_go
 -- @include lib/held
@@ -26,16 +27,19 @@ local function sweep(limit)
       break
     end
     local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-    local left, swept = {}, 0
-    for id in list:gmatch('[^\n]+') do
-      if looked == limit then
-        left[#left + 1] = id
+    local left, swept, more = {}, 0, false
+    for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+      if id ~= '' and looked == limit then
+        left[#left + 1], more = id, true
       else
-        looked = looked + 1
-        swept = swept + sweep_message(id, token, consumer)
+        left[#left + 1] = ''
+        if id ~= '' then
+          looked = looked + 1
+          swept = swept + sweep_message(id, token, consumer)
+        end
       end
     end
-    if #left == 0 then
+    if not more then
       redis.call('HDEL', claims, token, token .. ':held')
       redis.call('ZREM', leases, token)
     else

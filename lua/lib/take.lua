@@ -28,11 +28,16 @@ if #rows > 0 then
       local size = #reply
       chosen[#chosen + 1], seen[id] = id, true
       leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
-      reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
-      reply[size + 4] = text and redis.call('HGET', history, id) or ''
+      if answer == 'rows' then
+        reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
+        reply[size + 4] = text and redis.call('HGET', history, id) or ''
+      end
     end
   end
   if #chosen > 0 then
+    if answer == 'count' then
+      reply[3] = #chosen
+    end
     redis.call('ZADD', leases, now + lease, token)
     redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
     redis.call('HSET', states, unpack(leased)) -- from here on they are leased

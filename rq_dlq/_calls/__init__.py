@@ -19,6 +19,7 @@ from rq_dlq._calls.delivery import (
     release,
     send,
 )
+from rq_dlq._calls.jobs import commit_job, drop_staged, move_staged
 from rq_dlq._calls.manage import (
     EVERYTHING,
     add_aliases,
@@ -80,12 +81,14 @@ __all__ = [
     "claim",
     "clock",
     "commit",
+    "commit_job",
     "configure",
     "configured",
     "dead_letter",
     "deliver_now",
     "discarded",
     "drop_aliases",
+    "drop_staged",
     "encode_policy",
     "expire",
     "expire_now",
@@ -96,6 +99,7 @@ __all__ = [
     "is_alias",
     "is_registered",
     "maintainers",
+    "move_staged",
     "nack",
     "note_maintainer",
     "pause",

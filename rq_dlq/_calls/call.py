@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rq_dlq._keys import Keys, QueueKeys
+    from rq_dlq._keys import Keys
     from rq_dlq._scripts import Script, Scripts
 
 R = TypeVar("R")
@@ -27,7 +27,7 @@ class Call(Generic[R]):
         items: what follows for each item, flat.
         read: the reply as a value; its second argument says that the call is a repetition of one whose
             outcome is not known.
-        families: the queues, for a script on several.
+        families: the queues, for a script on several; or the lists of a job.
     """
 
     script: str
@@ -35,7 +35,7 @@ class Call(Generic[R]):
     args: Mapping[str, Argument]
     items: Sequence[Argument]
     read: Callable[[Any, bool], R]
-    families: Sequence[QueueKeys] = ()
+    families: Sequence[Keys] = ()
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command; it expects the server to know the script."""

@@ -26,11 +26,15 @@ class Claimed:
     Attributes:
         now: the server's clock, milliseconds.
         wait: 0: claim again at once; -1: nothing is known to come; else milliseconds until something does.
+        count: how many messages were claimed. Where only this was asked for, a repetition says the same,
+            whatever became of them.
+        rows: these, unless only their count was asked for.
     """
 
     now: int
     wait: int
-    rows: list[Row]
+    count: int
+    rows: Sequence[Row] = ()
 
 
 def send(keys: QueueKeys, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[list[int]]:
@@ -51,12 +55,14 @@ def claim(
     consumer: str,
     seed: float,
     default_policy: bytes,
+    answer: Literal["rows", "count"] = "rows",
 ) -> Call[Claimed]:
     """Hand out up to `count` messages for `lease` milliseconds.
 
     Args:
         patience: milliseconds that the client would wait for something to come.
         alarmed: the last claim told this client when to wake, and no other.
+        answer: count: who reads the messages is somebody else, see `read_claim`.
     """
     args: dict[str, Argument] = {
         "token": token,
@@ -69,8 +75,15 @@ def claim(
         "seed": seed,
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),
+        "answer": answer,
     }
-    return Call("claim", keys, args, (), _read_claim)
+    return Call("claim", keys, args, (), _read_claim if answer == "rows" else _read_claimed)
+
+
+def _read_claimed(reply: Any, repeated: bool) -> Claimed:
+    del repeated
+    now, wait, *count = reply
+    return Claimed(now, wait, *(count or [0]))
 
 
 def _read_claim(reply: Any, repeated: bool) -> Claimed:
@@ -81,7 +94,7 @@ def _read_claim(reply: Any, repeated: bool) -> Claimed:
         Row(name.decode(), record, state, history)
         for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
     ]
-    return Claimed(now, wait, rows)
+    return Claimed(now, wait, len(rows), rows)
 
 
 def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:

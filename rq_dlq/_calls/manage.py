@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.failure import Cause
 
 EVERYTHING = "+inf"
-_SETTINGS = ("redelivery", "dead_letter", "expiry", "max_in_flight", "names")
+_SETTINGS = ("redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names")
 
 
 def redrive(

@@ -4,11 +4,12 @@ A generator yields a step (a call, a batch of calls, a wait) and is sent what ca
 the result. `_redis` runs the steps, blocking or awaiting.
 """
 
-from rq_dlq._work import select, session
+from rq_dlq._work import batches, select, session
 from rq_dlq._work.claim import claim
 from rq_dlq._work.dead import DeadFilter, dead_letters, groups, redrive
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.health import Health, Maintainer, maintainers
+from rq_dlq._work.outcomes import last_outcomes, read_outcomes
 from rq_dlq._work.policies import (
     apply_policies,
     explain_policy,
@@ -35,7 +36,7 @@ from rq_dlq._work.settle import (
     settle_by_error,
 )
 from rq_dlq._work.steps import CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
-from rq_dlq._work.upkeep import DONE, ROLES, Role, browse, maintain, purge, stats
+from rq_dlq._work.upkeep import DONE, ROLES, Role, browse, is_drained, maintain, purge, stats
 
 __all__ = [
     "CHUNK",
@@ -61,6 +62,7 @@ __all__ = [
     "Watched",
     "ack",
     "apply_policies",
+    "batches",
     "browse",
     "claim",
     "dead_letters",
@@ -69,6 +71,8 @@ __all__ = [
     "extend",
     "extend_one",
     "groups",
+    "is_drained",
+    "last_outcomes",
     "look",
     "maintain",
     "maintainers",
@@ -80,6 +84,7 @@ __all__ = [
     "places_of",
     "poison",
     "purge",
+    "read_outcomes",
     "read_policies",
     "redrive",
     "release",

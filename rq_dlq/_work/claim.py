@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._work.policies import open_queue
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._work.queue import Queue
-    from rq_dlq.message import Leased, Row
+    from rq_dlq.message import Leased, Row, Settlement
 
+C = TypeVar("C")
 D = TypeVar("D", bound="Leased[Any]")
+Spoiled: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
 
 
 def claim(
@@ -30,28 +32,47 @@ def claim(
     count: int = 1,
     wait: int = 0,
     lease: int | None = None,
+    spoiled: Spoiled[D] | None = None,
 ) -> Steps[list[D]]:
     """Claim up to `count` messages, waiting for the first up to `wait` milliseconds.
 
-    A message whose body does not decode is dead at once (`unprocessable`) and not returned. One that is dead
+    A message whose body does not decode is dead at once (`unprocessable`) and not returned, but told to
+    `spoiled`. One that is dead
     already stays where it is; until its lease is over, so that it is not in the way of those behind it.
     """
-    if not queue.opened:
-        with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
-            yield from open_queue(queue)
+    yield from open_to_drain(queue)
     held_for = queue.lease if lease is None else lease
     if queue.view:
         return (yield from _claim_view(queue, make, count, wait, held_for))
+
+    def once(patience: int, alarmed: bool) -> Steps[tuple[list[D], int]]:  # noqa: FBT001 - as patiently calls it
+        return _claim_once(queue, make, count, held_for, patience, alarmed=alarmed, spoiled=spoiled)
+
+    return (yield from patiently(queue, once, wait))
+
+
+def open_to_drain(queue: Queue[Any]) -> Steps[None]:
+    """Before the first claim: what `open_queue` does, where the server lets it."""
+    if not queue.opened:
+        with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
+            yield from open_queue(queue)
+
+
+def patiently(queue: Queue[Any], once: Callable[[int, bool], Steps[tuple[C, int]]], wait: int) -> Steps[C]:
+    """Claim again until there is something, for up to `wait` milliseconds.
+
+    Args:
+        once: one claim, given the milliseconds that it would wait and whether it was told when to wake: what
+            it claimed and, as `Claimed.wait`, when to claim again.
+    """
     left, alarmed = wait, False
     while True:
         patience = max(0, min(left, MAX_BLOCK))
-        good, wait_for = yield from _claim_once(queue, make, count, held_for, patience, alarmed=alarmed)
-        if good:
-            return good
+        claimed, wait_for = yield from once(patience, alarmed)
+        if claimed or (wait_for != 0 and left <= 0):
+            return claimed
         if wait_for == 0:
             continue
-        if left <= 0:
-            return []
         alarmed = wait_for > 0
         pause = patience if wait_for < 0 else min(wait_for, patience)
         left -= yield Wait(queue.keys["wake"] if queue.part == "live" else queue.keys.silent, max(1, pause))
@@ -65,6 +86,7 @@ def _claim_once(
     patience: int,
     *,
     alarmed: bool,
+    spoiled: Spoiled[D] | None = None,
 ) -> Steps[tuple[list[D], int]]:
     """One claim: what decodes of it, and as `Claimed.wait` when to claim again."""
     token = _token(queue)
@@ -84,7 +106,7 @@ def _claim_once(
         if not claimed.rows:
             return [], claimed.wait
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
-        return (yield from _decodable(queue, deliveries, token)), 0
+        return (yield from _decodable(queue, deliveries, spoiled)), 0
     except BaseException:
         queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
         raise
@@ -132,14 +154,16 @@ def _token(queue: Queue[Any]) -> str:
     return f"{token}@{queue.keys.home}" if queue.viewed else token
 
 
-def _decodable(queue: Queue[Any], deliveries: list[D], token: str) -> Steps[list[D]]:
+def _decodable(queue: Queue[Any], deliveries: list[D], spoiled: Spoiled[D] | None) -> Steps[list[D]]:
     good: list[D] = []
     for delivery in deliveries:
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
             if queue.part == "live":
-                yield from poison(queue, [(delivery.id, token)], error, reason="unprocessable")
+                (settlement,) = yield from poison(queue, [delivery.held], error, reason="unprocessable")
+                if spoiled is not None:
+                    spoiled(delivery, settlement, error)
         else:
             good.append(delivery)
     return good

@@ -29,7 +29,7 @@ class Health:
     Attributes:
         process: host and number.
         period: how often it says so at least, milliseconds.
-        done: how many messages it swept, promoted, expired, retired.
+        done: how many messages it swept, promoted, expired, retired, wrote.
         longest: the longest round, milliseconds.
         began: by the server's clock, milliseconds; 0: it has not said anything yet.
     """
@@ -71,7 +71,7 @@ class Maintainer(msgspec.Struct, frozen=True):
         ago: how long that is ago, seconds.
         longest: its longest round, milliseconds.
         period: how often it looks at the queues at least, milliseconds.
-        swept, promoted, expired, retired: messages, since it began.
+        swept, promoted, expired, retired, written: messages, since it began.
     """
 
     roles: list[str]
@@ -85,6 +85,7 @@ class Maintainer(msgspec.Struct, frozen=True):
     promoted: int = 0
     expired: int = 0
     retired: int = 0
+    written: int = 0
 
 
 def maintainers(namespace: str) -> Steps[list[Maintainer]]:

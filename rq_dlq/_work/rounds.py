@@ -17,7 +17,7 @@ import msgspec
 from rq_dlq import _calls
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.steps import Batch, Steps
-from rq_dlq._work.upkeep import ROLES, STEP, Role, step
+from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, Role, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.dead_letter import REPORT_INTERVAL
@@ -36,6 +36,7 @@ INDEXES: dict[Role, tuple[tuple[str, str, str], ...]] = {
     "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
     "expiry": (("expiring", "expired", ""),),
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
+    "commits": (("committed", "written", ""),),
 }
 
 
@@ -102,7 +103,7 @@ class Watch:
     """All queues of a namespace, as they are found.
 
     Attributes:
-        done: how many messages were swept, promoted, expired, retired.
+        done: how many messages were swept, promoted, expired, retired, written.
     """
 
     namespace: str
@@ -183,15 +184,16 @@ def work_off(
 
 
 def _step_all(part: Sequence[tuple[Watched, str]], limit: int) -> Steps[list[int]]:
-    calls = [step(name, queue.keys, queue.policy, limit) for queue, name in part]
-    try:
-        return (yield Batch(calls))  # type: ignore[no-any-return]
-    except BrokerRefused:
-        pass  # one of them; those that were done find less the second time
-    counts: list[int] = []
-    for (queue, _), call in zip(part, calls, strict=True):
+    if not any(name in SEVERAL for _, name in part):
         try:
-            counts.append((yield call))
+            calls = [script(name, queue.keys, queue.policy, limit) for queue, name in part]
+            return (yield Batch(calls))  # type: ignore[no-any-return]
+        except BrokerRefused:
+            pass  # one of them; those that were done find less the second time
+    counts: list[int] = []
+    for queue, name in part:
+        try:
+            counts.append((yield from step(name, queue.keys, queue.policy, limit)))
         except BrokerRefused as error:
             queue.refuse(error)
             counts.append(0)

@@ -138,7 +138,7 @@ def commit(session: Session) -> Steps[int]:
         )
         raise LeaseLost(message)
     for delivery in held:
-        delivery.settled = True
+        delivery.outcome = "acked"
     session.clear()
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
 
@@ -177,8 +177,8 @@ def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error)
     settlements = yield from _give_back(session.queue, [delivery.held for delivery in held], failed)
-    for delivery in held:
-        delivery.settled = True
+    for delivery, settlement in zip(held, settlements, strict=True):
+        delivery.outcome = settlement.outcome
     session.clear()
     return sum(map(bool, settlements))
 

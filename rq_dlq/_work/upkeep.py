@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
+from rq_dlq._work.jobs import roll_forward
 from rq_dlq._work.queue import check_limit, place_of, places_of
 from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
 from rq_dlq._work.views import members
@@ -18,14 +19,27 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
     from rq_dlq.message import Row
 
-Role = Literal["redelivery", "expiry", "retention"]
-ROLES: tuple[Role, ...] = ("redelivery", "expiry", "retention")
+Role = Literal["redelivery", "expiry", "retention", "commits"]
+ROLES: tuple[Role, ...] = ("redelivery", "expiry", "retention", "commits")
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
-DONE = {"redelivery": ("swept", "promoted"), "expiry": ("expired",), "retention": ("retired",)}
+DONE = {
+    "redelivery": ("swept", "promoted"),
+    "expiry": ("expired",),
+    "retention": ("retired",),
+    "commits": ("written",),
+}
+SEVERAL = frozenset({"written"})  # what takes more than one call
 
 
-def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
-    """One step of maintenance, by what it does to messages; it reads as how many."""
+def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
+    """One step of maintenance, by what it does to messages: how many."""
+    if name in SEVERAL:
+        return (yield from roll_forward(keys, limit))
+    return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
+
+
+def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
+    """The same as one call, where it is one."""
     if name == "swept":
         return _calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return _CALLS[name](keys, limit=limit)
@@ -35,15 +49,19 @@ _CALLS = {"promoted": _calls.promote, "expired": _calls.expire, "retired": _call
 
 
 def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
-    """The steps of maintenance until none finds anything: how many were swept, promoted, expired, retired."""
+    """The steps of maintenance until none finds anything: how many messages each concerned."""
     done = {name: 0 for role in ROLES for name in DONE[role]}
     busy = list(done)
     while busy:
         limit = STEP // len(busy)
-        found = yield Batch([step(name, queue.keys, queue.policy, limit) for name in busy])
-        for name, count in zip(busy, found, strict=True):
+        alike = [name for name in busy if name not in SEVERAL]
+        counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
+        found = dict(zip(alike, counts, strict=True))
+        for name in SEVERAL.intersection(busy):
+            found[name] = yield from step(name, queue.keys, queue.policy, limit)
+        for name, count in found.items():
             done[name] += count
-        more = [name for name, count in zip(busy, found, strict=True) if count]
+        more = [name for name in busy if found[name]]
         if not more and len(busy) < len(done):
             more = list(done)  # once more all: what was swept may have died, and be retired now
         busy = more
@@ -61,6 +79,17 @@ def stats(queue: Queue[Any]) -> Steps[QueueStats]:
         dead += counts.dead if member.part == "dead" else 0
         expired += counts.expired if member.part == "expired" else 0
     return QueueStats(queue.name, 0, 0, 0, dead, expired, None, None, {})
+
+
+def is_drained(queue: Queue[Any]) -> Steps[bool]:
+    """Whether a claim in vain was the last: nothing is ready, scheduled or leased, by anybody.
+
+    What fails among dead letters stays there, so of those it always was.
+    """
+    if queue.part != "live" or queue.view:
+        return True
+    counts = yield from stats(queue)
+    return not (counts.waiting or counts.leased)
 
 
 def browse(queue: Queue[Any], limit: int, place: Place | None = None) -> Steps[list[Row]]:

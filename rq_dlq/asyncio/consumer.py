@@ -11,18 +11,19 @@ from rq_dlq import _work
 from rq_dlq.consumer import (
     ACK_TOGETHER,
     ACK_WITHIN,
-    IDLE_WAIT,
     RETRY_AFTER,
     settle_call,
 )
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
-from rq_dlq.handlers import Handler, logger, report
-from rq_dlq.stopping import HandlerTimeout, Stop, Stopped
+from rq_dlq.handlers import Handler, Tally, logger, report
+from rq_dlq.message import Settlement
+from rq_dlq.stopping import HandlerTimeout, Patience, Stop, Stopped
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
+    from rq_dlq.stopping import Until
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
 
@@ -42,14 +43,17 @@ class AsyncConsumers:
         tending: Connections,
         stop: Stop,
         *,
-        burst: bool,
+        until: Until,
+        tally: Tally,
     ) -> None:
         self._handler = handler
         self._concurrency = concurrency
         self._broker = broker
         self._tending = tending
         self._stop = stop
-        self._burst = burst
+        self._until = until
+        self._tally = tally
+        self._patience = Patience(until)
         sync = handler.queue
         self._queue = broker.queue(
             sync.name,
@@ -82,9 +86,11 @@ class AsyncConsumers:
         """Give back the messages of calls that do not end, just before the process does."""
         held = [d.held for d in list(self._running.values()) if not d.settled]
         try:
-            self._tending.run(_work.release(self._work, held))
+            settlements = self._tending.run(_work.release(self._work, held))
         except RqDlqError as failure:
             logger.error("%s: cannot release: %s", self._queue.name, failure)
+        else:
+            self._tally.add(settlements, "released")
 
     def _main(self) -> None:
         try:
@@ -119,26 +125,46 @@ class AsyncConsumers:
             elif deliveries:
                 for delivery in deliveries:
                     self._begin(delivery)
-            elif self._burst:
-                if not self._running:
-                    break
+            elif self._until == "empty" and self._running:
                 await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            elif await self._over():
+                break
 
     async def _claim(self, room: int) -> list[Delivery[Any]]:
-        wait = 0 if self._burst else IDLE_WAIT
-        steps = _work.claim(self._work, self._queue.delivery, count=min(room, 100), wait=wait)
+        steps = _work.claim(
+            self._work,
+            self._queue.delivery,
+            count=min(room, 100),
+            wait=self._patience.wait,
+            spoiled=self._tally.note,
+        )
+        deliveries: list[Delivery[Any]] = []
         try:
-            return await self._broker.run_steps(steps)
+            deliveries = await self._broker.run_steps(steps)
         except RqDlqError as error:
             logger.error("%s: cannot claim: %s", self._queue.name, error)
-            await asyncio.sleep(0 if self._burst else RETRY_AFTER)
-            return []
+            await asyncio.sleep(0 if self._until == "empty" else RETRY_AFTER)
+        self._patience.note(found=bool(deliveries))
+        return deliveries
+
+    async def _over(self) -> bool:
+        """Whether it was the last claim, since it found nothing."""
+        if self._until != "drained":
+            return self._until == "empty"
+        try:
+            return await self._broker.run_steps(_work.is_drained(self._work))
+        except RqDlqError as error:
+            logger.error("%s: cannot see whether it is drained: %s", self._queue.name, error)
+            return False
 
     async def _release(self, deliveries: list[Delivery[Any]]) -> None:
         try:
-            await self._broker.run_steps(_work.release(self._work, [d.held for d in deliveries]))
+            steps = _work.release(self._work, [d.held for d in deliveries])
+            settlements = await self._broker.run_steps(steps)
         except RqDlqError as failure:
             logger.error("%s: cannot release: %s", self._queue.name, failure)
+        else:
+            self._tally.add(settlements, "released")
 
     def _begin(self, delivery: Delivery[Any]) -> None:
         task = asyncio.create_task(self._run(delivery))
@@ -153,7 +179,8 @@ class AsyncConsumers:
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         error = await self._call(delivery)
-        if delivery.settled:  # the handler did it
+        if delivery.outcome is not None:  # the handler did it
+            self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
             return
         if error is None:
             self._done.append(delivery)
@@ -195,7 +222,7 @@ class AsyncConsumers:
                 if isinstance(failure, BrokerUnavailable) and not self._stop.giving_up.is_set():
                     continue
             else:
-                report(delivery, settlement, error)
+                self._tally.note(delivery, settlement, error)
             return
 
     def _flush_within(self, seconds: float) -> None:
@@ -225,6 +252,7 @@ class AsyncConsumers:
                 self._done = done + self._done
                 self._flush_within(RETRY_AFTER)
             return
+        self._tally.add(settlements, "acked")
         for delivery, settlement in zip(done, settlements, strict=True):
             if not settlement:
                 report(delivery, settlement, None)

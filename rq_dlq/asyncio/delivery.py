@@ -72,5 +72,5 @@ class Delivery(Leased[T]):
 
     async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         settlement = await self._queue.run(_work.one(steps))
-        self.settled = True
+        self.outcome = settlement.outcome
         return settlement

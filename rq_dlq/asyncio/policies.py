@@ -32,6 +32,7 @@ class Policies:
         dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None = UNSET,
         expiry: ExpiryPolicy | Mapping[str, object] | UnsetType = UNSET,
         max_in_flight: int | UnsetType | None = UNSET,
+        outcomes: int | UnsetType | None = UNSET,
         pinned: bool = False,
     ) -> int:
         """Set the entry of a pattern, in place of the one that stood; how many queues it matches now."""
@@ -41,6 +42,7 @@ class Policies:
             dead_letter=dead_letter,
             expiry=expiry,
             max_in_flight=max_in_flight,
+            outcomes=outcomes,
             pinned=pinned,
         )
         return await self.put(pattern, entry)

@@ -20,11 +20,13 @@ from rq_dlq.settings import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from rq_dlq._calls import Part, Place
     from rq_dlq._work import Explanation
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.message import QueueStats, Settlement
+    from rq_dlq.outcome import Outcome
     from rq_dlq.policy import QueueSettings
 
 T = TypeVar("T")
@@ -60,6 +62,10 @@ class Queue(Generic[T]):
     def expired(self) -> DeadLetters[T]:
         """What expired in this queue."""
         return DeadLetters(self._part("expired"), self.broker)
+
+    async def open(self) -> None:
+        """Note the queue's name and what was declared of it, as the first send or claim would."""
+        await self.run(_work.open_queue(self.work))
 
     async def send(
         self,
@@ -209,6 +215,12 @@ class Queue(Generic[T]):
     async def settings(self) -> QueueSettings:
         """What holds for the queue, and which policy each field comes from."""
         return await self.run(_work.explain_policy(self.work.keys, self.work.naming))
+
+    async def outcomes(
+        self, since: datetime | str | None = None, *, limit: int | None = 1_000
+    ) -> list[Outcome]:
+        """What became of messages and deliveries, the oldest first, as far as it is kept."""
+        return await self.run(_work.read_outcomes(self.work, since, limit))
 
     async def stats(self) -> QueueStats:
         """The counts by state, and the totals since the queue began."""

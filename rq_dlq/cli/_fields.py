@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from msgspec import UNSET
 
 from rq_dlq.durations import human
-from rq_dlq.policy.entry import PARTS
+from rq_dlq.policy.entry import NUMBERS, PARTS
 from rq_dlq.policy_files import NOTHING, meant
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ EXPIRY: Final = (
 )  # fmt: skip
 OTHERS: Final = (
     Field("max_in_flight", "--max-in-flight", WHOLE, "Deliveries at a time, of all consumers; or unlimited."),
+    Field("outcomes", "--outcomes", WHOLE, "Events of the outcome history that are kept, about; or none."),
 )
 ALL: Final = (*REDELIVERY, *DEAD_LETTER, *EXPIRY, *OTHERS)
 DENIED: Final = {"--no-expiry": "--may-expire"}
@@ -167,6 +169,5 @@ def fields_of(entry: Entry) -> dict[str, Any]:
     """All that an entry says, by "redelivery.initial_delay", as it stands in Redis."""
     parts = {part: getattr(entry, part) for part in PARTS}
     fields = {f"{part}.{name}": value for part, inner in parts.items() for name, value in inner.items()}
-    if isinstance(entry.max_in_flight, int) or entry.max_in_flight is None:
-        fields["max_in_flight"] = entry.max_in_flight
+    fields |= {name: getattr(entry, name) for name in NUMBERS if getattr(entry, name) is not UNSET}
     return fields | ({"pinned": True} if entry.pinned else {})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns of what is no terminal: nothing is cut off on its way to a file
 MOST_OF_A_CELL = 300  # characters that a table shows
-SPANS = ("oldest", "next_due", "delay", "ago")  # seconds
+SPANS = ("oldest", "next_due", "delay", "ago", "age")  # seconds
 NESTED = ("totals", "headers", "sums")  # what is shown line by line
 Row: TypeAlias = Mapping[str, Any]
 
@@ -106,9 +106,13 @@ HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
 )  # fmt: skip
+OUTCOMES = (
+    Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
+    Column("delay"), Column("reason", "red"), Column("cause"), Column("error_class", cut=True),
+)  # fmt: skip
 MAINTAINERS = (
     Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
-    Column("swept"), Column("promoted"), Column("expired"), Column("retired"),
+    Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
     Column("longest", title="longest ms"),
 )  # fmt: skip
 NOBODY = "no maintenance process: workers and claiming clients do its work (`rq-dlq maintain` is one)"

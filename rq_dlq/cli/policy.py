@@ -18,7 +18,7 @@ from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Entry, Pattern, Source
-from rq_dlq.policy.entry import PARTS
+from rq_dlq.policy.entry import NUMBERS, PARTS
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
 
 if TYPE_CHECKING:
@@ -284,8 +284,8 @@ def _text(entry: Entry) -> str:
 def _plain(entry: Entry) -> dict[str, Any]:
     """An entry as programs read it."""
     parts = {part: dict(getattr(entry, part)) for part in PARTS if getattr(entry, part)}
-    limit = {name: value for name, value in _fields.fields_of(entry).items() if name == "max_in_flight"}
-    return parts | limit | {"pinned": entry.pinned}
+    numbers = {name: value for name, value in _fields.fields_of(entry).items() if name in NUMBERS}
+    return parts | numbers | {"pinned": entry.pinned}
 
 
 def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:

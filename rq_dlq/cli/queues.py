@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from rq_dlq import _calls, _work
@@ -38,6 +40,19 @@ def show(context: Context, name: str) -> None:
     """Show all counts of one queue."""
     shown = name if is_view(context, name) else home_of(context, name)
     context.output.record(_show.queue_row(context.broker.queue(shown).stats()))
+
+
+@queue.command("outcomes")
+@click.argument("name")
+@click.option("--last", type=click.IntRange(1, _work.MOST), default=20, show_default=True)
+@pass_context
+def outcomes(context: Context, name: str, last: int) -> None:
+    """Tell what became of the messages of a queue last, where its `outcomes` setting keeps that."""
+    used(context, name)
+    broker = context.broker
+    found = broker.run_steps(_work.last_outcomes(broker.queue(name).work, last))
+    none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` has it keep about so many"
+    context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
 
 
 @queue.command("pause")

@@ -71,7 +71,7 @@ def worker(
     os.environ.update(environment(context))  # for the app, which is imported next
     broker = load(app)
     _agree(context, broker, app)
-    run = Worker(broker, burst=burst, queues=queues or None)  # checks the queues
+    run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with broker:
         broker.queues()  # later the worker waits for its server; one that was never there is a mistake
     if processes > 1:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from rq_dlq.policy.redelivery import RedeliveryPolicy
 
 PARTS: Final = ("redelivery", "dead_letter", "expiry")
-KEYS: Final = (*PARTS, "max_in_flight", "pinned")
+NUMBERS: Final = ("max_in_flight", "outcomes")
+KEYS: Final = (*PARTS, *NUMBERS, "pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Entry:
         dead_letter: the strategy and its fields.
         expiry: fields of `ExpiryPolicy`.
         max_in_flight: deliveries at a time; None: no limit.
+        outcomes: events that the outcome history keeps, about; None: it is not written.
         pinned: an operator's, which counts more than what programs declare.
     """
 
@@ -45,6 +47,7 @@ class Entry:
     dead_letter: Mapping[str, JSON]
     expiry: Mapping[str, JSON]
     max_in_flight: int | UnsetType | None
+    outcomes: int | UnsetType | None = UNSET
     pinned: bool = False
 
     @classmethod
@@ -55,6 +58,7 @@ class Entry:
         dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None = UNSET,
         expiry: ExpiryPolicy | Mapping[str, object] | UnsetType = UNSET,
         max_in_flight: int | UnsetType | None = UNSET,
+        outcomes: int | UnsetType | None = UNSET,
         pinned: bool = False,
     ) -> Entry:
         """The entry that says this and nothing else.
@@ -65,6 +69,7 @@ class Entry:
             dead_letter: a strategy or a mapping; None: dead letters are discarded.
             expiry: a policy or a mapping.
             max_in_flight: 1 or more; None: no limit.
+            outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
             pinned: see the class.
 
         Raises:
@@ -75,6 +80,7 @@ class Entry:
             dead_letter={} if dead_letter is UNSET else dead_letters.said_of(dead_letter),
             expiry={} if expiry is UNSET else expiries.said_of(expiry),
             max_in_flight=check.said(max_in_flight, "max_in_flight", _in_flight),
+            outcomes=check.said(outcomes, "outcomes", _outcomes),
             pinned=check.flag(pinned, "pinned"),
         )
         return _checked(entry)
@@ -82,8 +88,7 @@ class Entry:
     def encode(self) -> bytes:
         """As it stands in Redis."""
         said: dict[str, Any] = {name: getattr(self, name) for name in PARTS if getattr(self, name)}
-        if self.max_in_flight is not UNSET:
-            said["max_in_flight"] = self.max_in_flight
+        said |= {name: getattr(self, name) for name in NUMBERS if getattr(self, name) is not UNSET}
         if self.pinned:
             said["pinned"] = True
         return msgspec.json.encode(said)
@@ -106,6 +111,7 @@ class Entry:
             dead_letter=dead_letters.read(fields.get("dead_letter", {})),
             expiry=expiries.read(fields.get("expiry", {})),
             max_in_flight=check.said(fields.get("max_in_flight", UNSET), "max_in_flight", _in_flight),
+            outcomes=check.said(fields.get("outcomes", UNSET), "outcomes", _outcomes),
             pinned=check.flag(fields.get("pinned", False), "pinned"),
         )
         return _checked(entry)
@@ -113,8 +119,10 @@ class Entry:
 
 def _checked(entry: Entry) -> Entry:
     """Check what its parts say together."""
-    if not (entry.redelivery or entry.dead_letter or entry.expiry) and entry.max_in_flight is UNSET:
-        message = "the entry says nothing. Pass redelivery, dead_letter, expiry or max_in_flight"
+    if not any(getattr(entry, part) for part in PARTS) and all(
+        getattr(entry, name) is UNSET for name in NUMBERS
+    ):
+        message = "the entry says nothing. Pass redelivery, dead_letter, expiry, max_in_flight or outcomes"
         raise PolicyError(message)
     dead, expired = entry.dead_letter, entry.expiry
     one_name = dead.get("name") is not None and dead.get("name") == expired.get("name")
@@ -135,4 +143,14 @@ def _in_flight(value: object, name: str) -> int | None:
         return check.whole(value, name, 1, check.MOST_REDELIVERIES)
     except PolicyError as error:
         message = f"{error}, or None for no limit"
+        raise PolicyError(message) from None
+
+
+def _outcomes(value: object, name: str) -> int | None:
+    if value is None:
+        return None
+    try:
+        return check.whole(value, name, 0, check.MOST_REDELIVERIES) or None
+    except PolicyError as error:
+        message = f"{error}, or None for no outcome history"
         raise PolicyError(message) from None

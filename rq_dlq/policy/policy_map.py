@@ -98,20 +98,22 @@ class PolicyMap:
         policy = partial.complete(_values(redelivery))
         strategy = dead_letters.complete(_values(dead), self.naming.dead)
         expiry = expiries.complete(_values(expired), self.naming.expired)
-        flying = [(layer, entry.max_in_flight) for layer, entry in layers if entry.max_in_flight is not UNSET]
-        source, limit = flying[0] if flying else (DEFAULT, None)
+        flying, flying_source = _number(layers, "max_in_flight")
+        outcomes, outcomes_source = _number(layers, "outcomes")
         return QueueSettings(
             redelivery=policy,
             expiry=expiry,
             dead_letter=strategy,
-            max_in_flight=limit,
+            max_in_flight=flying,
+            outcomes=outcomes,
             dead_name=dead_name,
             expired_name=expired_name,
             sources=(
                 *_sources("redelivery", policy.as_wire(), redelivery),
                 *_sources("dead_letter", strategy.as_wire(), dead),
                 *_sources("expiry", expiry.as_wire(), expired),
-                Source("max_in_flight", limit, source),
+                Source("max_in_flight", flying, flying_source),
+                Source("outcomes", outcomes, outcomes_source),
             ),
         )
 
@@ -136,6 +138,12 @@ def _said(layers: Layers, part: str, home: str) -> _Said:
         for name, value in fields.items():
             said.setdefault(name, (value, source))
     return said
+
+
+def _number(layers: Layers, name: str) -> tuple[int | None, str]:
+    """What the strongest that says a number says, and where it comes from."""
+    said = [(getattr(entry, name), source) for source, entry in layers if getattr(entry, name) is not UNSET]
+    return said[0] if said else (None, DEFAULT)
 
 
 def _values(said: _Said) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class QueueSettings:
         expiry: with every field.
         dead_letter: with every field.
         max_in_flight: deliveries at a time; None: no limit.
+        outcomes: events that the outcome history keeps, about; None: it is not written.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -59,6 +60,7 @@ class QueueSettings:
     expiry: ExpiryPolicy
     dead_letter: DeadLetterStrategy
     max_in_flight: int | None
+    outcomes: int | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]
@@ -73,6 +75,8 @@ class QueueSettings:
             wire["expiry"] = ttls
         if self.max_in_flight is not None:
             wire["max_in_flight"] = str(self.max_in_flight)
+        if self.outcomes is not None:
+            wire["outcomes"] = str(self.outcomes)
         return wire
 
     def _fates(self) -> dict[str, JSON]:

@@ -19,6 +19,7 @@ NOTHING: Final[Mapping[str, str]] = {
     "expiry.name": "none",
     "expiry.retention": "forever",
     "max_in_flight": "unlimited",
+    "outcomes": "none",
 }
 """By field: the word for None, which neither a command line nor TOML has."""
 

@@ -16,7 +16,7 @@ async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None
             step = steps.send(value)
         except StopIteration as stop:
             return stop.value
-        value = await broker.run_steps(_alone(step))
+        value = await broker.run_steps(alone(step))
         await between(step.script if isinstance(step, Call) else "")
 
 
@@ -25,11 +25,12 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
     value: Any = None
     while True:
         step = steps.send(value)
-        value = await broker.run_steps(_alone(step))
+        value = await broker.run_steps(alone(step))
         if isinstance(step, Call) and step.script == script:
             steps.close()
             return
 
 
-def _alone(step: Any) -> Any:
+def alone(step: Any) -> Any:
+    """The steps of one step."""
     return (yield step)

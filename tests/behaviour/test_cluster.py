@@ -12,9 +12,12 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import CrossSlot, IndividualDeadLetterStrategy, InvalidName, SharedDeadLetterStrategy
+from rq_dlq._calls import claims, scans
 from rq_dlq._scripts import Scripts
+from rq_dlq._work import batches, jobs
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one, snapshot
+from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.servers import running, wait_until
@@ -94,6 +97,8 @@ async def test_every_verb_of_one_queue(name: str, broker: Any, clock: Clock, raw
     await settling(queue, clock)
     await the_dead(broker, queue, clock)
     await managing(broker, queue)
+    await by_batches(broker, queue)
+    await by_jobs(broker, queue)
     async with queue.session() as session:
         for delivery in await session.claim(9):
             await session.send(queue, delivery.body, delay="1h", ttl="2h")
@@ -165,6 +170,35 @@ async def managing(broker: Any, queue: Any) -> None:
     assert await queue.select().count()
     assert (await queue.settings()).redelivery
     assert queue.name in await broker.queues()
+
+
+async def by_batches(broker: Any, queue: Any) -> None:
+    await queue.send_many(range(4))
+    keys = queue.work.keys
+    batch = await broker.run_steps(batches.claim_batch(queue.work, "b", limit=4, lease=60_000))
+    assert len(await broker.run_steps(batches.read_claim(keys, batch.tokens[0], 0, 9))) == 4
+    assert await broker.run_steps(batches.extend_batch(keys, batch.tokens, 60_000)) == []
+    assert await broker.run_steps(batches.halve_batch(keys, batch.tokens, "rest")) == 2
+    rest = await broker.run_steps(batches.find_batch(keys, "rest"))
+    assert await broker.run_steps(batches.ack_batch(keys, batch.tokens + rest.tokens)) == 4
+    for call in (claims.begin_batch(keys, "query", batch=1, run="a"), claims.note_done(keys, "query", 1)):
+        await broker.run_steps(alone(call))
+
+
+async def by_jobs(broker: Any, queue: Any) -> None:
+    payload = queue.work.codec.packer(4, {})("staged")
+    stage = jobs.Stage(queue.work.keys, "job", "task")
+    await broker.run_steps(stage.add(["i1", payload, "i2", payload]))
+    lost = jobs.Stage(queue.work.keys, "job", "another")
+    await broker.run_steps(lost.add(["i3", payload]))
+    lists = {queue.work.keys.home: stage.counts}
+    assert await broker.run_steps(jobs.commit([queue.work], "job", lists))
+    assert await broker.run_steps(jobs.move(queue.work.keys, "job", next(iter(stage.counts)))) == 2
+    assert await broker.run_steps(jobs.drop(queue.work.keys, "job", list(lost.counts))) == 1
+    whole = scans.scan(
+        queue.work.keys, "ready", after=scans.START, upto=scans.END, limit=100, wanted=scans.Wanted()
+    )
+    assert {b"i1", b"i2"} <= set((await broker.run_steps(alone(whole))).ids)
 
 
 @pytest.mark.parametrize("names", [TAGGED, APART])

@@ -289,3 +289,9 @@ async def test_a_declaration_that_does_not_decode_is_withdrawn(broker: Any, raw:
     raw.hset("rq:{a}:settings", "declared", b"{")
     assert await broker.policies.undeclare("a") is True
     assert not raw.hexists("rq:{a}:settings", "declared")
+
+
+async def test_open_notes_what_was_declared(broker: Any) -> None:
+    await broker.queue("orders", max_in_flight=3).open()
+    assert await broker.queues() == ["orders"]
+    assert (await broker.queue("orders").settings()).max_in_flight == 3

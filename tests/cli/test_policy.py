@@ -82,6 +82,8 @@ def test_set_with_an_option_for_each_field(shell: Shell, broker: rq_dlq.Broker) 
         (["--retention", "forever", "--max-expiry-delay", "1d"],
          Entry.of(expiry={"retention": None, "max_expiry_delay": "1d"})),
         (["--max-in-flight", "unlimited"], Entry.of(max_in_flight=None)),
+        (["--outcomes", "100000"], Entry.of(outcomes=100_000)),
+        (["--outcomes", "none"], Entry.of(outcomes=None)),
     ],
 )  # fmt: skip
 def test_set_says_this_and_nothing_else(
@@ -229,6 +231,7 @@ def test_explain_names_where_each_field_comes_from(shell: Shell, broker: rq_dlq.
     assert found["redelivery.max_delay"] == (3_600_000, "pinned *.eu")
     assert found["redelivery.multiplier"] == (3.0, "declared in code")
     assert found["max_in_flight"] == (5, "orders.#")
+    assert found["outcomes"] == (None, "default")
     assert found["expiry.no_expiry"] == (False, "default")
     assert (found["dead_letter.queue"][0], found["expiry.queue"][0]) == (None, "EXP.orders.eu")
     lines = [line.split() for line in shell("policy", "explain", "orders.eu").stdout.splitlines()]

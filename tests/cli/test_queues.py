@@ -35,6 +35,24 @@ def test_show_tells_all_counts(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "totals acked" in shell("queue", "show", "DLQ.orders").stdout
 
 
+def test_outcomes_tells_the_last_events(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(["a", "b", "c"])
+    assert "orders keeps no outcomes" in shell("queue", "outcomes", "orders").stderr
+    shell("policy", "set", "orders", "--outcomes", "100")
+    first, second, third = orders.claim(3)
+    first.ack()
+    second.poison("bad")
+    third.release()
+    rows = shell.json("queue", "outcomes", "orders", "--last", "2")
+    assert [(row["event"], row["id"], row["reason"]) for row in rows] == [
+        ("dead", second.id, "poison"),
+        ("released", third.id, ""),
+    ]
+    assert "poisoned" in shell("queue", "outcomes", "orders").stdout
+    assert "it takes only what failed" in shell("queue", "outcomes", "DLQ.orders", code=2).stderr
+
+
 def test_a_queue_that_nobody_ever_used_is_told(shell: Shell) -> None:
     for words in (("queue", "show"), ("queue", "purge", "--yes"), ("peek",), ("dlq", "groups")):
         assert "there is no queue 'nope'" in shell(*words, "nope", code=1).stderr

@@ -22,7 +22,8 @@ lost = st.sampled_from([False, False, True])
 limits = st.sampled_from([1, 2, 3, 100])
 places = st.integers(0, len(IDS) - 1)
 whose = st.sampled_from(["current"] * 6 + ["stale", "nobody's"])
-items = st.lists(st.tuples(places, whose), min_size=1, max_size=4)
+item = st.tuples(places, whose)
+items = st.lists(item, min_size=1, max_size=4)
 some_ids = st.lists(st.sampled_from(IDS), max_size=4)
 waiting = st.sampled_from(LIVE)
 sources = st.sampled_from([*PLACES, "dead", "dead"])
@@ -76,6 +77,9 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "claim_again": (2, {"place": places, "lease": leases}),
     "redrive": (3, {"part": graves, "chosen": some_ids, "limit": limits, "age": spans, "lost": lost}),
     "ack": (1, {"items": items, "lost": lost}),
+    "ack_claim": (1, {"item": item, "lost": lost}),
+    "divide_claim": (2, {"item": item, "keep": st.integers(0, 3), "lost": lost}),
+    "extend_claims": (1, {"items": items, "lease": leases, "lost": lost}),
     "repeat_late": (1, {"which": st.integers(0, 20)}),
     "promote": (1, {"limit": limits}),
     "expire": (1, {"limit": limits}),
@@ -93,4 +97,6 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "reset": (1, {}),
 }  # fmt: skip
 NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat
-SETTLING = {"claim_again", "ack", "nack", "poison", "release", "extend"}
+SETTLING = {
+    "claim_again", "ack", "nack", "poison", "release", "extend", "ack_claim", "divide_claim", "extend_claims",
+}  # fmt: skip

@@ -197,6 +197,28 @@ class Model:
                 self.leases[token] = self.now + lease
         return still
 
+    def extend_claim(self, token: str, lease: int) -> bool:
+        """The lease of a whole claim starts anew, where it still holds something."""
+        if token in self.leases:
+            self.leases[token] = self.now + lease
+        return token in self.leases
+
+    def ack_claim(self, token: str) -> int:
+        """Done: all that a claim still holds; how many."""
+        return len(self.ack([(message.id, token) for message in self.held_by(token)]))
+
+    def divide_claim(self, token: str, to: str, keep: int) -> list[str]:
+        """All but the first go to another token; the ids."""
+        moved = self.held_by(token)[keep:]
+        ids = [message.id for message in moved]
+        if moved:
+            self.leases[to], self.claims[to] = self.leases[token], ids
+        self.claims[token] = [name for name in self.claims.get(token, ()) if name not in ids]
+        for message in moved:
+            message.holder = to
+        self.let_go(token)
+        return ids
+
     def sweep(self, limit: int, seed: float) -> int:
         """Look at messages of lapsed leases, and say at how many: what their tokens still hold has failed."""
         drawn, looked = draws(seed), 0

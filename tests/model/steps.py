@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call
+from rq_dlq._calls import Call, claims, scans
 from rq_dlq.policy import RedeliveryPolicy
 from tests.model.driver import packed
 from tests.model.world import CAUSE, World
@@ -15,6 +15,7 @@ from tests.model.world import CAUSE, World
 Step = Callable[[World], Call[Any]]
 T = ("l1", "l2", "l3")
 NONE: set[str] = set()
+STAGED = ("a.0.0", "a.500.9000")  # lists of a job: a name, the delay and the time to live of what they hold
 NEW = [("n1", 4), ("n2", 9), ("r1", 4)]  # the queue knows r1
 AT_ONCE_DEAD = RedeliveryPolicy(max_redeliveries=0)
 SPENT = _calls.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
@@ -26,6 +27,12 @@ RETENTION = '{"dead_for": 1000, "expired_for": 500}'
 
 def held(token: str, *ids: str) -> list[tuple[str, str]]:
     return [(message_id, token) for message_id in ids]
+
+
+def scan(index: scans.Index) -> Step:
+    return lambda w: scans.scan(
+        w.keys, index, after=scans.START, upto=scans.END, limit=2, wanted=scans.Wanted()
+    )
 
 
 # What is so before the step
@@ -174,6 +181,33 @@ def commit(world: World) -> Call[Any]:
     return _calls.commit(shares, "c1")
 
 
+def staged(call: Step) -> Step:
+    """The call when a task has staged n1, and n2 with a delay and a time to live."""
+
+    def step(world: World) -> Call[Any]:
+        for attempt, message_id in zip(STAGED, ("n1", "n2"), strict=True):
+            world.raw.rpush(world.keys.stage("j", attempt), *packed((message_id, 4)))
+            world.raw.expire(world.keys.stage("j", attempt), 60)
+        return call(world)
+
+    return step
+
+
+def commit_job(world: World) -> Call[Any]:
+    return _calls.commit_job(
+        world.keys, "j", dict.fromkeys(STAGED, 2), batch=0, call="c", grace=0, remembered=60_000
+    )
+
+
+def move_staged(world: World) -> Call[Any]:
+    world.queue.run(commit_job(world))
+    return _calls.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
+
+
+def divide(keep: int) -> Step:
+    return lambda world: claims.divide_claim(world.keys, "T", to="U", keep=keep)
+
+
 def both(*ids: str) -> set[str]:
     """The messages here, and there."""
     return {place + message_id for message_id in ids for place in ("", "to/")}
@@ -287,10 +321,25 @@ STEPS: dict[str, tuple[Step, set[str]]] = {
     "copy the dead": (transfer("dead", "d1", keep=True), there("d1")),
     "copy the expired": (transfer("expired", "gone", keep=True), there("gone")),
     "commit": (commit, {"l1", "l2", "n1", "n2", "to/n3", "to/n4"}),
+    "commit a job": (staged(commit_job), {"n1", "n2"}),
+    "write what is staged": (staged(move_staged), {"n1", "n2"}),
+    "drop what is staged": (staged(lambda w: _calls.drop_staged(w.keys, "j", STAGED[0])), NONE),
+    "read a claim": (lambda w: claims.read_claim(w.keys, "T", first=0, limit=10), NONE),
+    "extend claims": (lambda w: claims.extend_claim(w.keys, ["T", "nobody's"], lease=60_000), NONE),
+    "ack a claim": (lambda w: claims.ack_claim(w.keys, "T"), set(T)),
+    "ack the rest of a claim": (of_the_returned(lambda w: claims.ack_claim(w.keys, "T")), {"l1", "l3"}),
+    "ack a claim of the dead": (of_the_dead(lambda w: claims.ack_claim(w.keys, "D2")), {"d1", "x1"}),
+    "divide a claim": (divide(1), NONE),
+    "divide the rest of a claim": (of_the_returned(divide(1)), NONE),
+    "hand on a claim": (divide(0), NONE),
+    "begin a batch": (lambda w: claims.begin_batch(w.keys, "s", batch=1, run="a"), NONE),
+    "note a batch": (lambda w: claims.note_done(w.keys, "s", 1), NONE),
     "pause": (lambda w: _calls.pause(w.keys, paused=True), NONE),
     "resume": (paused(lambda w: _calls.pause(w.keys, paused=False)), NONE),
     "reset": (lambda w: _calls.reset(w.keys), NONE),
     "browse": (lambda w: _calls.browse(w.keys, place="ready", limit=10), NONE),
+    "scan": (scan("ready"), NONE),
+    "scan the dead": (scan("dead"), NONE),
     "stats": (lambda w: _calls.stats(w.keys, "q"), NONE),
     "configure": (lambda w: w.queue.configure_call(), NONE),
     "configure anew": (

@@ -87,12 +87,13 @@ class Seen:
     def hkeys(self, key: str) -> tuple[bytes, ...]:
         return self.cells.get(key, ())[::2]
 
-    def keys(self, pattern: str) -> list[bytes]:
+    def keys(self, pattern: str | bytes) -> list[bytes]:
         return [key.encode() for key, cells in self.cells.items() if cells and pattern == "rq:*"]
 
     def zrange(self, key: str, first: int, last: int, *, withscores: bool = False) -> Sequence[Any]:
         assert (first, last) == (0, -1)
-        members, scores = self.cells[key][::2], self.cells[key][1::2]
+        cells = self.cells.get(key, ())
+        members, scores = cells[::2], cells[1::2]
         return list(zip(members, map(float, scores), strict=True)) if withscores else members
 
     def exists(self, key: str) -> bool:

@@ -16,8 +16,9 @@ from hypothesis.stateful import (
 )
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Claimed, Part
+from rq_dlq._calls import Call, Claimed, Part, claims
 from rq_dlq._keys import QueueKeys
+from rq_dlq._work import MOST
 from rq_dlq.message import Received, Settlement
 from rq_dlq.policy import RedeliveryPolicy
 from tests.audit import audit
@@ -171,6 +172,31 @@ class Machine(OperatorSteps, RuleBasedStateMachine):
         assert reply == (self.clock.now + lease, self.model.extend(pairs, lease))
         assert again is None or again == reply
 
+    # Whole claims
+
+    def ack_claim(self, item: tuple[int, str], lost: bool) -> None:
+        ((_, token),) = self.pairs([item])
+        acked, again = self.run(claims.ack_claim(self.keys, token), lost=lost)
+        assert acked == self.model.ack_claim(token)
+        assert not again
+
+    def divide_claim(self, item: tuple[int, str], keep: int, lost: bool) -> None:
+        ((_, token),) = self.pairs([item])
+        self.drawn += 1
+        to = f"t{self.drawn}"
+        count, again = self.run(claims.divide_claim(self.keys, token, to=to, keep=keep), lost=lost)
+        moved = self.model.divide_claim(token, to, keep)
+        assert count == len(moved)
+        assert again is None or again == count
+        for message_id in moved:
+            self.tokens[message_id].append(to)
+
+    def extend_claims(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
+        tokens = [token for _, token in self.pairs(items)]
+        still, again = self.run(claims.extend_claim(self.keys, tokens, lease=lease), lost=lost)
+        assert still == [self.model.extend_claim(token, lease) for token in tokens]
+        assert again is None or again == still
+
     def repeat_late(self, which: int) -> None:
         """A call that was thought lost arrives after all: the model knows nothing of it (I2, I12)."""
         said = self.queue.run(self.settled[which % len(self.settled)])
@@ -221,6 +247,9 @@ class Machine(OperatorSteps, RuleBasedStateMachine):
         check_places(self.queue, self.model)
         leased = self.model.at("leased")
         found = self.queue.look_up([message.id for message in leased])
+        for token in self.model.leases:
+            rows = self.queue.run(claims.read_claim(self.keys, token, first=0, limit=MOST))
+            assert [row.id for row in rows] == [message.id for message in self.model.held_by(token)]
         for modelled in leased:
             message, until = found[modelled.id]
             same(message, modelled)

@@ -22,6 +22,7 @@ from rq_dlq._calls import Call
 from rq_dlq._scripts import Script, parse
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.message import Settlement
+from tests.audit import audit
 from tests.conftest import MOVED_CLOCK
 from tests.model.driver import Driver
 from tests.model.steps import STEPS, committed_in_part, moved_in_part
@@ -123,4 +124,32 @@ def test_a_repetition_after_a_stop_succeeds(raw: Any, name: str) -> None:
         seen = check_drained(world, may, f"{name} stopped at {n} and repeated")
         assert not in_part(name, seen), f"{name} stopped at {n} and repeated: {seen}"
         if not stopped:
+            break
+
+
+WHOLE_CLAIMS = ["ack a claim", "ack the rest of a claim", "divide a claim", "hand on a claim"]
+
+
+@pytest.mark.parametrize("mended", ["repeated", "maintained"])
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+@pytest.mark.parametrize("name", WHOLE_CLAIMS)
+def test_a_claim_adds_up_again_after_a_stop(raw: Any, name: str, mended: str) -> None:
+    """I1, I13: no lease, list or count is left that says something else than the states."""
+    uncut = STEPS[name][0](world := World(raw))
+    whole = world.queue.run(uncut)
+    for n in count(1):
+        world, call, stopped = stop(raw, name, n)
+        if mended == "repeated":
+            again = world.queue.run(call, repeated=True)
+            assert again == whole or "ack" in name, f"{name} stopped at {n}: {again}"
+        else:
+            world.pass_time(3_600)
+            world.maintain()
+        counted = int(raw.hget(world.keys["counters"], "acked") or 0)
+        gone = len(world.all) - 1 - raw.hlen(world.keys["messages"])  # one of them is the other queue's
+        assert counted in {gone, 0}, f"{name} stopped at {n}: counted twice"
+        raw.hset(world.keys["counters"], "acked", gone)  # where the ack came no more to it
+        audit(raw, "q")
+        if not stopped:
+            assert n > 5
             break

@@ -86,6 +86,16 @@ class World:
             call = _calls.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
             found = queue.run(call) + queue.run(_calls.promote(queue.keys, limit=200))
             found += queue.run(_calls.expire(queue.keys, limit=200))
+            found += self.roll_forward(queue)
+
+    def roll_forward(self, queue: Driver) -> int:
+        """Move what a job has committed."""
+        moved = 0
+        for member in self.raw.zrange(queue.keys["committed"], 0, -1):
+            job, attempt = member.decode().split("\n")
+            call = _calls.move_staged(queue.keys, job, attempt, limit=200, early=False)
+            moved += queue.run(call)
+        return moved
 
     def drain(self) -> Counter[str]:
         """Let every lease lapse, then take and ack everything: how often each message came.

@@ -89,7 +89,10 @@ def expiry(draw: st.DrawFn) -> ExpiryPolicy:
 @st.composite
 def entry(draw: st.DrawFn) -> Entry:
     """A valid one; what is drawn and does not fit is left out."""
-    parts: dict[str, Any] = {"max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7]))}
+    parts: dict[str, Any] = {
+        "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
+        "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
+    }
     drawn = {
         "redelivery": policies.every | redelivery(),
         "dead_letter": dead_letter(),

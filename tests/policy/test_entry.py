@@ -39,6 +39,8 @@ def test_round_trip(entry: Entry) -> None:
             {"redelivery": {"initial_delay": "5s"}, "max_in_flight": None},
             {"redelivery": {"initial_delay": 5_000, "delays": None}, "max_in_flight": None},
         ),
+        ({"outcomes": 0}, {"outcomes": None}),
+        ({"outcomes": 100_000}, {"outcomes": 100_000}),
         (
             {"redelivery": {"delays": ["1s", 2]}},
             {
@@ -108,6 +110,8 @@ def test_a_policy_says_all_its_fields() -> None:
         ({"expiry": []}, "expiry is .* Pass one of its classes"),
         ({"expiry": {"ttl": 1}}, "expiry has no field 'ttl'"),
         ({"max_in_flight": 0}, "or None for no limit"),
+        ({"outcomes": -1}, "or None for no outcome history"),
+        ({"outcomes": True}, "or None for no outcome history"),
         ({"max_in_flight": 1, "pinned": 1}, "Pass True or False"),
     ],
 )

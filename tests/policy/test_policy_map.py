@@ -21,6 +21,7 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
+from rq_dlq.policy.entry import NUMBERS
 from tests.policy import entries, policies
 
 DROPPED_IF_EXPIRED = DiscardingDeadLetterStrategy(process_expired=True)
@@ -78,7 +79,7 @@ def test_settings_never_raise_and_are_complete(
     known = {"default", "declared in code", *table, *(f"pinned {text}" for text in table)}
     assert {source.source for source in got.sources} <= known
     assert None not in {got.dead_letter.as_wire()[name] for name in ("strategy", "process_expired")}
-    assert set(got.wire()) <= {"redelivery", "dead_letter", "expiry", "max_in_flight"}
+    assert set(got.wire()) <= {"redelivery", "dead_letter", "expiry", *NUMBERS}
 
 
 @given(entries.entry(), entries.name)
@@ -102,8 +103,10 @@ def test_field_by_field(strong: Entry, weak: Entry) -> None:
             ]
             allowed = sayers[:1] if part == "redelivery" else [*sayers[:1], "default"]  # a name may be taken
             assert source.source in (allowed or ["default"])
-    flying = [entry.max_in_flight for _, entry in ranked if entry.max_in_flight is not msgspec.UNSET]
-    assert got.max_in_flight == (flying[0] if flying else None)
+    for number in NUMBERS:
+        said = [getattr(entry, number) for _, entry in ranked]
+        first = next((value for value in said if value is not msgspec.UNSET), None)
+        assert getattr(got, number) == first
 
 
 @given(policies.every)
@@ -212,6 +215,7 @@ def test_wire_of_the_dead(said: dict[str, Any], home: str, expected: dict[str, A
 def test_wire_of_ttls(expiry: dict[str, Any], expected: str | None) -> None:
     assert settings(("#", Entry.of(expiry=expiry, max_in_flight=4))).wire().get("expiry") == expected
     assert settings(("#", Entry.of(expiry=expiry, max_in_flight=4))).wire()["max_in_flight"] == "4"
+    assert settings(("#", Entry.of(expiry=expiry, outcomes=5))).wire()["outcomes"] == "5"
 
 
 def test_for_other_queues_a_list_says_nothing() -> None:

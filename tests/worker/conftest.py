@@ -24,8 +24,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker sees at once that it is to stop."""
-    for module in ("rq_dlq.consumer", "rq_dlq.asyncio.consumer"):
-        monkeypatch.setattr(f"{module}.IDLE_WAIT", 50)
+    monkeypatch.setattr("rq_dlq.stopping.IDLE_WAIT", 50)
 
 
 @pytest.fixture

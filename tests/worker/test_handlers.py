@@ -81,7 +81,7 @@ def test_only_the_named_queues(broker: rq_dlq.Broker, working: Working) -> None:
     for name in ("a", "b"):
         register(broker.queue(name), "def", lambda _, delivery: seen.append(delivery.queue))
         broker.queue(name).send(1)
-    with working(broker, queues={"b": 2}, burst=True):
+    with working(broker, queues={"b": 2}, until="empty"):
         wait_until(lambda: seen == ["b"])
     assert broker.queue("a").stats().ready == 1
 

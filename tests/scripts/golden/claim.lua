@@ -1,14 +1,14 @@
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a
 -- bare claiming client is enough. The delivery count is written here, before anyone sees the message (I3).
--- Returns now, wait, then id, record, state, history for each message. wait: 0 claim again at once, -1 nothing
--- is known to come, else the milliseconds until something does.
+-- Returns now, wait, then id, record, state, history for each message, or only how many. wait: 0 claim again at once,
+-- -1 nothing is known to come, else the milliseconds until something does.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, alarm, settings = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, wake, alarm, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local seed, default_policy, lapse_error = ARGV[8], ARGV[9], ARGV[10]
+local seed, default_policy, lapse_error, answer = ARGV[8], ARGV[9], ARGV[10], ARGV[11] -- answer: rows or count
 local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -25,14 +25,21 @@ if given then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
+  local still = false
   for id in given:match('\n.*'):gmatch('[^\n]+') do
     local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
     if record and holds(token, text) then
-      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
-      reply[#reply + 1] = redis.call('HGET', history, id) or ''
+      still = true
+      if answer == 'rows' then
+        reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
+        reply[#reply + 1] = redis.call('HGET', history, id) or ''
+      end
     end
   end
-  if #reply > 2 then
+  if still then
+    if answer == 'count' then
+      reply[3] = select(2, given:gsub('\n', '\n')) -- of all that it was given: so many places its list has
+    end
     redis.call('ZADD', leases, now + lease, token) -- which is how the client reads this reply
     return reply
   end
@@ -180,14 +187,42 @@ if lapsed + fallen_due + outlived > 0 then
   -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
   -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
   --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+  -- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+  -- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+  -- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+  --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+  --   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
   -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
   local function read_json(text)
     local decoded, value = pcall(cjson.decode, text or '')
     return decoded and type(value) == 'table' and value or {}
   end
+  -- What the queue's settings say, read once a script; false where they say nothing.
+  local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+  local function setting(name)
+    found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+    return found[FIELDS[name]]
+  end
+  local names = {} -- of consumers, by their JSON
+  local function outcome(event, id, head, state, delay, told)
+    local kept = setting('outcomes')
+    if not kept then
+      return
+    end
+    told = told or {}
+    local age = math.max(now - math.floor(head.birth / 4096), 0)
+    local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+    names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+    redis.pcall(
+      'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+      'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+      'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+      'reason', state.reason, 'cause', told.cause or ''
+    )
+  end
   local strategy
   local function read_strategy()
-    return read_json(redis.call('HGET', settings, 'dead_letter'))
+    return read_json(setting('dead_letter'))
   end
 
   local function discard(id)
@@ -197,7 +232,8 @@ if lapsed + fallen_due + outlived > 0 then
     redis.call('HINCRBY', counters, 'discarded', 1)
   end
 
-  local function bury(id, state, head, part, reason)
+  -- told: what the outcome history says of it (lib/outcome)
+  local function bury(id, state, head, part, reason, told)
     strategy = strategy or read_strategy()
     local fate = strategy[part]
     if fate ~= 'dead' and fate ~= 'discard' then
@@ -207,12 +243,18 @@ if lapsed + fallen_due + outlived > 0 then
       fate = 'discard'
     end
     redis.call('HINCRBY', counters, reason, 1)
+    state.reason = reason
     if fate == 'discard' then
       discard(id)
+    else
+      state.part, state.due = fate, now
+      stand(id, state, head)
+    end
+    outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+    if fate == 'discard' then
+      outcome('discarded', id, head, state, 0, told)
       return 'discarded'
     end
-    state.part, state.reason, state.due = fate, reason, now
-    stand(id, state, head)
     return fate
   end
   -- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
@@ -317,7 +359,7 @@ if lapsed + fallen_due + outlived > 0 then
 
   -- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
   local function judge(id, state, head, event, failure)
-    redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
+    redelivery = redelivery or read_policy(setting('redelivery')) or read_policy(default_policy)
     if state.part ~= 'live' then
       stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
       return 'kept'
@@ -325,6 +367,7 @@ if lapsed + fallen_due + outlived > 0 then
     state[event] = state[event] + 1
     state.charged = state.charged + (failure.charge and 1 or 0)
     redis.call('HINCRBY', counters, event, 1)
+    failure.cause = event
     local limit = redelivery.max_redeliveries
     local spent = type(limit) == 'number' and state.charged > limit
     local delay = 0
@@ -335,9 +378,9 @@ if lapsed + fallen_due + outlived > 0 then
     remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
     local expiry = expiry_of(head, state)
     if spent then
-      return bury(id, state, head, 'dead', 'exhausted')
+      return bury(id, state, head, 'dead', 'exhausted', failure)
     elseif expiry and now + delay >= expiry then
-      return bury(id, state, head, 'expired', 'expired')
+      return bury(id, state, head, 'expired', 'expired', failure)
     end
     state.delay = delay
     if delay > 0 then -- without a delay it returns to its old place (I8)
@@ -347,10 +390,12 @@ if lapsed + fallen_due + outlived > 0 then
       end
     end
     stand(id, state, head, delay > 0)
+    outcome('redelivered', id, head, state, delay, failure)
     return 'redelivered ' .. delay
   end
   -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
-  -- than the limit is swept in parts: its list shrinks, its lease stays until the last part.
+  -- than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed), the lease stays
+  -- until the last part.
   -- The fence (I2): only the token that holds a message settles it.
   local needle_of, needle
   local function holds(token, text)
@@ -398,16 +443,19 @@ if lapsed + fallen_due + outlived > 0 then
         break
       end
       local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-      local left, swept = {}, 0
-      for id in list:gmatch('[^\n]+') do
-        if looked == limit then
-          left[#left + 1] = id
+      local left, swept, more = {}, 0, false
+      for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+        if id ~= '' and looked == limit then
+          left[#left + 1], more = id, true
         else
-          looked = looked + 1
-          swept = swept + sweep_message(id, token, consumer)
+          left[#left + 1] = ''
+          if id ~= '' then
+            looked = looked + 1
+            swept = swept + sweep_message(id, token, consumer)
+          end
         end
       end
-      if #left == 0 then
+      if not more then
         redis.call('HDEL', claims, token, token .. ':held')
         redis.call('ZREM', leases, token)
       else
@@ -650,14 +698,42 @@ if room > 0 then
           -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
           -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
           --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+          -- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+          -- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+          -- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+          --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+          --   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
           -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
           local function read_json(text)
             local decoded, value = pcall(cjson.decode, text or '')
             return decoded and type(value) == 'table' and value or {}
           end
+          -- What the queue's settings say, read once a script; false where they say nothing.
+          local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+          local function setting(name)
+            found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+            return found[FIELDS[name]]
+          end
+          local names = {} -- of consumers, by their JSON
+          local function outcome(event, id, head, state, delay, told)
+            local kept = setting('outcomes')
+            if not kept then
+              return
+            end
+            told = told or {}
+            local age = math.max(now - math.floor(head.birth / 4096), 0)
+            local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+            names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+            redis.pcall(
+              'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+              'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+              'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+              'reason', state.reason, 'cause', told.cause or ''
+            )
+          end
           local strategy
           local function read_strategy()
-            return read_json(redis.call('HGET', settings, 'dead_letter'))
+            return read_json(setting('dead_letter'))
           end
 
           local function discard(id)
@@ -667,7 +743,8 @@ if room > 0 then
             redis.call('HINCRBY', counters, 'discarded', 1)
           end
 
-          local function bury(id, state, head, part, reason)
+          -- told: what the outcome history says of it (lib/outcome)
+          local function bury(id, state, head, part, reason, told)
             strategy = strategy or read_strategy()
             local fate = strategy[part]
             if fate ~= 'dead' and fate ~= 'discard' then
@@ -677,12 +754,18 @@ if room > 0 then
               fate = 'discard'
             end
             redis.call('HINCRBY', counters, reason, 1)
+            state.reason = reason
             if fate == 'discard' then
               discard(id)
+            else
+              state.part, state.due = fate, now
+              stand(id, state, head)
+            end
+            outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+            if fate == 'discard' then
+              outcome('discarded', id, head, state, 0, told)
               return 'discarded'
             end
-            state.part, state.reason, state.due = fate, reason, now
-            stand(id, state, head)
             return fate
           end
           -- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
@@ -734,7 +817,7 @@ if room > 0 then
                   end
                   return sound and found or nil
                 end
-                local stands = read_policy(redis.call('HGET', settings, 'redelivery') or default_policy)
+                local stands = read_policy(setting('redelivery') or default_policy)
                 local allowed = stands and stands.max_redeliveries
                 return function(charged)
                   return type(allowed) == 'number' and charged > allowed
@@ -763,11 +846,16 @@ if room > 0 then
         local size = #reply
         chosen[#chosen + 1], seen[id] = id, true
         leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
-        reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
-        reply[size + 4] = text and redis.call('HGET', history, id) or ''
+        if answer == 'rows' then
+          reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
+          reply[size + 4] = text and redis.call('HGET', history, id) or ''
+        end
       end
     end
     if #chosen > 0 then
+      if answer == 'count' then
+        reply[3] = #chosen
+      end
       redis.call('ZADD', leases, now + lease, token)
       redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
       redis.call('HSET', states, unpack(leased)) -- from here on they are leased

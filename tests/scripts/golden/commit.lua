@@ -2,11 +2,11 @@
 -- On a cluster the queues must share a hash tag. Done once: `done` remembers for a while that all is sent, for a call
 -- that is repeated because its reply was lost (I12). Returns 1, or 0 and what is not held (queue's number, id, …).
 local done = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, wake, settings
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, wake, settings, outcomes
 -- items from ARGV[1]: acks, id, token; groups, delay, ttl, count, id, payload
 -- For each queue the number of its acks and those; then the number of its groups of messages and those, each with
 -- its delay and ttl (milliseconds; 0: none) and the number of messages.
-local FAMILY, REMEMBERED = 11, 600000 -- keys of a queue; milliseconds, far longer than any call is repeated
+local FAMILY, REMEMBERED = 12, 600000 -- keys of a queue; milliseconds, far longer than any call is repeated
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -100,7 +100,7 @@ end
 local function queue(base)
   local messages, states, history, ready = KEYS[base], KEYS[base + 1], KEYS[base + 2], KEYS[base + 3]
   local scheduled, expiring, leases, claims = KEYS[base + 4], KEYS[base + 5], KEYS[base + 6], KEYS[base + 7]
-  local counters, wake, settings = KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
+  local counters, wake, settings, outcomes = KEYS[base + 8], KEYS[base + 9], KEYS[base + 10], KEYS[base + 11]
   -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
   -- polls, and a message wakes one client of a thousand.
   local function wake_one()
@@ -109,12 +109,12 @@ local function queue(base)
       redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
     end
   end
-  -- Adds the items (id, payload, …) from ARGV[first] to ARGV[last]. An id that the queue knows already, in whatever
+  -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
   -- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
-  local function add(first, last, delay, ttl)
+  local function add(items, first, last, delay, ttl)
     local ids, known, seen = {}, {}, {}
     for i = first, last, 2 do
-      ids[#ids + 1] = ARGV[i]
+      ids[#ids + 1] = items[i]
     end
     local said = redis.call('HMGET', settings, 'expiry', 'paused')
     local allowed, paused = said[1], said[2] == '1'
@@ -149,7 +149,7 @@ local function queue(base)
       if existing[n] or seen[id] then
         known[#known + 1] = n
       else
-        local payload = ARGV[first + 2 * n - 1]
+        local payload = items[first + 2 * n - 1]
         local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
         local born = math.floor(birth / 4096)
         local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
@@ -192,10 +192,161 @@ local function queue(base)
   end
   -- The messages that were acked are gone, and with them everything that was kept about them (I13).
   local function remove_acked(ids)
+    local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
+    if noted then
+      records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
+    end
     redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: by it a sweep knows an ack that was cut off
     redis.call('HINCRBY', counters, 'acked', #ids)
+    if noted then
+      -- Notes what was acked in the outcome history, by the records and the states that there were. Statements, as in
+      -- lib/take: only a queue that keeps outcomes needs them.
+      -- The server's clock in whole milliseconds, read once a script (I11).
+      local clock = redis.call('TIME')
+      local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+      -- The immutable half of a message, written once by send:
+      --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+      --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+      --            outlive its failure (persistent=False), the rest is the sender's
+      --   6 bytes  expiry in milliseconds, only with that flag
+      --   …        what the sender packed: headers and body; no script looks into it
+      local EXPIRES, TRANSIENT = 0x10, 0x80
+
+      local function pack_number(value, width)
+        local bytes = {}
+        for i = width, 1, -1 do
+          bytes[i] = value % 256
+          value = math.floor(value / 256)
+        end
+        return string.char(unpack(bytes))
+      end
+
+      -- The births of one call differ in their last bytes only, so the first five are kept.
+      local packed_high, packed_prefix
+      local function pack_birth(birth)
+        local low = birth % 65536
+        local high = (birth - low) / 65536
+        if high ~= packed_high then
+          packed_high, packed_prefix = high, pack_number(high, 5)
+        end
+        return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+      end
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      -- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        return {
+          birth = unpack_number(record, 1, 7),
+          priority = math.min(record:byte(8) % EXPIRES, 9),
+          expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+          transient = record:byte(8) >= TRANSIENT,
+        }
+      end
+      -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
+      -- sets are indexes of it). Absent until someone claims or delays the message.
+      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+      -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
+      local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
+
+      local function new_state(due)
+        return {
+          part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+          deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+        }
+      end
+
+      local function parse_state(text, birth)
+        local s = new_state(math.floor(birth / 4096))
+        local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+        if text then
+          part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+            text:match(STATE)
+        end
+        if part then
+          s.part, s.reason, s.mark, s.token = part, reason, mark, token
+          s.due = tonumber(due) == 0 and s.due or tonumber(due)
+          s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+          s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+          s.delay = tonumber(delay)
+        end
+        return s
+      end
+
+      local function format_state(s)
+        local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+        return table.concat({
+          part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+        }, ' ')
+      end
+
+      -- A death ends the time to live: what was redriven does not expire again.
+      local function expiry_of(head, state)
+        return state.redriven == 0 and head.expires or nil
+      end
+      -- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+      -- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+      -- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+      --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+      --   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- What the queue's settings say, read once a script; false where they say nothing.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+        return found[FIELDS[name]]
+      end
+      local names = {} -- of consumers, by their JSON
+      local function outcome(event, id, head, state, delay, told)
+        local kept = setting('outcomes')
+        if not kept then
+          return
+        end
+        told = told or {}
+        local age = math.max(now - math.floor(head.birth / 4096), 0)
+        local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+        names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+        redis.pcall(
+          'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+          'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+          'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+          'reason', state.reason, 'cause', told.cause or ''
+        )
+      end
+      -- Who was given the messages of a claim, as a JSON text.
+      local holders = {}
+      local function holder(token)
+        holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
+        return holders[token]
+      end
+      for n, id in ipairs(ids) do
+        if records[n] then -- else an ack was cut off
+          local head = read_record(records[n])
+          local state = parse_state(texts[n], head.birth)
+          outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+        end
+      end
+    end
   end
   -- The lease goes with the last message of its claim.
   local function let_go(token, count)
@@ -230,7 +381,7 @@ if #lost > 1 then
 end
 for _, q in ipairs(sent and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
+    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
   end
 end
 redis.call('SET', done, 1, 'PX', REMEMBERED) -- cut off before, a repetition sends the rest; after, it acks the rest

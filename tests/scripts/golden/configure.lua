@@ -4,13 +4,13 @@
 local settings = KEYS[1]
 local version, version_before, declared_before, declared = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local redelivery, dead_letter, expiry = ARGV[5], ARGV[6], ARGV[7]
-local max_in_flight, names = ARGV[8], ARGV[9]
+local max_in_flight, outcomes, names = ARGV[8], ARGV[9], ARGV[10]
 local known = redis.call('HMGET', settings, 'version', 'declared')
 if (known[1] or '') ~= version_before or (known[2] or '') ~= declared_before then
   return 0
 end
 local said = { declared = declared, redelivery = redelivery, dead_letter = dead_letter }
-said.expiry, said.max_in_flight, said.names = expiry, max_in_flight, names
+said.expiry, said.max_in_flight, said.outcomes, said.names = expiry, max_in_flight, outcomes, names
 local unsaid, cells = {}, { 'version', version }
 for name, value in pairs(said) do
   if value == '' then

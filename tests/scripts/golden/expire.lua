@@ -1,6 +1,7 @@
 -- The waiting messages whose time to live is over go to the expiry queue. Returns how many were looked at.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
+local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
 local limit = ARGV[1]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -143,14 +144,42 @@ end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
 -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
 -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
 local strategy
 local function read_strategy()
-  return read_json(redis.call('HGET', settings, 'dead_letter'))
+  return read_json(setting('dead_letter'))
 end
 
 local function discard(id)
@@ -160,7 +189,8 @@ local function discard(id)
   redis.call('HINCRBY', counters, 'discarded', 1)
 end
 
-local function bury(id, state, head, part, reason)
+-- told: what the outcome history says of it (lib/outcome)
+local function bury(id, state, head, part, reason, told)
   strategy = strategy or read_strategy()
   local fate = strategy[part]
   if fate ~= 'dead' and fate ~= 'discard' then
@@ -170,12 +200,18 @@ local function bury(id, state, head, part, reason)
     fate = 'discard'
   end
   redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
   if fate == 'discard' then
     discard(id)
+  else
+    state.part, state.due = fate, now
+    stand(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, told)
     return 'discarded'
   end
-  state.part, state.reason, state.due = fate, reason, now
-  stand(id, state, head)
   return fate
 end
 -- Messages whose time to live is over, found by an index of those that have one and wait (I7).

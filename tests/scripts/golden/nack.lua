@@ -1,7 +1,7 @@
 -- Failed: redelivered by the policy, or after a delay of the caller's; dead when the budget is spent.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings = KEYS[11], KEYS[12], KEYS[13]
+local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
 -- The server's clock in whole milliseconds, read once a script (I11).
@@ -145,14 +145,42 @@ end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
 -- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
 --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
 -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
   return decoded and type(value) == 'table' and value or {}
 end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
 local strategy
 local function read_strategy()
-  return read_json(redis.call('HGET', settings, 'dead_letter'))
+  return read_json(setting('dead_letter'))
 end
 
 local function discard(id)
@@ -162,7 +190,8 @@ local function discard(id)
   redis.call('HINCRBY', counters, 'discarded', 1)
 end
 
-local function bury(id, state, head, part, reason)
+-- told: what the outcome history says of it (lib/outcome)
+local function bury(id, state, head, part, reason, told)
   strategy = strategy or read_strategy()
   local fate = strategy[part]
   if fate ~= 'dead' and fate ~= 'discard' then
@@ -172,12 +201,18 @@ local function bury(id, state, head, part, reason)
     fate = 'discard'
   end
   redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
   if fate == 'discard' then
     discard(id)
+  else
+    state.part, state.due = fate, now
+    stand(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, told)
     return 'discarded'
   end
-  state.part, state.reason, state.due = fate, reason, now
-  stand(id, state, head)
   return fate
 end
 -- The fence (I2): only the token that holds a message settles it.
@@ -346,7 +381,7 @@ end
 
 -- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(redis.call('HGET', settings, 'redelivery')) or read_policy(default_policy)
+  redelivery = redelivery or read_policy(setting('redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
     stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
     return 'kept'
@@ -354,6 +389,7 @@ local function judge(id, state, head, event, failure)
   state[event] = state[event] + 1
   state.charged = state.charged + (failure.charge and 1 or 0)
   redis.call('HINCRBY', counters, event, 1)
+  failure.cause = event
   local limit = redelivery.max_redeliveries
   local spent = type(limit) == 'number' and state.charged > limit
   local delay = 0
@@ -364,9 +400,9 @@ local function judge(id, state, head, event, failure)
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
   if spent then
-    return bury(id, state, head, 'dead', 'exhausted')
+    return bury(id, state, head, 'dead', 'exhausted', failure)
   elseif expiry and now + delay >= expiry then
-    return bury(id, state, head, 'expired', 'expired')
+    return bury(id, state, head, 'expired', 'expired', failure)
   end
   state.delay = delay
   if delay > 0 then -- without a delay it returns to its old place (I8)
@@ -376,6 +412,7 @@ local function judge(id, state, head, event, failure)
     end
   end
   stand(id, state, head, delay > 0)
+  outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one

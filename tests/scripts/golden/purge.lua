@@ -1,8 +1,12 @@
 -- Removes messages that wait, for good; what is leased is left alone. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
+local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
 local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
 -- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
@@ -177,10 +181,44 @@ local function remove(id, index, member)
   redis.call('ZREM', expiring, id)
   redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
 end
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local purged = {}
-each_chosen(index, 4, limit, before, function(id, _, _, member)
+each_chosen(index, 4, limit, before, function(id, state, head, member)
   remove(id, index, member)
+  outcome('purged', id, head, state, 0)
   purged[#purged + 1] = id
 end)
 if #purged > 0 then

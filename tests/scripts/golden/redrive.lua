@@ -1,7 +1,8 @@
 -- Dead letters (or expired messages) back to their queue: the same id, a fresh budget, the history kept. One
 -- step for each message, so none is lost or doubled on the way. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, counters, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
+local counters, wake, settings, outcomes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local part, limit, before, by = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- items from ARGV[5]: id; none: the oldest `limit` of those that died before `before`, a time taken when the
 -- redrive began, so that what dies again meanwhile is not redriven again
@@ -171,6 +172,39 @@ local function remember_expiry(id, state)
     remember(id, 'expired', state.deliveries, 0, '', '', state.due)
   end
 end
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
 -- polls, and a message wakes one client of a thousand.
 local function wake_one()
@@ -241,6 +275,7 @@ each_chosen(source, 5, limit, before, function(id, state, head, member)
   stand(id, state, head)
   redis.call('ZREM', source, member)
   redis.call('HINCRBY', counters, 'redriven', 1)
+  outcome('redriven', id, head, state, 0, { consumer = by })
   redriven[#redriven + 1] = id
 end)
 if #redriven > 0 then

@@ -1,8 +1,11 @@
 -- Given back unseen or unfairly: not charged, due now, at its old place (I8).
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake = KEYS[11], KEYS[12]
+local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 -- items from ARGV[1]: id, token
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
@@ -202,6 +205,45 @@ local function held_record(id)
   end
   return record
 end
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
+-- Who was given the messages of a claim, as a JSON text.
+local holders = {}
+local function holder(token)
+  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
+  return holders[token]
+end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
 -- polls, and a message wakes one client of a thousand.
 local function wake_one()
@@ -220,4 +262,7 @@ return settle(1, 2, function(id, text)
   state.released = state.released + 1
   stand(id, state, head)
   redis.call('HINCRBY', counters, 'released', 1)
+  if setting('outcomes') then
+    outcome('released', id, head, state, 0, { consumer = holder(state.token) })
+  end
 end, wake_one)

@@ -1,10 +1,9 @@
--- Moves (or copies) waiting messages to another queue: the same id, the same record, their story told on. What that
--- queue knows already stays where it is. Two queues, one step: on a cluster they must share a hash tag. Returns the ids.
--- Cut off between the two, a message is in both, never in neither; the same move again ends it.
+-- Moves (or copies) waiting messages to another queue of the same hash tag: the same id and record, their story told
+-- on. What it knows already stays where it is. Cut off, a message is in both; the same move again ends it. Returns ids.
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local expiring, dead, expired, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local to_messages, to_states, to_history, to_ready = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local to_scheduled, to_expiring, to_counters, to_wake = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local expiring, dead, expired, counters, settings, outcomes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local to_messages, to_states, to_history, to_ready = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local to_scheduled, to_expiring, to_counters, to_wake = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
 local place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[5]: id
 -- The server's clock in whole milliseconds, read once a script (I11).
@@ -184,9 +183,41 @@ local function remove(id, index, member)
   redis.call('ZREM', expiring, id)
   redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
 end
+-- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+-- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+-- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+-- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- What the queue's settings say, read once a script; false where they say nothing.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, told)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  told = told or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', told.cause or ''
+  )
+end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local copies, moved = keep == '1', {}
-
 local function there()
   local states, history, ready = to_states, to_history, to_ready
   local scheduled, expiring, dead, expired, wake = to_scheduled, to_expiring, nil, nil, to_wake
@@ -283,6 +314,7 @@ each_chosen(index, 5, 0, 0, function(id, state, head, member)
   if not copies then
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
+    outcome('moved', id, head, was, 0, { consumer = by })
   end
   redis.call('HINCRBY', to_counters, 'sent', 1)
   moved[#moved + 1] = id

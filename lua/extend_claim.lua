@@ -1,0 +1,14 @@
+-- The leases of whole claims start anew. Returns 1 for each that still holds something, 0 for one that is over.
+local leases = KEYS[1]
+local lease = ARGV[1] -- milliseconds
+-- items from ARGV[2]: token
+-- @include lib/now
+local reply = {}
+for i = 2, #ARGV do
+  local held = redis.call('ZSCORE', leases, ARGV[i])
+  if held then
+    redis.call('ZADD', leases, now + lease, ARGV[i])
+  end
+  reply[#reply + 1] = held and 1 or 0
+end
+return reply

@@ -1,0 +1,103 @@
+"""Whole claims, by their tokens: read again, kept, settled; and how far a query has come with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq import _keys
+from rq_dlq._calls.call import Argument, Call, Command, read_number
+from rq_dlq.message import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._keys import QueueKeys
+
+_REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that a query which says nothing is remembered
+
+
+def read_claim(keys: QueueKeys, token: str, *, first: int, limit: int) -> Call[list[Row]]:
+    """What a claim still holds of `limit` places of its list, from the place `first` on."""
+    return Call("read_claim", keys, {"token": token, "first": first, "limit": limit}, (), _rows)
+
+
+def _rows(reply: Any, repeated: bool) -> list[Row]:
+    del repeated
+    cells = iter(reply)
+    return [
+        Row(name.decode(), record, state, history)
+        for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
+    ]
+
+
+def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:
+    """The leases start anew (milliseconds). Reads as whether each claim still holds something."""
+    return Call("extend_claim", keys, {"lease": lease}, tokens, lambda reply, _: [bool(n) for n in reply])
+
+
+def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
+    """Done: all that a claim still holds. Reads as how many."""
+    return Call("ack_claim", keys, {"token": token}, (), read_number)
+
+
+def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int]:
+    """All but the first `keep` go to another token. Reads as how many that one holds."""
+    return Call("divide_claim", keys, {"token": token, "to": to, "keep": keep}, (), read_number)
+
+
+def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
+    """The ids that a claim was given; it may not hold all of them any more."""
+    return Command((b"HGET", keys["claims"], token), _read_ids)
+
+
+def _read_ids(reply: bytes | None, repeated: bool) -> list[str]:
+    del repeated
+    return [name for name in (reply or b"").decode().split("\n")[1:] if name]
+
+
+def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
+    """How many messages each claim was given: so many places its list has; 0: it is over, or never was."""
+    return Command(
+        (b"HMGET", keys["claims"], *tokens), lambda reply, _: [(text or b"").count(b"\n") for text in reply]
+    )
+
+
+def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
+    """How many messages each claim still holds; 0: it is over, or never was."""
+    fields = [f"{token}:held" for token in tokens]
+    return Command((b"HMGET", keys["claims"], *fields), lambda reply, _: [int(n or 0) for n in reply])
+
+
+def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tuple[int, int, bool]]:
+    """A query begins to work on a batch.
+
+    Reads as the last batch that is done, how often this one has failed, and whether it is half of one that
+    failed too often.
+    """
+    args: dict[str, Argument] = {"batch": batch, "run": run, "remembered": _REMEMBERED}
+    return Call("begin_batch", _stream(keys, query), args, (), lambda reply, _: (*reply[:2], bool(reply[2])))
+
+
+def note_batch(keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int) -> Call[int]:
+    """How far a query has come (`note_done`, `note_half`), which never goes back. Reads as what is noted."""
+    args: dict[str, Argument] = {"field": field, "batch": batch, "remembered": _REMEMBERED}
+    return Call("note_batch", _stream(keys, query), args, (), read_number)
+
+
+def note_done(keys: QueueKeys, query: str, batch: int) -> Call[int]:
+    """The batch, and all before it, are done. Reads as the last one that is."""
+    return note_batch(keys, query, field="done", batch=batch)
+
+
+def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
+    """The batch is what was taken away from the one before it, which failed too often."""
+    return note_batch(keys, query, field="half", batch=batch)
+
+
+def done_before(keys: QueueKeys, query: str) -> Command[int | None]:
+    """The last batch of a query that is done; None: nothing is known of it."""
+    return Command((b"HGET", keys.stream(query), b"done"), lambda reply, _: reply and int(reply))
+
+
+def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:
+    return _keys.NamedKeys({"stream": keys.stream(query)})

@@ -1,0 +1,116 @@
+"""Jobs that write to a queue: what their tasks stage becomes part of it together, or not at all.
+
+A task stages messages in a list of its own, which nobody reads before the job is committed. The list's name
+ends in what its messages share, their delay and their time to live.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from rq_dlq._calls.call import Argument, Call, Command, read_number
+from rq_dlq._keys import StagedKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq._keys import QueueKeys
+
+Verdict = Literal["committed", "before", "gone"]
+_VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone"}
+
+
+def attempt_of(name: str, *, delay: int, ttl: int) -> str:
+    """The name of the list for messages of this delay and time to live; milliseconds, 0: none."""
+    return f"{name}.{delay}.{ttl}"
+
+
+def stage(keys: QueueKeys, job: str, attempt: str, items: Sequence[Argument]) -> Command[int]:
+    """Append items (id, payload, …) to a list; `cut` has to follow. Reads as its length."""
+    return Command((b"RPUSH", keys.stage(job, attempt), *items), read_number)
+
+
+def cut(keys: QueueKeys, job: str, attempt: str, length: int) -> Command[bytes]:
+    """Cut a list to its length. So what was appended twice, since a reply was lost, is there once."""
+    return Command((b"LTRIM", keys.stage(job, attempt), 0, length - 1), lambda reply, _: reply)
+
+
+def keep(keys: QueueKeys, job: str, attempt: str, ttl: int) -> Command[int]:
+    """The time to live of a list starts anew (milliseconds). Reads as 1, or 0: it is gone."""
+    return Command((b"PEXPIRE", keys.stage(job, attempt), ttl), read_number)
+
+
+def commit_job(
+    keys: QueueKeys,
+    job: str,
+    lengths: Mapping[str, int],
+    *,
+    batch: int,
+    call: str,
+    grace: int,
+    remembered: int,
+) -> Call[Verdict]:
+    """All that these lists hold is part of the queue, or nothing.
+
+    Args:
+        lengths: of the lists, by the names of the attempts.
+        batch: of a stream; 0 for a job that is none.
+        call: a random word, so that a repetition knows itself.
+        grace: milliseconds that the caller has to move the messages before maintenance does.
+        remembered: milliseconds that the job is known to be committed.
+
+    Returns:
+        A call that reads as "committed"; "before": this batch, or a later one, was by another call; "gone": a
+        list outlived its time to live, or is not as long as it was.
+    """
+    args: dict[str, Argument] = {"batch": batch, "call": call, "grace": grace, "remembered": remembered}
+    lists = [StagedKeys(keys, job, attempt) for attempt in lengths]
+    items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
+    return Call("commit_job", StagedKeys(keys, job), args, items, lambda reply, _: _VERDICTS[reply], lists)
+
+
+def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[int]:
+    """Move messages of a committed list into the queue. Reads as how many; early: before it is due."""
+    _, delay, ttl = attempt.rsplit(".", 2)
+    args: dict[str, Argument] = {
+        "member": _member(job, attempt),
+        "limit": limit,
+        "delay": int(delay),
+        "ttl": int(ttl),
+        "early": int(early),
+    }
+    return Call("move_staged", StagedKeys(keys, job, attempt), args, (), read_number)
+
+
+def drop_staged(keys: QueueKeys, job: str, attempt: str) -> Call[int]:
+    """Remove a list, unless it is committed. Reads as 1 if it was there."""
+    return Call(
+        "drop_staged", StagedKeys(keys, job, attempt), {"member": _member(job, attempt)}, (), read_number
+    )
+
+
+def remove(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
+    """Remove a list, committed or not. Reads as 1 if it was there."""
+    return Command((b"DEL", keys.stage(job, attempt)), read_number)
+
+
+def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
+    """What stands first in a list."""
+    return Command((b"LINDEX", keys.stage(job, attempt), 0), lambda reply, _: reply)
+
+
+def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:
+    """The job and the attempt of the list that was committed first; None: all are moved."""
+    return Command((b"ZRANGE", keys["committed"], 0, 0), _read_member)
+
+
+def _member(job: str, attempt: str) -> str:
+    return f"{job}\n{attempt}"
+
+
+def _read_member(reply: Any, repeated: bool) -> tuple[str, str] | None:
+    del repeated
+    if not reply:
+        return None
+    job, _, attempt = reply[0].decode().partition("\n")
+    return job, attempt

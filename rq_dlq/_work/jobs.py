@@ -1,0 +1,209 @@
+"""Jobs that write to a queue: their tasks stage, one commit makes all of it part of the queue, or nothing.
+
+1. Each attempt of a task stages its messages in lists of its own, which go by themselves.
+2. `commit` is the moment: what the lists hold is in the queue, though not yet visible.
+3. `move` makes it visible, a chunk at a time. If the committer dies, maintenance goes on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq._calls import jobs
+from rq_dlq._names import check_id
+from rq_dlq._work.policies import open_queue
+from rq_dlq._work.queue import only_live
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq.durations import human
+from rq_dlq.errors import BrokerRefused, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq._calls import Argument, Call, Command
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.queue import Queue
+
+GRACE = 10_000  # milliseconds that a committer has between two chunks before maintenance takes over
+STAGE_TTL = 86_400_000  # milliseconds that staged messages wait for a commit
+REMEMBERED = 30 * 86_400_000  # milliseconds that a committed job is known
+NOTE = "!"  # begins the name of a list of no messages: what other queues are to commit
+
+
+@dataclass
+class Stage:
+    """What one attempt of a task writes to one queue.
+
+    Attributes:
+        job: at most 200 bytes, without control characters.
+        attempt: a name that no other attempt of the job has, without dots.
+        ttl: milliseconds that it waits for a commit after it was last written to.
+        counts: how many messages there are, by the names of its lists.
+    """
+
+    keys: QueueKeys
+    job: str
+    attempt: str
+    ttl: int = STAGE_TTL
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, items: Sequence[Argument], *, delay: int = 0, ttl: int = 0) -> Steps[None]:
+        """Stage items (id, payload, …) of one delay and time to live (milliseconds; 0: none)."""
+        name = jobs.attempt_of(self.attempt, delay=delay, ttl=ttl)
+        length = 2 * self.counts.get(name, 0)
+        calls: list[Command[Any]] = []
+        for start in range(0, len(items), 2 * CHUNK):
+            chunk = items[start : start + 2 * CHUNK]
+            length += len(chunk)
+            calls += (
+                jobs.stage(self.keys, self.job, name, chunk),
+                jobs.cut(self.keys, self.job, name, length),
+            )
+        for start in range(0, len(calls), 2 * WINDOW):
+            kept = jobs.keep(self.keys, self.job, name, self.ttl)
+            yield Batch([*calls[start : start + 2 * WINDOW], kept])
+        self.counts[name] = length // 2
+
+
+def check_job(job: str) -> None:
+    """Raise InvalidInput unless this can name a job."""
+    try:
+        check_id(job)
+    except InvalidInput as error:
+        message = f"the id of a job: {error}"
+        raise InvalidInput(message) from None
+
+
+def commit(
+    queues: Sequence[Queue[Any]],
+    job: str,
+    lists: Mapping[str, Mapping[str, int]],
+    *,
+    batch: int = 0,
+    grace: int = GRACE,
+    remembered: int = REMEMBERED,
+    ttl: int = STAGE_TTL,
+) -> Steps[bool]:
+    """All that these lists hold is part of their queues, or nothing.
+
+    The first queue decides. What is in others, perhaps on other nodes of a cluster, it notes in a list of its
+    own, which is committed with it: so maintenance tells the others, if the committer did not live to do it.
+
+    Args:
+        lists: how many messages each list holds (`Stage.counts`), by the name of the queue.
+        batch: of a stream; each is committed once, and none after a later one.
+        grace: milliseconds until maintenance moves what is not moved yet.
+        remembered: milliseconds that the job is known to be committed.
+        ttl: as it was staged with.
+
+    Returns:
+        False: the job, or this batch, was committed before. Nothing was done.
+
+    Raises:
+        BrokerRefused: something staged is gone; nothing was done.
+        BrokerUnavailable: the outcome is not known.
+    """
+    for queue in queues:
+        yield from open_queue(queue)
+        only_live(queue, "write to")
+    keys = queues[0].keys
+    lengths = {home: {name: 2 * n for name, n in counts.items()} for home, counts in lists.items() if counts}
+    here, others = lengths.pop(keys.home, {}), lengths
+    order = Order(batch, secrets.token_hex(8), grace, remembered, others)
+    note = f"{NOTE}{order.call}.0.0"
+    if others:
+        yield from _keep(keys, job, others, ttl)
+        said = jobs.stage(keys, job, note, [msgspec.json.encode(order)])
+        yield Batch([said, jobs.cut(keys, job, note, 1), jobs.keep(keys, job, note, ttl)])
+        here = {note: 1, **here}
+    verdict = yield order.commit(keys, job, here)
+    if verdict == "gone":
+        raise _gone(job, keys.home, ttl)
+    if others:
+        yield from (_tell(keys, job, note) if verdict == "committed" else drop(keys, job, [note]))
+    return bool(verdict == "committed")
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A commit that other queues are to follow: its arguments, and their lists."""
+
+    batch: int
+    call: str
+    grace: int
+    remembered: int
+    others: dict[str, dict[str, int]]
+
+    def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int]) -> Call[jobs.Verdict]:
+        """Commit lists of one queue."""
+        return jobs.commit_job(
+            keys,
+            job,
+            lengths,
+            batch=self.batch,
+            call=self.call,
+            grace=self.grace,
+            remembered=self.remembered,
+        )
+
+
+def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
+    """Let the lists of other queues live until they are committed, too."""
+    for home, lengths in others.items():
+        attempts = list(lengths)
+        for start in range(0, len(attempts), CHUNK):
+            chunk = attempts[start : start + CHUNK]
+            there = replace(keys, home=home)
+            if not all((yield Batch([jobs.keep(there, job, attempt, ttl) for attempt in chunk]))):
+                raise _gone(job, home, ttl)
+
+
+def _tell(keys: QueueKeys, job: str, note: str) -> Steps[None]:
+    """Commit in the other queues, as the first one has noted. Whoever does it again changes nothing."""
+    text: bytes | None = yield jobs.first_of(keys, job, note)
+    order = msgspec.json.decode(text, type=Order) if text else None
+    for home, lengths in order.others.items() if order else ():
+        verdict = yield order.commit(replace(keys, home=home), job, lengths)  # type: ignore[union-attr]
+        if verdict == "gone":
+            message = f"job {job}: what it has committed to {home!r} is gone, since nobody moved it in time"
+            raise BrokerRefused(message)
+    yield Batch([jobs.remove(keys, job, note), jobs.move_staged(keys, job, note, limit=1, early=True)])
+
+
+def _gone(job: str, home: str, ttl: int) -> BrokerRefused:
+    return BrokerRefused(
+        f"job {job} wrote nothing to {home!r}: what its tasks had staged is not all there any more. It waits "
+        f"{human(ttl)} for the commit: run the job again, with more time if it took longer"
+    )
+
+
+def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[int]:
+    """Make up to `limit` messages of a committed list visible: how many; 0: all are."""
+    sizes = [min(CHUNK, limit - start) for start in range(0, limit, CHUNK)]
+    return sum((yield Batch([jobs.move_staged(keys, job, attempt, limit=n, early=True) for n in sizes])))
+
+
+def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
+    """Remove what was staged, but for what is committed: how many lists."""
+    dropped = 0
+    for start in range(0, len(attempts), CHUNK):
+        chunk = attempts[start : start + CHUNK]
+        dropped += sum((yield Batch([jobs.drop_staged(keys, job, attempt) for attempt in chunk])))
+    return dropped
+
+
+def roll_forward(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Move up to `limit` messages that are committed and were not moved in time: how many."""
+    moved = 0
+    while moved < limit and (head := (yield jobs.next_committed(keys))):
+        if head[1].startswith(NOTE):
+            yield from _tell(keys, *head)
+            continue
+        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=False)
+        if not count:
+            break
+        moved += count
+    return moved

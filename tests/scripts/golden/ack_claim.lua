@@ -1,0 +1,201 @@
+-- Done: all that a claim still holds is gone; what was settled one by one, or came back, is not its own any more.
+-- Returns how many.
+local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
+local leases, claims, counters, settings, outcomes = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local token = ARGV[1]
+local MOST = 1000 -- messages that a claim is given at most
+-- The fence (I2): only the token that holds a message settles it.
+local needle_of, needle
+local function holds(token, text)
+  if token ~= needle_of then
+    needle_of, needle = token, ' +' .. token .. ' '
+  end
+  return text and text:find(needle, 1, true) ~= nil
+end
+-- The ids that a claim was given, of `limit` places of its list from `first` on. What a sweep or a division took
+-- away left its place empty, so that a place means the same message for as long as the claim lives.
+local function claimed(token, first, limit)
+  local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
+  local ids, place = {}, 0
+  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+    if place >= first + limit then
+      break
+    end
+    if id ~= '' and place >= first then
+      ids[#ids + 1] = id
+    end
+    place = place + 1
+  end
+  return ids
+end
+-- The messages that were acked are gone, and with them everything that was kept about them (I13).
+local function remove_acked(ids)
+  local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
+  if noted then
+    records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
+  end
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: by it a sweep knows an ack that was cut off
+  redis.call('HINCRBY', counters, 'acked', #ids)
+  if noted then
+    -- Notes what was acked in the outcome history, by the records and the states that there were. Statements, as in
+    -- lib/take: only a queue that keeps outcomes needs them.
+    -- The server's clock in whole milliseconds, read once a script (I11).
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
+    --            outlive its failure (persistent=False), the rest is the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: headers and body; no script looks into it
+    local EXPIRES, TRANSIENT = 0x10, 0x80
+
+    local function pack_number(value, width)
+      local bytes = {}
+      for i = width, 1, -1 do
+        bytes[i] = value % 256
+        value = math.floor(value / 256)
+      end
+      return string.char(unpack(bytes))
+    end
+
+    -- The births of one call differ in their last bytes only, so the first five are kept.
+    local packed_high, packed_prefix
+    local function pack_birth(birth)
+      local low = birth % 65536
+      local high = (birth - low) / 65536
+      if high ~= packed_high then
+        packed_high, packed_prefix = high, pack_number(high, 5)
+      end
+      return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+    end
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    -- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      return {
+        birth = unpack_number(record, 1, 7),
+        priority = math.min(record:byte(8) % EXPIRES, 9),
+        expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+        transient = record:byte(8) >= TRANSIENT,
+      }
+    end
+    -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
+    -- sets are indexes of it). Absent until someone claims or delays the message.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+    -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+          text:match(STATE)
+      end
+      if part then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        s.due = tonumber(due) == 0 and s.due or tonumber(due)
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay = tonumber(delay)
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ')
+    end
+
+    -- A death ends the time to live: what was redriven does not expire again.
+    local function expiry_of(head, state)
+      return state.redriven == 0 and head.expires or nil
+    end
+    -- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
+    -- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
+    -- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+    --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+    --   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- What the queue's settings say, read once a script; false where they say nothing.
+    local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+    local function setting(name)
+      found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+      return found[FIELDS[name]]
+    end
+    local names = {} -- of consumers, by their JSON
+    local function outcome(event, id, head, state, delay, told)
+      local kept = setting('outcomes')
+      if not kept then
+        return
+      end
+      told = told or {}
+      local age = math.max(now - math.floor(head.birth / 4096), 0)
+      local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+      names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+      redis.pcall(
+        'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+        'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+        'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+        'reason', state.reason, 'cause', told.cause or ''
+      )
+    end
+    -- Who was given the messages of a claim, as a JSON text.
+    local holders = {}
+    local function holder(token)
+      holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
+      return holders[token]
+    end
+    for n, id in ipairs(ids) do
+      if records[n] then -- else an ack was cut off
+        local head = read_record(records[n])
+        local state = parse_state(texts[n], head.birth)
+        outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+      end
+    end
+  end
+end
+local ids, held = claimed(token, 0, MOST), {}
+local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
+for n, id in ipairs(ids) do
+  if holds(token, texts[n]) then
+    held[#held + 1] = id
+  end
+end
+if #held > 0 then
+  remove_acked(held)
+end
+redis.call('HDEL', claims, token, token .. ':held')
+redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+return #held

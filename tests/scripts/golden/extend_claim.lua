@@ -1,0 +1,16 @@
+-- The leases of whole claims start anew. Returns 1 for each that still holds something, 0 for one that is over.
+local leases = KEYS[1]
+local lease = ARGV[1] -- milliseconds
+-- items from ARGV[2]: token
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local reply = {}
+for i = 2, #ARGV do
+  local held = redis.call('ZSCORE', leases, ARGV[i])
+  if held then
+    redis.call('ZADD', leases, now + lease, ARGV[i])
+  end
+  reply[#reply + 1] = held and 1 or 0
+end
+return reply
