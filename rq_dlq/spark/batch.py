@@ -1,0 +1,118 @@
+"""`claim()`: a batch for any number of Spark actions, acked at the end."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from rq_dlq import _work
+from rq_dlq.broker import Broker
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
+from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.queues import existing
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+MOST = 10_000_000  # messages in one batch
+
+
+class Batch:
+    """Messages that are ours until they are acked or released; made by `claim`.
+
+    Attributes:
+        df: the messages, with the columns of the view `leased`; the same ones at each action, but for
+            those that were settled by themselves meanwhile (a nack by row).
+        messages: how many were claimed.
+    """
+
+    def __init__(
+        self, spark: SparkSession, broker: Broker, url: str, claimed: _work.batches.ClaimedBatch, lease: int
+    ) -> None:
+        self.messages = claimed.messages
+        self._broker = broker
+        self._queue = broker.queue(claimed.home).work
+        self._tokens = claimed.tokens
+        self._keeper = LeaseKeeper(broker, lease)
+        self._keeper.keep(self._queue.keys, self._tokens)
+        self._open = True
+        self.df: DataFrame = (
+            spark.read.format("rq_dlq")
+            .options(url=url, namespace=broker.settings.namespace, queue=claimed.home)
+            .options(view="leased", batch=claimed.address)
+            .load()
+        )
+
+    def ack(self) -> int:
+        """Done: all that the batch still holds.
+
+        Returns:
+            How many messages: those that were claimed, but for what was settled by itself meanwhile.
+        """
+        return self._end(_work.batches.ack_batch(self._queue.keys, self._tokens))
+
+    def release(self) -> int:
+        """Give back, uncharged, all that the batch still holds; how many messages."""
+        return self._end(_work.batches.release_batch(self._queue, self._tokens))
+
+    def _end(self, steps: _work.Steps[int]) -> int:
+        settled = self._broker.run_steps(steps)
+        self._open = False
+        self._keeper.stop()
+        return settled
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release what was not acked."""
+        if self._open:
+            self.release()
+
+
+def claim(
+    spark: SparkSession,
+    queue: str,
+    *,
+    limit: int,
+    lease: Duration = "5m",
+    url: str | None = None,
+    namespace: str = USUAL_NAMESPACE,
+) -> Batch:
+    """Claim a batch of messages for any number of Spark actions.
+
+        with claim(spark, "orders", limit=100_000) as batch:
+            batch.df.groupBy("queue").count().show()
+            batch.ack()
+
+    Args:
+        limit: messages at most; a batch may be empty.
+        lease: how long the batch outlives a driver that died; while it lives it keeps the lease.
+        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+
+    Raises:
+        InvalidInput: there is no such queue, or an argument makes no sense.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        message = f"limit {limit!r}: claim 1 to {MOST:,} messages at a time"
+        raise InvalidInput(message)
+    span = milliseconds(lease, name="lease", minimum=1_000)
+    address = resolve(url)
+    with Broker(address, namespace=namespace) as broker:  # which gives up sooner than those of tasks
+        existing(broker, [queue])
+    broker = broker_at(address, namespace)
+    work = broker.queue(queue).work
+    steps = _work.batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)
+    return Batch(spark, broker, address, broker.run_steps(steps), span)

@@ -1,0 +1,37 @@
+"""The broker of a Python process of Spark: made where it is used, never sent to another one."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from rq_dlq._redis import Retries
+from rq_dlq.broker import Broker
+from rq_dlq.embedded import ensure
+
+PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis fails no task
+USUAL_NAMESPACE = "rq"
+
+
+def broker_at(url: str, namespace: str = USUAL_NAMESPACE) -> Broker:
+    """The broker of this process for a URL; Spark uses its Python workers again, and so their connections.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+    """
+    return _made(os.getpid(), url, namespace)  # a forked worker shares no socket with its parent
+
+
+@lru_cache(maxsize=8)
+def _made(process: int, url: str, namespace: str) -> Broker:
+    del process
+    return Broker(url, namespace=namespace, retries=PATIENCE)
+
+
+def resolve(url: str | None) -> str:
+    """Where Redis is: what was said, else $RQ_DLQ_URL, else the embedded server. The driver tells executors.
+
+    Raises:
+        ConfigurationError: no server can be started.
+    """
+    return url or os.environ.get("RQ_DLQ_URL") or ensure().url

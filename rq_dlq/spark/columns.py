@@ -1,0 +1,160 @@
+"""Rows of views as batches of Arrow: only the columns that are wanted, of only the parts that they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rq_dlq._calls.scans import Page, Wanted
+from rq_dlq.failure import moment
+from rq_dlq.spark.events import Events
+from rq_dlq.spark.messages import Messages
+from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import StructType
+
+    from rq_dlq.message import QueueStats, Row
+    from rq_dlq.outcome import RawOutcome
+
+    Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+# What columns are made of. "record" is all of it, "head" its first 14 bytes.
+_OF_RECORD = frozenset({"body", "headers", "corrupt"})
+_OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
+_OF_STATE = frozenset(
+    {
+        "visible_at",
+        "expires_at",
+        "delivery_count",
+        "corrupt",
+        "dead_at",
+        "reason",
+        "error_class",
+        "error_message",
+    }
+    | {"fingerprint"}
+)
+_OF_HISTORY = frozenset(
+    {"last_error_class", "last_error_message", "error_class", "error_message", "fingerprint", "history"}
+)
+
+
+class MessageColumns:
+    """Makes batches with the columns of a schema.
+
+    Args:
+        schema: of the view, or those of its columns that were chosen.
+        story: how `history` is told: struct, json, none.
+        since, until: epoch milliseconds; only what was sent from then and before then.
+        fingerprint, error_class: only what died so; empty: all.
+
+    Attributes:
+        wanted: the parts of messages that they are made of.
+    """
+
+    def __init__(
+        self,
+        schema: StructType,
+        *,
+        story: str = "struct",
+        since: int | None = None,
+        until: int | None = None,
+        fingerprint: str = "",
+        error_class: str = "",
+    ) -> None:
+        self._schema = arrow_schema(schema)
+        self._story = story
+        self._since, self._until = since, until
+        alike = {"fingerprint": fingerprint, "error_class": error_class}
+        self._alike = {name: value for name, value in alike.items() if value}
+        needed = set(self._schema.names) | set(self._alike)
+        if since is not None or until is not None:
+            needed.add("enqueued_at")
+        if story == "none":
+            needed.discard("history")
+        part = "head" if needed & _OF_HEAD else "no"
+        self.wanted = Wanted(
+            record="whole" if needed & _OF_RECORD else part,  # type: ignore[arg-type]
+            state=bool(needed & _OF_STATE),
+            history=bool(needed & _OF_HISTORY),
+        )
+
+    def batch(self, rows: Sequence[Row], queue: str, shard: int, token: str | None) -> pa.RecordBatch:
+        """Of messages with all their parts."""
+        ids, records, states, histories = zip(*(row[:4] for row in rows), strict=True) if rows else [()] * 4
+        page = Page([message_id.encode() for message_id in ids], [*records], [*states], [*histories])
+        return self.of(Messages(page, queue, shard, token))
+
+    def of(self, messages: Messages) -> pa.RecordBatch:
+        """Of messages with the parts that are wanted."""
+        columns = [self._column(messages, name) for name in self._schema.names]
+        return _filtered(pa.RecordBatch.from_arrays(columns, schema=self._schema), self._passed(messages))
+
+    def _column(self, messages: Messages, name: str) -> pa.Array:
+        if name == "history" and self._story != "struct":
+            nothing = pa.nulls(len(messages), self._schema.field(name).type)
+            return messages.history_json if self._story == "json" else nothing
+        return getattr(messages, name)
+
+    def _passed(self, messages: Messages) -> list[Mask]:
+        """Which messages pass each condition."""
+        passed = [_equal(getattr(messages, name), value) for name, value in self._alike.items()]
+        if self._since is not None:
+            passed.append(messages.enqueued >= self._since)
+        if self._until is not None:
+            passed.append(messages.enqueued < self._until)
+        return passed
+
+
+class EventColumns:
+    """Makes batches of the events of outcome histories, with the columns of a schema.
+
+    Args:
+        fingerprint, error_class: only what failed so; empty: all.
+    """
+
+    def __init__(self, schema: StructType, *, fingerprint: str = "", error_class: str = "") -> None:
+        self._schema = arrow_schema(schema)
+        alike = {"fingerprint": fingerprint, "error_class": error_class}
+        self._alike = {name: value for name, value in alike.items() if value}
+
+    def batch(self, entries: Sequence[RawOutcome], queue: str) -> pa.RecordBatch:
+        """Of a queue's entries."""
+        events = Events(entries, queue)
+        columns = [getattr(events, name) for name in self._schema.names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        passed = [_equal(getattr(events, name), value) for name, value in self._alike.items()]
+        return _filtered(batch, passed)
+
+
+def metrics_batch(schema: StructType, now: int, counts: Sequence[QueueStats]) -> pa.RecordBatch:
+    """Of the counts of queues at a time, in milliseconds; with the columns of a schema."""
+    return pa.RecordBatch.from_pylist([_metrics(now, stats) for stats in counts], arrow_schema(schema))
+
+
+def _metrics(now: int, stats: QueueStats) -> dict[str, Any]:
+    totals = {"expired_total" if name == "expired" else name: total for name, total in stats.totals.items()}
+    return {
+        **dict.fromkeys(TOTALS, 0),
+        **totals,
+        **{name: getattr(stats, name) for name in COUNTS},
+        "queue": stats.name,
+        "at": moment(now),
+        "oldest_ms": None if stats.oldest is None else round(stats.oldest * 1000),
+        "next_due_ms": None if stats.next_due is None else round(stats.next_due * 1000),
+        "paused": stats.paused,
+    }
+
+
+def _equal(column: pa.Array, value: str) -> Mask:
+    return np.array([cell == value for cell in column.to_pylist()], bool)
+
+
+def _filtered(batch: pa.RecordBatch, passed: Sequence[Mask]) -> pa.RecordBatch:
+    """The rows that pass all of these."""
+    return batch.filter(pa.array(np.logical_and.reduce(passed))) if passed else batch

@@ -1,0 +1,70 @@
+"""Keeps the leases of batches alive from the driver, however long Spark works on them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from rq_dlq import _work
+from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.broker import Broker
+
+logger = logging.getLogger("rq_dlq.spark")
+PART = 3  # leases are renewed when a third of them is over
+
+
+class LeaseKeeper:
+    """Renews the leases of the tokens that it is told of, until it is told to drop them, or the process ends.
+
+    Args:
+        lease: milliseconds.
+    """
+
+    def __init__(self, broker: Broker, lease: int) -> None:
+        self._broker = broker
+        self._lease = lease
+        self._lock = threading.Lock()
+        self._kept: dict[QueueKeys, set[str]] = {}
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def keep(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
+        """Renew these at once, and from now on."""
+        wanted = list(tokens)
+        with self._lock:
+            self._kept.setdefault(keys, set()).update(wanted)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
+                self._thread.start()
+        self._renew(keys, wanted)
+
+    def drop(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
+        """Renew these no more."""
+        with self._lock:
+            self._kept.get(keys, set()).difference_update(tokens)
+
+    def stop(self) -> None:
+        """Renew nothing more; what is held lapses unless someone settles it."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._lease / PART / 1000):
+            with self._lock:
+                kept = {keys: list(tokens) for keys, tokens in self._kept.items() if tokens}
+            for keys, tokens in kept.items():
+                try:
+                    self._renew(keys, tokens)
+                except RqDlqError as error:
+                    logger.warning("%s: the leases of a batch were not renewed: %s", keys.home, error)
+
+    def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
+        over = self._broker.run_steps(_work.batches.extend_batch(keys, tokens, self._lease))
+        self.drop(keys, over)

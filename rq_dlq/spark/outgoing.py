@@ -1,0 +1,200 @@
+"""Rows that are to be sent, as a queue's messages."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DayTimeIntervalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+)
+
+from rq_dlq._names import check_id
+from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.durations import milliseconds
+from rq_dlq.errors import InvalidInput, InvalidMessage
+from rq_dlq.spark.write_options import BYTES, JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+    from rq_dlq._calls import Argument
+    from rq_dlq.codec import Codec, Ids
+    from rq_dlq.spark.write_options import WriteOptions
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+SPANS = (
+    (*_WHOLE, FloatType, DoubleType, StringType, DayTimeIntervalType),
+    "a number of seconds, a duration as text or an interval",
+)
+_JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)
+T = TypeVar("T")
+Times = tuple[int, int]
+
+
+def check_columns(schema: StructType, options: WriteOptions) -> None:
+    """Check the columns that are to be sent.
+
+    Raises:
+        InvalidInput: one is missing, has a type that cannot be sent, or is not to be sent at all.
+    """
+    kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
+        "body": ((BinaryType, StringType), "binary or string"),
+        options.id_column: ((StringType,), "string"),
+        options.priority_column: (_WHOLE, "a whole number"),
+        options.headers_column: ((MapType,), "map<string,string>"),
+        options.delay_column: SPANS,
+        options.ttl_column: SPANS,
+    }
+    kinds.pop("", None)
+    check_types(schema, kinds)
+    if unsent := [name for name in schema.fieldNames() if name not in kinds]:
+        message = (
+            f"column {', '.join(map(repr, unsent))} would not be sent: select() what is to be, put it into "
+            "the body (to_json(struct(…))), or name it by an option such as idColumn"
+        )
+        raise InvalidInput(message)
+    headers = schema[options.headers_column].dataType if options.headers_column else None
+    if isinstance(headers, MapType) and headers.simpleString() != "map<string,string>":
+        message = (
+            f"column {options.headers_column!r} is {headers.simpleString()}, not map<string,string>: cast it"
+        )
+        raise InvalidInput(message)
+    if options.content_type == BYTES and isinstance(schema["body"].dataType, StringType):
+        message = "the body is a string, contentType says bytes: cast it to binary, or leave contentType out"
+        raise InvalidInput(message)
+
+
+def check_types(schema: StructType, kinds: Mapping[str, tuple[tuple[type[DataType], ...], str]]) -> None:
+    """Raise InvalidInput where a column is missing or not of one of its types."""
+    for name, (types, wanted) in kinds.items():
+        if name not in schema.fieldNames():
+            message = f"there is no column {name!r}: there are {', '.join(schema.fieldNames()) or 'none'}"
+            raise InvalidInput(message)
+        if not isinstance(schema[name].dataType, types):
+            message = f"column {name!r} is {schema[name].dataType.simpleString()}, not {wanted}: cast it"
+            raise InvalidInput(message)
+
+
+@dataclass
+class Outgoing:
+    """Turns rows into messages.
+
+    Args:
+        shards: over how many queues they are spread: those with ids of their own by the id, so that a queue
+            knows an id again, others in turn.
+    """
+
+    options: WriteOptions
+    codec: Codec[Any]
+    ids: Ids
+    shards: int
+
+    def __post_init__(self) -> None:
+        self._packers: dict[int, Callable[[Any], bytes]] = {}
+
+    def groups(self, batch: pa.RecordBatch, turn: int) -> Iterator[tuple[int, Times, list[Argument]]]:
+        """The items (id, payload, …) for each shard and each delay and time to live (milliseconds).
+
+        Raises:
+            InvalidInput: a row cannot be sent.
+        """
+        if not batch.num_rows:
+            return
+        ids, payloads, times = self._ids(batch), self._payloads(batch), self._times(batch)
+        spread = self.options.id_column and self.shards > 1
+        if times is None and not spread:
+            items: list[Any] = [None] * (2 * len(payloads))
+            items[::2], items[1::2] = ids, payloads
+            yield turn % self.shards, (0, 0), items
+            return
+        grouped: defaultdict[tuple[int, Times], list[Argument]] = defaultdict(list)
+        for n, name in enumerate(ids):
+            shard = (zlib.crc32(name.encode()) if spread else turn) % self.shards
+            grouped[shard, times[n] if times else (0, 0)] += (name, payloads[n])
+        for (shard, pair), items in grouped.items():
+            yield shard, pair, items
+
+    def _ids(self, batch: pa.RecordBatch) -> list[str]:
+        draw = self.ids.draw
+        if not self.options.id_column:
+            return [draw() for _ in range(batch.num_rows)]
+        ids: list[str | None] = batch.column(self.options.id_column).to_pylist()
+        for name in ids:
+            if name is not None:
+                check_id(name)
+        return [draw() if name is None else name for name in ids]
+
+    def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
+        bodies = self._bodies(batch)
+        priorities, headers = self._column(batch, "priority_column"), self._column(batch, "headers_column")
+        if priorities is None and headers is None:
+            return [*map(self.codec.packer(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
+        none = [None] * len(bodies)
+        rows = zip(bodies, priorities or none, headers or none, strict=True)
+        return [self._packer(priority, pairs)(body) for body, priority, pairs in rows]
+
+    def _packer(
+        self, priority: int | None, pairs: Sequence[tuple[str, str]] | None
+    ) -> Callable[[Any], bytes]:
+        rank = DEFAULT_PRIORITY if priority is None else priority
+        if pairs:
+            return self.codec.packer(rank, dict(pairs))
+        if rank not in self._packers:
+            self._packers[rank] = self.codec.packer(rank, NO_HEADERS)
+        return self._packers[rank]
+
+    def _bodies(self, batch: pa.RecordBatch) -> list[Any]:
+        """What the codec packs: bytes, text, or a JSON document as it is."""
+        column = batch.column("body")
+        if column.null_count:
+            message = "a body is null: every message needs one; filter such rows out, or use coalesce()"
+            raise InvalidMessage(message)
+        bodies: list[Any] = column.to_pylist()
+        if self.options.content_type != JSON:
+            return bodies
+        try:
+            return [_JSON_TEXT.decode(body) for body in bodies]
+        except msgspec.DecodeError as error:
+            message = f"a body is no JSON document, as contentType says it is: {error}. Use to_json()"
+            raise InvalidMessage(message) from None
+
+    def _times(self, batch: pa.RecordBatch) -> list[Times] | None:
+        """The delay and the time to live of each row; None: there are none."""
+        delays, ttls = self._column(batch, "delay_column"), self._column(batch, "ttl_column")
+        if delays is None and ttls is None:
+            return None
+        none = [None] * batch.num_rows
+        return list(zip(spans(delays or none, "delay", 0, 0), spans(ttls or none, "ttl", 1, 0), strict=True))
+
+    def _column(self, batch: pa.RecordBatch, option: str) -> list[Any] | None:
+        name = getattr(self.options, option)
+        return batch.column(name).to_pylist() if name else None
+
+
+def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int | T]:
+    """Durations in milliseconds; null is `none`.
+
+    Raises:
+        InvalidDuration: one makes no sense.
+    """
+    known: dict[Any, int | T] = {None: none}
+    for value in values:
+        if value not in known:
+            known[value] = milliseconds(value, name=name, minimum=minimum)
+    return [known[value] for value in values]

@@ -1,0 +1,123 @@
+"""`python -m rq_dlq.spark.pipeline`, and what spark-submit runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
+from rq_dlq.spark.brokers import resolve
+from rq_dlq.spark.options import Given
+from rq_dlq.spark.pipeline.rules import read_rules
+from rq_dlq.spark.pipeline.run import run
+from rq_dlq.spark.pipeline.settings import FORMATS, PipelineSettings
+from rq_dlq.spark.pipeline.show import ShownStages, show
+from rq_dlq.spark.pipeline.source import names_of
+
+FAILED, USAGE, UNREACHABLE = 1, 2, 3
+PIPE_WIDTH = 200
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--queue", required=True, metavar="NAMES", help="A name, a,b or patterns with *.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where all goes to."
+)
+@click.option("--url", help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server.")
+@click.option("--namespace", default="rq", show_default=True, help="What all keys begin with.")
+@click.option(
+    "--format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Of the archive."
+)
+@click.option("--since", metavar="TIME", help="Report only what happened since (ISO time or epoch ms).")
+@click.option(
+    "--rules",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="TOML: which dead letters are to be redriven.",
+)
+@click.option("--apply", is_flag=True, help="Redrive them; else it is only said.")
+@click.option("--trim", is_flag=True, help="Drop from Redis what of the outcome history is in the archive.")
+@click.option("--plot/--no-plot", default=True, show_default=True, help="Draw DIR/poison.png.")
+@click.option("--master", help="Of Spark; unless said local[*], or what spark-submit says.")
+def main(**options: Any) -> None:
+    """Archive the outcome history and the dead letters of queues, report on them, redrive by rules.
+
+    What is in the archive is not archived again, so run it as often as you like. Exit codes: 0 ok, 1 failed,
+    2 usage, 3 broker unreachable.
+    """
+    try:
+        _main(**options)
+    except RqDlqError as error:
+        unreachable = isinstance(error, BrokerUnavailable | BrokerRefused)
+        wrong = isinstance(error, InvalidInput)
+        failure = click.ClickException("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        code = UNREACHABLE if unreachable else USAGE if wrong else FAILED
+        failure.exit_code = code  # type: ignore[misc]  # click reads it from here
+        raise failure from None
+
+
+def _main(*, rules: Path | None, since: str | None, master: str | None, **options: Any) -> None:
+    _check_java()
+    if options["apply"] and rules is None:
+        message = "--apply says that rules are to be carried out: say which with --rules FILE"
+        raise InvalidInput(message)
+    moment = Given({} if since is None else {"since": since}, ("since",)).moment("since")
+    settings = PipelineSettings(
+        **options,
+        rules=() if rules is None else read_rules(_text(rules), rules.name),
+        since=None if moment is None else datetime.fromtimestamp(moment / 1000, UTC),
+    )
+    names_of(resolve(settings.url), settings)  # what is wrong there is said before Spark starts
+    talk, data = Console(stderr=True), Console()
+    if not data.is_terminal:
+        data.width = PIPE_WIDTH
+    with ShownStages.progress(talk) as progress:
+        stages = ShownStages(progress)
+        with stages.stage("start Spark") as stage:
+            spark = _session(master, settings)
+            stage.say(f"Spark {spark.version} at {spark.conf.get('spark.master')}")
+        try:
+            summary = run(spark, settings, stages)
+        finally:
+            spark.stop()
+    show(data, summary, settings)
+
+
+def _check_java() -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        message = (
+            "Spark needs Java, which is not here: install a Java runtime (17 or newer), or set JAVA_HOME"
+        )
+        raise ConfigurationError(message)
+
+
+def _session(master: str | None, settings: PipelineSettings) -> SparkSession:
+    """A session that says nothing but errors. Under spark-submit the master is known already."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"rq_dlq pipeline {settings.queue}")
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+    quiet: dict[str, Any] = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    return builder.config(map=quiet).getOrCreate()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path} cannot be read as UTF-8 text: {error}"
+        raise InvalidInput(message) from None
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m rq_dlq.spark.pipeline")

@@ -1,0 +1,194 @@
+"""The archive: tables that only grow, by queue and day, and hold nothing twice."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql.types import DateType, StructType
+
+from rq_dlq.errors import ConfigurationError, RqDlqError
+from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PARTITIONS = ["queue", "date"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the archive.
+
+    Attributes:
+        columns: as the view has them; the table has `date`, too, the day in UTC.
+        key: what tells its rows apart.
+        at: the column of their time.
+    """
+
+    name: str
+    columns: StructType
+    key: tuple[str, ...]
+    at: str
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as they are stored."""
+        return StructType([*self.columns.fields]).add("date", DateType())
+
+
+EVENTS = Table("history", HISTORY, ("queue", "event_id"), "at")
+LETTERS = Table("dead_letters", DEAD_LETTER, ("queue", "id", "dead_at"), "dead_at")
+
+
+class Store(Protocol):
+    """Where tables are kept."""
+
+    def read(self, table: Table) -> DataFrame:
+        """All rows; none where nothing was ever written."""
+        ...
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows, all or none as far as the format can."""
+        ...
+
+
+def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
+    """The archive of a directory.
+
+    Raises:
+        ConfigurationError: nothing here can write Delta.
+    """
+    if form == "parquet":
+        return ParquetStore(spark, folder)
+    if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return SparkDeltaStore(spark, folder)
+    if importlib.util.find_spec("deltalake") is None:
+        message = "nothing here writes Delta: pip install deltalake, give Spark its Delta jar, or use parquet"
+        raise ConfigurationError(message)
+    return DeltaStore(spark, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetStore:
+    """Plain Parquet files."""
+
+    spark: SparkSession
+    folder: Path
+
+    def read(self, table: Table) -> DataFrame:
+        """All rows."""
+        path = self.folder / table.name
+        if not path.exists():
+            return self.spark.createDataFrame([], table.schema)
+        return self.spark.read.schema(table.schema).parquet(str(path)).select(*table.schema.names)
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows; a day of a queue becomes one file."""
+        arranged = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, table.at)
+        arranged.write.mode("append").partitionBy(*PARTITIONS).parquet(str(self.folder / table.name))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkDeltaStore:
+    """Delta tables, written by Spark with Delta's own jar."""
+
+    spark: SparkSession
+    folder: Path
+
+    def read(self, table: Table) -> DataFrame:
+        """All rows."""
+        path = self.folder / table.name
+        if not path.exists():
+            return self.spark.createDataFrame([], table.schema)
+        return self.spark.read.format("delta").load(str(path)).select(*table.schema.names)
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows."""
+        rows.write.format("delta").mode("append").partitionBy(*PARTITIONS).save(str(self.folder / table.name))
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaStore:
+    """Delta tables without the jar: Spark reads, the driver writes; its memory must hold what is new."""
+
+    spark: SparkSession
+    folder: Path
+
+    def read(self, table: Table) -> DataFrame:
+        """All rows."""
+        import deltalake  # noqa: PLC0415 - an extra
+
+        path = str(self.folder / table.name)
+        files = deltalake.DeltaTable(path).file_uris() if deltalake.DeltaTable.is_deltatable(path) else []
+        if not files:
+            return self.spark.createDataFrame([], table.schema)
+        reader = self.spark.read.schema(table.schema).option("basePath", path)
+        return reader.parquet(*files).select(*table.schema.names)
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows."""
+        import deltalake  # noqa: PLC0415
+
+        path: Any = self.folder / table.name
+        deltalake.write_deltalake(path, rows.toArrow(), mode="append", partition_by=PARTITIONS)
+
+
+def add(store: Store, table: Table, rows: DataFrame) -> int:
+    """Archive the rows that are not there yet, and see that all of them are.
+
+    Args:
+        rows: persisted by the caller, since they are read several times.
+
+    Returns:
+        How many are new.
+
+    Raises:
+        RqDlqError: what was read back is not what was written.
+    """
+    there = store.read(table).select(*table.key)
+    day = F.date_from_unix_date(F.floor(F.unix_seconds(table.at) / 86_400).cast("int"))
+    fresh = rows.join(there, _same(table, rows, there), "left_anti").withColumn("date", day)
+    fresh = fresh.select(*table.schema.names).persist()
+    try:
+        count = fresh.count()
+        if count:
+            store.append(table, fresh)
+    finally:
+        fresh.unpersist()
+    check(store, table, rows)
+    return count
+
+
+def check(store: Store, table: Table, rows: DataFrame) -> None:
+    """See that each of the rows is in the archive, once.
+
+    Raises:
+        RqDlqError: it is not so.
+    """
+    there = store.read(table).select(*table.key).withColumn("there", F.lit(1))
+    found = rows.join(there, _same(table, rows, there), "left").select(
+        *(rows[name] for name in table.key), "there"
+    )
+    distinct = F.count_distinct(F.struct(*table.key)).alias("wanted")
+    counts = found.groupBy("queue").agg(distinct, F.count("*").alias("all"), F.count("there").alias("there"))
+    for row in counts.orderBy("queue").collect():
+        if not row["wanted"] == row["all"] == row["there"]:
+            has, wanted = row["there"], row["wanted"]
+            message = (
+                f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} where there should "
+                f"be {wanted:,}: nothing was trimmed. Run it again; if it says so again, bring the archive "
+                "back from a copy"
+            )
+            raise RqDlqError(message)
+
+
+def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:
+    """That two rows are the same one; a damaged record may lack a part of its key."""
+    return reduce(and_, (left[name].eqNullSafe(right[name]) for name in table.key))

@@ -1,0 +1,69 @@
+"""What rules have redriven and what they have given up, one JSON object a line, appended and never rewritten.
+
+A line is written before its message is redriven, so that none is ever redriven unseen; the time of death in
+it tells a line of this death, which a run that was cut off left behind, from those of earlier ones. Who wants
+a message out of quarantine takes its line out of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME: Final = "ledger.jsonl"
+REDRIVE, QUARANTINE = "redrive", "quarantine"
+SCHEMA: Final = "action string, rule string, queue string, id string, dead_at timestamp, run int"
+
+
+class Line(NamedTuple):
+    """What was done to a dead letter."""
+
+    action: str
+    rule: str
+    queue: str
+    id: str
+    dead_at: datetime
+    run: int
+
+
+def append(folder: Path, lines: Iterable[Line]) -> None:
+    """Write lines, and wait until the disk has them."""
+    with (folder / NAME).open("a", encoding="utf-8") as file:
+        if file.tell() and not _ends_line(folder / NAME):
+            file.write("\n")  # a run that was cut off left half a line
+        for line in lines:
+            file.write(msgspec.json.encode(line._asdict()).decode() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    """By queue and id: `deaths`, the times of death after which it was redriven, and `quarantined`."""
+    path = folder / NAME
+    there = path.exists()
+    lines = spark.read.schema(SCHEMA).json(str(path)) if there else spark.createDataFrame([], SCHEMA)
+    return lines.groupBy("queue", "id").agg(
+        F.collect_set(F.when(F.col("action") == REDRIVE, F.col("dead_at"))).alias("deaths"),
+        F.max(F.col("action") == QUARANTINE).alias("quarantined"),
+    )
+
+
+def in_utc(row: Any, name: str) -> datetime:
+    """A time that Spark collected as microseconds."""
+    return datetime.fromtimestamp(row[name] / 1_000_000, UTC)
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

@@ -1,0 +1,107 @@
+"""Dead letters brought back by rules: what would be done, and doing it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+
+from rq_dlq.spark.pipeline import ledger
+from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE, Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame
+
+    from rq_dlq.broker import Broker
+    from rq_dlq.spark.pipeline.rules import Rule
+    from rq_dlq.spark.pipeline.stages import Stage
+
+CHUNK: Final = 250
+QUARANTINED: Final = "quarantined"
+"""Given up by an earlier run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the rules mean for the dead letters that there are.
+
+    Attributes:
+        lines: redrive or quarantine, by rule and queue, the oldest death first.
+        quarantined: by rule: how many were given up before.
+    """
+
+    lines: Sequence[Line]
+    quarantined: dict[str, int] = field(default_factory=dict[str, int])
+
+    def count(self, action: str, rule: str | None = None) -> int:
+        """How many messages that happens to."""
+        return sum(line.action == action and rule in {None, line.rule} for line in self.lines)
+
+
+def plan(letters: DataFrame, rules: Sequence[Rule], folder: Path, run: int) -> Plan:
+    """Decide about dead letters, as view `dlq` gives them."""
+    names = [rule.name for rule in rules]
+    number = F.coalesce(*(F.when(rule.fits(), F.lit(n)) for n, rule in enumerate(rules)))
+    limits = F.array(*(F.lit(rule.max_redriven) for rule in rules))
+    spent = F.greatest(F.size(F.array_remove("deaths", F.col("dead_at"))), _redriven_before())
+    action = (
+        F.when(F.col("quarantined"), QUARANTINED)
+        .when(spent >= limits[F.col("rule")], QUARANTINE)
+        .otherwise(REDRIVE)
+    )
+    decided = (
+        letters.withColumn("rule", number)
+        .where(F.col("rule").isNotNull() & F.col("dead_at").isNotNull())
+        .join(ledger.read(letters.sparkSession, folder), ["queue", "id"], "left")
+        .withColumn("deaths", F.coalesce("deaths", F.array().cast("array<timestamp>")))
+        .select("rule", "queue", "id", F.unix_micros("dead_at").alias("dead_at"), action.alias("action"))
+        .orderBy("rule", "queue", "dead_at", "id")
+    )
+    lines: list[Line] = []
+    quarantined = dict.fromkeys(names, 0)
+    for row in decided.toLocalIterator():
+        rule = names[row["rule"]]
+        if row["action"] == QUARANTINED:
+            quarantined[rule] += 1
+        else:
+            died = ledger.in_utc(row, "dead_at")
+            lines.append(Line(row["action"], rule, row["queue"], row["id"], died, run))
+    return Plan(lines, quarantined)
+
+
+def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker, folder: Path, stage: Stage) -> int:
+    """Do what a plan says; how many messages came back. What is dead no more meanwhile is left alone."""
+    ledger.append(folder, (line for line in plan.lines if line.action == QUARANTINE))
+    lines = [line for line in plan.lines if line.action == REDRIVE]
+    stage.expect(len(lines))
+    rates = {rule.name: rule.rate for rule in rules}
+    redriven = 0
+    for (rule, queue), group in groupby(lines, attrgetter("rule", "queue")):
+        for chunk in _paced(group, rates[rule]):
+            ledger.append(folder, chunk)
+            redriven += broker.queue(queue).dlq.redrive(ids=[line.id for line in chunk])
+            stage.advance(len(chunk))
+    return redriven
+
+
+def _redriven_before() -> Column:
+    """How often a message was redriven by anybody, as far as its bounded history tells."""
+    events = F.filter("history", lambda event: event["cause"] == "redriven")
+    return F.coalesce(F.size(events), F.lit(0))
+
+
+def _paced(lines: Iterator[Line], rate: float | None) -> Iterator[list[Line]]:
+    """The lines in chunks, not more of them a second than the rate."""
+    size = CHUNK if rate is None else max(1, min(CHUNK, int(rate)))
+    due = time.monotonic()
+    while chunk := list(islice(lines, size)):
+        time.sleep(max(0.0, due - time.monotonic()))
+        due = max(due, time.monotonic() - 1) + (len(chunk) / rate if rate else 0)
+        yield chunk

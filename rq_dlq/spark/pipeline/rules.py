@@ -1,0 +1,146 @@
+"""Rules for what is redriven: a TOML file, one table a rule, the first that fits a dead letter holds.
+
+    ["the gateway was down"]
+    queue = "orders*"
+    error_class = "TimeoutError"
+    max_redriven = 2    # times; what dies once more is quarantined
+    rate = 50           # messages a second
+
+A rule has one or more of queue, error_class (both may have `*`), fingerprint and reason, and all must be met.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+
+from rq_dlq.durations import shown
+from rq_dlq.errors import InvalidInput
+from rq_dlq.policy_files._toml_lines import line_of, lines_of
+from rq_dlq.spark.pipeline.source import expression
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+CONDITIONS: Final = ("queue", "error_class", "fingerprint", "reason")
+KEYS: Final = (*CONDITIONS, "max_redriven", "rate")
+REASONS: Final = ("exhausted", "poison", "unprocessable", "expired")
+MOST: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Dead letters that are worth another try.
+
+    Attributes:
+        name: for people, and in the ledger.
+        queue, error_class: patterns with `*`; empty: any.
+        fingerprint, reason: empty: any.
+        max_redriven: a message that was redriven so often is quarantined.
+        rate: messages a second; None: no limit.
+    """
+
+    name: str
+    queue: str = ""
+    error_class: str = ""
+    fingerprint: str = ""
+    reason: str = ""
+    max_redriven: int = 3
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidInput: one makes no sense.
+        """
+        for key in KEYS:
+            if wrong := _wrong(key, getattr(self, key)):
+                message = f"{key}: {wrong}"
+                raise InvalidInput(message)
+        if not any(getattr(self, name) for name in CONDITIONS):
+            message = (
+                f'a rule without a condition fits everything: add {", ".join(CONDITIONS)}, or queue = "*"'
+            )
+            raise InvalidInput(message)
+
+    def fits(self) -> Column:
+        """Whether it fits a dead letter, for rows as view `dlq` gives them."""
+        met = F.lit(True)  # noqa: FBT003
+        for name in ("queue", "error_class"):
+            if pattern := getattr(self, name):
+                met &= F.col(name).rlike(f"^(?s:{expression(pattern)})$")
+        for name in ("fingerprint", "reason"):
+            if value := getattr(self, name):
+                met &= F.col(name) == value
+        return met
+
+
+def read_rules(text: str, name: str = "rules") -> tuple[Rule, ...]:
+    """The rules of a file.
+
+    Args:
+        name: of the file, for the error.
+
+    Raises:
+        InvalidInput: all that is wrong with it, with the lines.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        message = f"{name}: no TOML: {error}"
+        raise InvalidInput(message) from None
+    lines = lines_of(text)
+    rules: list[Rule] = []
+    problems: list[str] = []
+    for title, table in tables.items():
+        wrong = _problems(title, table)
+        for key, why in wrong.items():
+            path = (title, key) if key else (title,)
+            problems.append(f"{name}, line {line_of(lines, path)}: {title}{key and '.'}{key}: {why}")
+        if not wrong:
+            rules.append(Rule(name=title, **table))
+    if not tables:
+        problems.append(f'{name}: there is no rule, that is a table such as ["the gateway was down"]')
+    if problems:
+        raise InvalidInput("\n".join(problems))
+    return tuple(rules)
+
+
+def _problems(title: str, table: object) -> dict[str, str]:
+    """What is wrong with a rule, by the name of its setting; empty: with the rule as a whole."""
+    if not isinstance(table, dict):
+        return {"": f'no rule: write its settings below a line such as ["{title}"]'}
+    given = cast("Mapping[str, Any]", table)
+    known = ", ".join(KEYS)
+    wrong = {key: f"there is no such setting; there are {known}" for key in given if key not in KEYS}
+    wrong |= {key: why for key in given if key in KEYS and (why := _wrong(key, given[key]))}
+    if not wrong:
+        try:
+            Rule(name=title, **given)
+        except InvalidInput as error:
+            return {"": str(error)}
+    return wrong
+
+
+def _wrong(key: str, value: object) -> str:
+    """Why this cannot be the value of a setting; empty: it can."""
+    if key == "max_redriven":
+        whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST
+        return "" if whole else f"{shown(value)} is no whole number from 1 to {MOST:,}"
+    if key == "rate":
+        number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST
+        return "" if value is None or number else f"{shown(value)} is no number above 0, at most {MOST:,}"
+    if not isinstance(value, str):
+        return f"{shown(value)} is no text"
+    if key == "reason" and value not in {"", *REASONS}:
+        return f"{shown(value)} is none of {', '.join(REASONS)}"
+    if key == "fingerprint" and re.search(r"[*\s]", value):
+        return f"{shown(value)} is no fingerprint: copy one from the report, as a whole"
+    return ""

@@ -1,0 +1,234 @@
+"""The steps of a run: archive, trim, report, draw, remember, redrive."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+
+from rq_dlq._calls import outcomes
+from rq_dlq.spark import register
+from rq_dlq.spark.pipeline import archive, picture, redrive, tables
+from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS
+from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
+from rq_dlq.spark.pipeline.manifest import Manifest, held
+from rq_dlq.spark.pipeline.redrive import Plan
+from rq_dlq.spark.pipeline.source import Source
+from rq_dlq.spark.pipeline.stages import Stages
+from rq_dlq.spark.report import collision_report, event_order, queue_report
+from rq_dlq.spark.what_if import what_if
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rq_dlq.spark.pipeline.archive import Store
+    from rq_dlq.spark.pipeline.manifest import Kind
+    from rq_dlq.spark.pipeline.settings import PipelineSettings
+    from rq_dlq.spark.pipeline.tables import Rows
+
+_BEGINNING = "0-0"
+OFF = "; a queue keeps them where its setting outcomes says how many"
+SILENT = Stages()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        run: its number, 1 for the first into this directory.
+        queues: that it looked at.
+        events, letters: new in the archive.
+        trimmed: events dropped from Redis.
+        new_kinds: kinds of failure that no run saw before.
+        tables: by name: the rows, as they are in the Parquet files.
+        picture: of the report on dead letters; None: there is none.
+        plan: what the rules mean.
+        redriven: messages that came back; 0 without `apply`.
+    """
+
+    run: int
+    queues: tuple[str, ...]
+    events: int
+    letters: int
+    trimmed: int
+    new_kinds: tuple[Kind, ...]
+    tables: Mapping[str, Rows]
+    picture: Path | None
+    plan: Plan = field(default_factory=lambda: Plan([]))
+    redriven: int = 0
+
+
+def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT) -> Summary:
+    """Do one run. It can be cut off anywhere, and run again: nothing is archived twice or trimmed unseen.
+
+    Raises:
+        InvalidInput: there is no such queue; the directory cannot be written, is in use, or has the archive
+            of another server, namespace or format.
+        ConfigurationError: Delta, where nothing can write it.
+        BrokerUnavailable: Redis cannot be reached.
+        RqDlqError: the archive does not hold what was written.
+    """
+    register(spark)
+    source = Source.of(spark, settings)
+    with held(settings.out), _utc(spark):
+        return _Run(source, settings, stages).whole()
+
+
+class _Run:
+    """One run into a directory that is held."""
+
+    def __init__(self, source: Source, settings: PipelineSettings, stages: Stages) -> None:
+        self.source, self.settings, self.stages = source, settings, stages
+        self.broker = source.broker
+        place = {"url": self.broker.url, "namespace": settings.namespace, "form": settings.format}
+        self.before = Manifest.read(settings.out, **place)
+        self.number = self.before.runs + 1
+        self.store: Store = archive.store_at(source.spark, settings.out, settings.format)
+
+    def whole(self) -> Summary:
+        """All steps."""
+        settings = self.settings
+        with _kept(self.source.read("dlq")) as dead:
+            events, last_events = self.archive_events()
+            letters = self.archive_letters(dead)
+            trimmed = self.trim(last_events) if settings.trim else 0
+            made = self.report(dead)
+            first_runs = {tables.kind_of(row): row["first_run"] for row in made["poison"]}
+            drawn = self.draw(made["poison"]) if settings.plot else None
+            self.before.after(last_events, self.before.first_run() | first_runs).write(settings.out)
+            plan, redriven = self.redrive(dead) if settings.rules else (Plan([]), 0)
+        return Summary(
+            run=self.number,
+            queues=self.source.names,
+            events=events,
+            letters=letters,
+            trimmed=trimmed,
+            new_kinds=tuple(kind for kind, first in first_runs.items() if first == self.number),
+            tables=made,
+            picture=drawn,
+            plan=plan,
+            redriven=redriven,
+        )
+
+    def archive_events(self) -> tuple[int, dict[str, str]]:
+        """Add the new events; how many, and by queue the last that is there now."""
+        with self.stages.stage("archive the outcome history") as stage, _kept(self._new_events()) as events:
+            count = archive.add(self.store, EVENTS, events)
+            latest = F.max_by("event_id", event_order("event_id")).alias("last")
+            rows = events.groupBy("queue").agg(latest).collect()
+            last = {row["queue"]: row["last"] for row in rows}
+            none = not last and not self.before.last_events
+            stage.say(f"{count:,} new events{OFF if none else ''}")
+        return count, {**self._last_events(), **last}
+
+    def archive_letters(self, dead: DataFrame) -> int:
+        """Add the new dead letters; how many."""
+        with self.stages.stage("archive the dead letters") as stage:
+            count = archive.add(self.store, LETTERS, dead)
+            stage.say(f"{count:,} new dead letters")
+        return count
+
+    def trim(self, last_events: Mapping[str, str]) -> int:
+        """Drop what was read back from the archive from Redis; how many events."""
+        with self.stages.stage("trim the outcome history") as stage:
+            trimmed = 0
+            for name, last in last_events.items():
+                keys = self.broker.queue(name).work.keys
+                trimmed += self.broker.run_steps(_step(outcomes.trim(keys, through=last)))
+            stage.say(f"{trimmed:,} events dropped from Redis")
+        return trimmed
+
+    def report(self, dead: DataFrame) -> dict[str, Rows]:
+        """Make the tables: the same archive gives the same ones."""
+        with self.stages.stage("report") as stage:
+            events = self._wanted(self.store.read(EVENTS), "at")
+            letters, dead = (self._wanted(rows, "dead_at") for rows in (self.store.read(LETTERS), dead))
+            made = {
+                "poison": tables.poison(letters, dead, self.before.first_run(), self.number),
+                "queues": queue_report(events, self.source.read("metrics")),
+                "collisions": collision_report(events),
+                "what_if": what_if(events, self.settings.policies),
+            }
+            written = tables.write(made, self.settings.out)
+            stage.say(f"{len(made)} tables in {self.settings.out / tables.FOLDER}")
+        return written
+
+    def draw(self, poison: Rows) -> Path | None:
+        """Draw the report on dead letters; None: there is nothing to draw, or to draw with."""
+        with self.stages.stage("draw") as stage:
+            if not poison:
+                stage.say("there are no dead letters to draw")
+                return None
+            path = self.settings.out / picture.NAME
+            if not picture.possible():
+                stage.say("no picture: matplotlib is not installed (pip install matplotlib)")
+                return None
+            picture.draw(poison, self.number, path)
+            stage.say(str(path))
+        return path
+
+    def redrive(self, dead: DataFrame) -> tuple[Plan, int]:
+        """Bring back what the rules say, or say what that would be; how many came back."""
+        rules, out = self.settings.rules, self.settings.out
+        with self.stages.stage("redrive by rules") as stage:
+            plan = redrive.plan(dead, rules, out, self.number)
+            if not self.settings.apply:
+                count = plan.count(REDRIVE)
+                stage.say(f"{count:,} would come back, {plan.count(QUARANTINE):,} would be quarantined")
+                return plan, 0
+            redriven = redrive.carry_out(plan, rules, self.broker, out, stage)
+            stage.say(f"{redriven:,} came back, {plan.count(QUARANTINE):,} are quarantined now")
+        return plan, redriven
+
+    def _last_events(self) -> dict[str, str]:
+        """By queue of this run: the last event in the archive, as the manifest has it."""
+        known = self.before.last_events
+        return {name: known[name] for name in self.source.names if name in known}
+
+    def _new_events(self) -> DataFrame:
+        """The events after those that the manifest knows."""
+        known = self._last_events()
+        rows = [(name, known.get(name, _BEGINNING)) for name in self.source.names]
+        since = min(int(last.partition("-")[0]) for _, last in rows)
+        last = F.broadcast(self.source.spark.createDataFrame(rows, "queue string, last string"))
+        events = self.source.read("history", since=str(since)).join(last, "queue")
+        new = events.where(event_order("event_id") > event_order("last"))
+        return new.select(*EVENTS.columns.names)
+
+    def _wanted(self, rows: DataFrame, at: str) -> DataFrame:
+        """Those of these queues, since the time that was asked for."""
+        chosen = rows.where(F.col("queue").isin(*self.source.names))
+        since = self.settings.since
+        return chosen if since is None else chosen.where(F.col(at) >= F.lit(since))
+
+
+@contextmanager
+def _kept(rows: DataFrame) -> Generator[DataFrame]:
+    """Rows that are read once, whatever is done with them."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@contextmanager
+def _utc(spark: SparkSession) -> Generator[None]:
+    """Times as text and in files are UTC meanwhile."""
+    name = "spark.sql.session.timeZone"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "UTC")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before or "UTC")
+
+
+def _step(call: Any) -> Any:
+    return (yield call)

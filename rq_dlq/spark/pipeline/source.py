@@ -1,0 +1,85 @@
+"""The queues of a run, and how Spark reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rq_dlq.broker import Broker
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.brokers import broker_at, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rq_dlq.spark.pipeline.settings import PipelineSettings
+
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The queues that a run looks at.
+
+    Attributes:
+        url: with its password; never shown.
+        names: of the queues, sorted.
+    """
+
+    spark: SparkSession
+    url: str = field(repr=False)
+    namespace: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spark: SparkSession, settings: PipelineSettings) -> Source:
+        """Find the queues.
+
+        Raises:
+            InvalidInput: there is no such queue.
+            BrokerUnavailable: Redis cannot be reached.
+        """
+        url = resolve(settings.url)
+        return cls(spark, url, settings.namespace, names_of(url, settings))
+
+    @property
+    def broker(self) -> Broker:
+        """The broker of this process."""
+        return broker_at(self.url, self.namespace)
+
+    def read(self, view: str, **options: str) -> DataFrame:
+        """A view of these queues."""
+        told = {"url": self.url, "namespace": self.namespace, "queue": ",".join(self.names), "view": view}
+        return self.spark.read.format("rq_dlq").options(**told, **options).load()
+
+
+def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
+    """The queues that are meant.
+
+    Raises:
+        InvalidInput: there is no such queue.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+    with Broker(url, namespace=settings.namespace) as broker:  # which gives up soon
+        there = broker.queues()
+    names: set[str] = set()
+    for pattern in settings.queue.split(","):
+        found = {name for name in there if fits(pattern.strip(), name)}
+        if not found:
+            known = ", ".join(there[:MOST_NAMED]) or "none"
+            more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
+            message = f"no queue {pattern.strip()!r} at {broker.url}; there are: {known}{more}"
+            raise InvalidInput(message)
+        names |= found
+    return tuple(sorted(names))
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether a text is as the pattern says; `*` stands for anything."""
+    return re.fullmatch(expression(pattern), text) is not None
+
+
+def expression(pattern: str) -> str:
+    """A pattern as a regular expression, of Python and of Spark."""
+    return ".*".join(re.sub(r"(\W)", r"\\\1", part) for part in pattern.split("*"))

@@ -1,0 +1,27 @@
+"""What Spark shows of an error: a whole traceback. So what is ours is raised anew without one."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def plainly(method: Callable[P, R]) -> Callable[P, R]:
+    """The same method; of an error of ours there is only the sentence left."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except RqDlqError as error:
+            raise error.with_traceback(None) from None
+
+    return call

@@ -1,0 +1,212 @@
+"""`foreach_message()`: executors that pull, each task with a worker of the core."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StructField, StructType
+
+from rq_dlq import _calls, _work
+from rq_dlq.broker import Broker
+from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.handlers import Handler
+from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
+from rq_dlq.spark.queues import existing
+from rq_dlq.spark.schemas import arrow_schema
+from rq_dlq.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from rq_dlq.policy import RedeliveryPolicy
+    from rq_dlq.queue import Queue
+    from rq_dlq.stopping import Until
+
+MOST_TASKS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """How the deliveries of a pull ended. What a failed task had settled is not counted, though it stands.
+
+    Attributes:
+        acked: the handler succeeded.
+        redelivered: it failed, and the message comes again.
+        dead: it failed for the last time; or what was pulled is a dead letter, and stays one.
+        expired: its time to live was over when it failed.
+        discarded: it died, and the queue keeps no dead letters.
+        released: given back before the handler began, uncharged.
+        lost: the lease was lost, so the result did not count; somebody else has the message.
+        seconds: from the first to the last task, on the driver.
+    """
+
+    acked: int = 0
+    redelivered: int = 0
+    dead: int = 0
+    expired: int = 0
+    discarded: int = 0
+    released: int = 0
+    lost: int = 0
+    seconds: float = 0.0
+
+
+COUNTED = tuple(each.name for each in fields(Pulled) if each.name != "seconds")
+RARE = {"kept": "dead", "gone": "lost"}  # outcomes, and what they count as
+COUNTS = StructType([StructField(name, LongType()) for name in COUNTED])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """What a task needs to know; it crosses to the executors.
+
+    Attributes:
+        ends_at: milliseconds of the server's clock; None: `until` says when.
+    """
+
+    url: str = field(repr=False)
+    namespace: str
+    name: str
+    type: Any
+    lease: Duration
+    policy: RedeliveryPolicy | None
+    function: Callable[..., Any] = field(repr=False)
+    concurrency: int
+    timeout: Duration | None
+    until: Until
+    ends_at: int | None = None
+
+    def queue(self, broker: Broker) -> Queue[Any]:
+        """The queue that is pulled from, as every process declares it."""
+        return broker.queue(self.name, type=self.type, lease=self.lease, redelivery=self.policy)
+
+    def task(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Work, in a Python process of Spark: for one row, a row of counts."""
+        for batch in batches:
+            counts = self._work()
+            yield pa.RecordBatch.from_pylist([counts] * batch.num_rows, arrow_schema(COUNTS))
+
+    def _work(self) -> dict[str, int]:
+        counts = Counter[str](dict.fromkeys(COUNTED, 0))
+        with Broker(self.url, namespace=self.namespace, retries=PATIENCE) as broker:
+            left = math.inf if self.ends_at is None else (self.ends_at - clock(broker)) / 1000
+            if left > 0:
+                self.queue(broker).handler(concurrency=self.concurrency, timeout=self.timeout)(self.function)
+                worker = Worker(broker, until=self.until)
+                run_for(worker, left)
+                for outcome, count in worker.tally.counts.items():
+                    counts[RARE.get(outcome, outcome)] += count
+        return dict(counts)
+
+
+def foreach_message(
+    spark: SparkSession,
+    queue: str,
+    handler: Callable[..., Any],
+    *,
+    parallelism: int,
+    policy: RedeliveryPolicy | None = None,
+    until: Until | Duration = "drained",
+    type: Any = Any,
+    lease: Duration = "30s",
+    concurrency: int = 1,
+    timeout: Duration | None = None,
+    url: str | None = None,
+    namespace: str = USUAL_NAMESPACE,
+) -> Pulled:
+    """Run a handler for each message, in a Spark job of `parallelism` tasks.
+
+        foreach_message(spark, "orders", ship, parallelism=64, policy=RedeliveryPolicy(max_redeliveries=5))
+
+    Each task runs a worker as `broker.run()` does, so what a failure, `Poison`, `Redeliver` or a lost lease
+    comes to is the same. A task that is killed leaves its leases to lapse, and Spark's retry goes on. Tasks
+    beyond the cores run in a second wave, which finds a drained queue and ends at once: use as many as there
+    are cores, and `concurrency` for what mostly waits.
+
+    Args:
+        handler: a function of (body) or (body, delivery), `async def` or not, that Spark can pickle. It runs
+            in a thread of the executor's Python process.
+        policy: declared for the queue before the job; None: what stands.
+        until: drained: nothing is ready, scheduled or leased, by anybody (a paused queue is waited for).
+            empty: nothing is ready. A duration: nothing begins after it; it counts for all waves together.
+        type: of the bodies, as for `broker.queue`.
+        lease: how long a message of a killed task is held; while the task lives it keeps its leases.
+        concurrency: calls at once in each task.
+        timeout: of one call; None: no limit.
+        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+
+    Raises:
+        ConfigurationError: the handler cannot be called with a body.
+        InvalidInput: there is no such queue, or an argument makes no sense.
+        BrokerUnavailable: Redis cannot be reached from the driver.
+    """
+    if parallelism.__class__ is not int or not 1 <= parallelism <= MOST_TASKS:
+        message = f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}"
+        raise InvalidInput(message)
+    by_itself = until in {"drained", "empty"}
+    span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
+    address = resolve(url)
+    broker = broker_at(address, namespace)
+    pull = Pull(
+        url=address,
+        namespace=namespace,
+        name=queue,
+        type=type,
+        lease=lease,
+        policy=policy,
+        function=handler,
+        concurrency=concurrency,
+        timeout=timeout,
+        until=until if by_itself else "stopped",  # type: ignore[arg-type]
+        ends_at=None if by_itself else clock(broker) + span,
+    )
+    declare(pull, broker)
+    began = time.monotonic()
+    rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()
+    sums = {name: sum(row[name] for row in rows) for name in COUNTED}
+    return Pulled(**sums, seconds=time.monotonic() - began)
+
+
+def declare(pull: Pull, broker: Broker) -> None:
+    """Check the arguments on the driver, and declare the policy."""
+    queue = pull.queue(broker)
+    Handler.checked(queue, pull.function, pull.concurrency, pull.timeout)
+    existing(broker, [queue.work.keys.home])
+    broker.run_steps(_work.open_queue(queue.work))
+
+
+def clock(broker: Broker) -> int:
+    """The server's time, the same for all executors; milliseconds."""
+
+    def ask() -> _work.Steps[int]:
+        now: int = yield _calls.clock()
+        return now
+
+    return broker.run_steps(ask())
+
+
+def run_for(worker: Worker, seconds: float) -> None:
+    """Run a worker until its own end, or for some seconds.
+
+    Raises:
+        RqDlqError: it ended early, so that Spark starts the task again.
+    """
+    end = time.monotonic() + seconds
+    alarm = threading.Timer(min(seconds, threading.TIMEOUT_MAX), worker.stop.signal)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        worker.run()
+    finally:
+        alarm.cancel()
+    if worker.stop.finishing.is_set() and time.monotonic() < end:
+        message = "the worker ended early, by a signal or an error that its log tells: start the job again"
+        raise RqDlqError(message)

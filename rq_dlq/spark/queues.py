@@ -1,0 +1,56 @@
+"""Which queues a Spark job is about."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.options import shards_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.broker import Broker
+
+
+def existing(broker: Broker, names: Sequence[str]) -> None:
+    """Check on the driver, before a job starts, that these queues are there.
+
+    Raises:
+        InvalidInput: one is not.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+    known = set(broker.queues())
+    if missing := [name for name in names if name not in known]:
+        raise _missing(missing)
+
+
+def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
+    """The queues that are there of these names and patterns; a name stands for its shards.
+
+    Raises:
+        InvalidInput: there is none for one of them.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+    known = broker.queues()
+    found: list[str] = []
+    missing: list[str] = []
+    for name in names:
+        if "*" in name:
+            pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
+            homes = [home for home in known if pattern.fullmatch(home)]
+        else:
+            homes = [home for home, _ in shards_of(name, shards) if home in known]
+        found += homes
+        missing += [] if homes else [name]
+    if missing:
+        raise _missing(missing)
+    return list(dict.fromkeys(found))
+
+
+def _missing(names: Sequence[str]) -> InvalidInput:
+    return InvalidInput(
+        f"there is no queue {', '.join(map(repr, names))}: check the name (`rq-dlq queue ls` lists "
+        "them all); a new one is made by its first message, or by `broker.queue(name).open()`"
+    )

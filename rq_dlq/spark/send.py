@@ -1,0 +1,159 @@
+"""Sending rows: all of a job become messages, or none.
+
+1. Each task stages its rows in Redis, under a name that no other attempt has (`rq_dlq._work.jobs`).
+2. The driver commits what the tasks say, in one script: from here on all of it is sent.
+3. The driver moves it into the queues in chunks. If it dies, maintenance does.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from rq_dlq._work import CHUNK, WINDOW, jobs
+from rq_dlq._work.queue import only_live
+from rq_dlq.broker import Broker
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.outgoing import Outgoing, check_columns
+from rq_dlq.spark.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rq_dlq.spark.write_options import WriteOptions
+
+logger = logging.getLogger("rq_dlq.spark")
+A_DAY = 86_400_000  # milliseconds that a job without an id of its own is remembered, for its repetitions
+QUERY = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What one task has staged.
+
+    Attributes:
+        job: under which it is committed.
+        lists: how many messages each of its lists holds, by queue.
+    """
+
+    job: str
+    lists: Mapping[str, Mapping[str, int]]
+
+
+class Send:
+    """The operation `send`.
+
+    Args:
+        stream: its job is the query, of which each batch is committed once. (What is written in
+            foreachBatch is no stream's, though its tasks know a query, too.)
+
+    Raises:
+        InvalidInput: a column or an option makes no sense.
+        BrokerUnavailable: Redis cannot be reached.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, *, stream: bool = False) -> None:
+        check_columns(schema, options)
+        if stream and options.job:
+            message = "option jobId does not go with a stream: its job is the query, by its checkpoint"
+            raise InvalidInput(message)
+        self._stream = stream
+        self._options = replace(options, url=resolve(options.url))
+        self._job = options.job or secrets.token_hex(12)
+        with Broker(self._options.url, namespace=options.namespace) as broker:
+            broker.queues()
+            for home in options.homes():
+                only_live(broker.queue(home).work, "write to")
+
+    @property
+    def _broker(self) -> Broker:
+        return broker_at(self._options.url or "", self._options.namespace)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one task."""
+        broker, options = self._broker, self._options
+        context: Any = TaskContext.get()
+        partition = context.partitionId()
+        attempt = f"{partition:05}-{secrets.token_hex(6)}"  # in this order they are moved
+        job = context.getLocalProperty(QUERY) if self._stream else self._job
+        queues = [broker.queue(home).work for home in options.homes()]
+        stages = [jobs.Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
+        outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
+        try:
+            for turn, batch in enumerate(batches, partition):
+                for shard, (delay, ttl), items in outgoing.groups(batch, turn):
+                    broker.run_steps(stages[shard].add(items, delay=delay, ttl=ttl))
+        except BaseException:
+            for stage in stages:
+                broker.run_steps(jobs.drop(stage.keys, job, list(stage.counts)))
+            raise
+        return Staged(job, {stage.keys.home: stage.counts for stage in stages if stage.counts})
+
+    def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
+        """Send what the tasks have staged; `batch`: of a stream.
+
+        Raises:
+            BrokerRefused: something staged is gone; nothing was sent.
+            BrokerUnavailable: the outcome is not known.
+        """
+        staged = [message for message in messages if message and message.lists]
+        if not staged:
+            return
+        job, lists = staged[0].job, _by_queue(staged)
+        options, broker = self._options, self._broker
+        count = sum(sum(counts.values()) for counts in lists.values())
+        queues = [broker.queue(home).work for home in options.homes()]
+        known = self._stream or options.job
+        steps = jobs.commit(
+            queues,
+            job,
+            lists,
+            batch=batch,
+            grace=jobs.GRACE + (2_000 * count // options.rate if options.rate else 0),
+            remembered=jobs.REMEMBERED if known else A_DAY,
+            ttl=options.stage_ttl,
+        )
+        if broker.run_steps(steps):
+            self._move(job, lists)
+        else:
+            logger.info("job %s, batch %d was written before: nothing is written again", job, batch)
+            self._drop(job, lists)
+
+    def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
+        broker, pace = self._broker, Pace(self._options.rate, CHUNK * WINDOW)
+        for home, attempts in lists.items():
+            keys = broker.queue(home).work.keys
+            for attempt in attempts:
+                while moved := broker.run_steps(jobs.move(keys, job, attempt, pace.chunk)):
+                    pace.note(moved)
+
+    def abort(self, messages: Sequence[Staged | None]) -> None:
+        """Remove what the tasks have staged; what was committed after all stays so.
+
+        Tasks may still be at work: what those stage goes by itself.
+        """
+        staged = [message for message in messages if message and message.lists]
+        if staged:
+            self._drop(staged[0].job, _by_queue(staged))
+
+    def _drop(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
+        broker = self._broker
+        for home, attempts in lists.items():
+            broker.run_steps(jobs.drop(broker.queue(home).work.keys, job, list(attempts)))
+
+
+def _by_queue(staged: Sequence[Staged]) -> dict[str, dict[str, int]]:
+    lists: dict[str, dict[str, int]] = {}
+    for message in staged:
+        for home, counts in message.lists.items():
+            lists.setdefault(home, {}).update(counts)
+    return lists

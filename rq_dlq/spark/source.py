@@ -1,0 +1,94 @@
+"""The format `rq_dlq` of Spark: which reader or writer serves what was asked for.
+
+Spark makes this object in a Python process beside the driver, at `load()` and `save()`, and sends it on.
+Readers and writers are made there as well, when a query is planned: all that can be known is said then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyspark
+from pyspark.sql.datasource import DataSource
+
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.spark.options import READ, STORIES, STREAM, Given
+from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
+    from pyspark.sql.types import StructType
+
+BATCHES, STREAMS = (4, 0), (4, 2)
+
+
+def check_version(least: tuple[int, int], what: str) -> None:
+    """Raise ConfigurationError where this Spark is too old for something."""
+    major, minor = pyspark.__version__.split(".")[:2]
+    if (int(major), int(minor)) < least:
+        wanted = ".".join(map(str, least))
+        message = f"{what} needs Spark {wanted} or newer, this is {pyspark.__version__}: upgrade pyspark"
+        raise ConfigurationError(message)
+
+
+class RqDlqSource(DataSource):
+    """Reads and writes queues; its options, views and columns: see `docs/spark.md`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(…)`."""
+        return "rq_dlq"
+
+    @plainly
+    def schema(self) -> StructType:
+        """The columns of the view, where none were chosen."""
+        given = Given(self.options, tuple(dict.fromkeys([*READ, *STREAM])))
+        return schema_of(given.word("view", VIEWS, "queue"), given.word("history", STORIES, "struct"))
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Of a batch."""
+        from rq_dlq.spark.options import ReadOptions  # noqa: PLC0415 - each side imports what it needs
+        from rq_dlq.spark.views import reader  # noqa: PLC0415
+
+        return reader(ReadOptions.of(self.options), schema)
+
+    @plainly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Of a stream.
+
+        Raises:
+            ConfigurationError: this Spark is too old.
+        """
+        check_version(STREAMS, "reading a queue as a stream")
+        from rq_dlq.spark.options import StreamOptions  # noqa: PLC0415
+        from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - their bases are new in 4.2
+        from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
+
+        options = StreamOptions.of(self.options)
+        check_chosen(schema, schema_of(options.view), options.view)
+        return (HistoryStreamReader if options.view == "history" else StreamReader)(options, schema)
+
+    @plainly
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's
+        """Of a batch."""
+        from rq_dlq.spark.write import batch_writer  # noqa: PLC0415
+
+        return batch_writer(self.options, schema, overwrite)
+
+    @plainly
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamArrowWriter:
+        """Of a stream."""
+        from rq_dlq.spark.write import stream_writer  # noqa: PLC0415
+
+        return stream_writer(self.options, schema, overwrite)

@@ -1,0 +1,184 @@
+"""Handlers over DataFrames that fail by row: `by_row` catches, `split` sorts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType, StructField, StructType
+
+from rq_dlq.errors import InvalidInput
+from rq_dlq.failure import Cause
+from rq_dlq.spark.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self, TypeAlias
+
+    from pyspark.sql import DataFrame
+
+    Row: TypeAlias = dict[str, Any]
+
+WHOSE = ("id", "batch")  # what names a message and proves that it is held
+ERROR = ("error_class", "error_message")
+BAD = StructType([StructField(name, StringType()) for name in (*WHOSE, *ERROR)])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a handler made of its rows; unpacks as `ok, bad`, and as a context manager frees what is kept.
+
+    Attributes:
+        ok: the rows without an error, without the columns error_class and error_message.
+        bad: the others: id, batch, error_class, error_message, as the operations nack and discard want them.
+    """
+
+    ok: DataFrame
+    bad: DataFrame
+    _kept: DataFrame | None
+
+    def unpersist(self) -> None:
+        """Free what is kept; a DataFrame that was persisted before `split` stays so."""
+        if self._kept is not None:
+            self._kept.unpersist()
+
+    def __iter__(self) -> Iterator[DataFrame]:
+        return iter((self.ok, self.bad))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.unpersist()
+
+
+def split(df: DataFrame) -> Split:
+    """Sort a handler's output into what succeeded and what failed.
+
+        with split(msgs.mapInArrow(by_row(handle, OUT), OUT)) as (ok, bad):
+            ok.write.parquet(...)
+            bad.write.format("rq_dlq").option("operation", "nack").mode("append").save()
+
+    Both halves are used, and a handler must not run for each: so its output is kept (`persist`) from the
+    first action to the end of the block, or to `unpersist()`. What was kept on an executor that is lost Spark
+    makes again.
+
+    Args:
+        df: has the columns id, batch, error_class and error_message (strings; both null where all is well)
+            beside others.
+
+    Raises:
+        InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`.
+    """
+    if missing := [name for name in BAD.fieldNames() if name not in df.columns]:
+        message = (
+            f"split() misses the column {', '.join(map(repr, missing))}: pass id and batch through, and "
+            "note errors as error_class and error_message, as by_row() does"
+        )
+        raise InvalidInput(message)
+    if df.isStreaming:
+        message = "split() takes what a batch holds, not a stream: use it in the function of foreachBatch"
+        raise InvalidInput(message)
+    kept = df.persist() if df.storageLevel == StorageLevel.NONE else None
+    failed = sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
+    return Split(df.where(~failed).drop(*ERROR), df.where(failed).select(*BAD.fieldNames()), kept)
+
+
+def by_row(
+    function: Callable[[Row], Mapping[str, Any]], schema: StructType | str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make of a function of one row a function for `mapInArrow`; a row that fails does not fail the task.
+
+        OUT = "id string, batch string, origin string, error_class string, error_message string"
+        df.mapInArrow(by_row(lambda row: {"origin": json.loads(row["body"])["origin"]}, OUT), OUT)
+
+    What the function raises, or returns that does not fit the schema, becomes the row's error_class (with its
+    module, unless it is a built-in) and error_message (at most 500 characters), as in the history of a
+    message; its other columns are null. Write such rows with the operation `nack`, which leaves the rest to
+    the queue's policy, or with `discard` where no retry helps: `Poison` is `rq_dlq.errors.Poison` there.
+
+    Args:
+        function: given a row as a dict, returns one with columns of the schema; one that is left out is null.
+            id and batch pass through by themselves.
+        schema: of the output, as for `mapInArrow`: id, batch, error_class, error_message (strings) beside the
+            function's own columns.
+
+    Raises:
+        InvalidInput: the schema lacks one of the four columns, or a column may not be null.
+    """
+    columns = arrow_schema(_checked(schema))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if missing := [name for name in WHOSE if name not in batch.schema.names]:
+                message = (
+                    f"by_row() misses the column {', '.join(map(repr, missing))} in its input: select it too"
+                )
+                raise InvalidInput(message)
+            yield _batch_of([_outcome(function, row, columns) for row in batch.to_pylist()], columns)
+
+    return run
+
+
+def _checked(schema: StructType | str) -> StructType:
+    read = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    if not isinstance(read, StructType):
+        message = f"the schema of by_row() is {read.simpleString()}: pass columns, as for mapInArrow"
+        raise InvalidInput(message)
+    known = {field.name: field for field in read}
+    for name in BAD.fieldNames():
+        if name not in known or not isinstance(known[name].dataType, StringType):
+            message = f"the schema of by_row() needs a column {name!r} of type string"
+            raise InvalidInput(message)
+    if strict := [name for name, field in known.items() if not field.nullable]:
+        message = (
+            f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null where the row fails"
+        )
+        raise InvalidInput(message)
+    return read
+
+
+def _outcome(function: Callable[[Row], Mapping[str, Any]], row: Row, columns: pa.Schema) -> Row:
+    """What becomes of one row."""
+    try:
+        made = _known(dict(function(row)), columns)
+    except Exception as error:  # noqa: BLE001 - it is the row's
+        return _failed(row, error)
+    return made | {name: row[name] for name in WHOSE}
+
+
+def _known(made: Row, columns: pa.Schema) -> Row:
+    if unknown := [name for name in made if name not in columns.names]:
+        message = f"the function returned {', '.join(map(repr, unknown))}, which the schema lacks"
+        raise InvalidInput(message)
+    return made
+
+
+def _failed(row: Row, error: Exception) -> Row:
+    cause = Cause.of(error)
+    return {name: row[name] for name in WHOSE} | dict(zip(ERROR, (cause.type, cause.message), strict=True))
+
+
+def _batch_of(rows: list[Row], columns: pa.Schema) -> pa.RecordBatch:
+    """The rows as Arrow; one with a value that is not of its column's type has failed."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, columns)
+    except Exception:  # noqa: BLE001 - of which row, is seen by looking at each
+        return pa.RecordBatch.from_pylist([_fitting(row, columns) for row in rows], columns)
+
+
+def _fitting(row: Row, columns: pa.Schema) -> Row:
+    try:
+        pa.RecordBatch.from_pylist([row], columns)
+    except Exception as error:  # noqa: BLE001 - it is the row's
+        return _failed(row, error)
+    return row

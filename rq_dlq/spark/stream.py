@@ -1,0 +1,158 @@
+"""`spark.readStream.format("rq_dlq")`: what Spark asks of a streaming source."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from rq_dlq import _work
+from rq_dlq.broker import Broker
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.columns import MessageColumns
+from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.query import Offset, Position, Query, Slice
+from rq_dlq.spark.queues import existing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rq_dlq._work import Steps
+    from rq_dlq.spark.options import StreamOptions
+
+R = TypeVar("R")
+
+
+class Share(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        super().__init__(None)
+        self.slices = tuple(slices)
+
+
+class Driver:
+    """What is there once, in the Python process beside the driver: the query, and its batches' heartbeat."""
+
+    def __init__(self, options: StreamOptions, url: str) -> None:
+        shards = dict(options.homes())
+        with Broker(url, namespace=options.namespace) as broker:  # which gives up sooner than those of tasks
+            existing(broker, list(shards))
+        self._broker = broker = broker_at(url, options.namespace)
+        self._queues = {home: broker.queue(home).work for home in shards}
+        self._keeper = LeaseKeeper(broker, options.lease)
+        self.query = Query(options, self._queues, shards, secrets.token_hex(4))
+        self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
+
+    def run(self, steps: Steps[R]) -> R:
+        """Run the steps of an operation."""
+        return self._broker.run_steps(steps)
+
+    def keep(self, offset: Offset) -> None:
+        """Keep the leases of its batches, from now on."""
+        for home, queue in self._queues.items():
+            self._keeper.keep(queue.keys, [*offset.tokens(home), *self.query.aside.get(home, ())])
+
+    def drop(self, offset: Offset) -> None:
+        """Its batches are done."""
+        for home, queue in self._queues.items():
+            self._keeper.drop(queue.keys, offset.tokens(home))
+
+    def close(self) -> None:
+        """Renew no more leases."""
+        self._keeper.stop()
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Claimed batches as offsets; see `query` for how.
+
+    One lives in a Python process beside the driver for as long as the query runs; copies of it cross to
+    executors, where only `read` is called.
+    """
+
+    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._url = resolve(options.url)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_driver"}
+
+    @cached_property
+    def _driver(self) -> Driver:
+        return Driver(self._options, self._url)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
+        """Before the first batch of a new query."""
+        return self._driver.initial.as_json()  # Spark asks twice
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """`maxMessagesPerTrigger`."""
+        return ReadMaxRows(self._options.max_messages)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Ack what is up to `start`, which Spark has committed; claim the next batch.
+
+        Raises:
+            DataLoss: the checkpoint is older than the queue's memory of the query.
+        """
+        least, most = 0, None
+        if isinstance(limit, ReadMaxRows):
+            most = limit.max_rows
+        elif isinstance(limit, ReadMinRows):
+            least = limit.min_rows
+        elif not isinstance(limit, ReadAllAvailable):
+            message = f"a queue cannot be read by {type(limit).__name__}: use maxMessagesPerTrigger"
+            raise ConfigurationError(message)
+        before = Offset.of(start)
+        after = self._driver.run(self._driver.query.advance(before, least, most))
+        if after != before:
+            self._driver.drop(before)
+            self._driver.keep(after)
+        return after.as_json()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The backlog, for the progress report: messages that wait to be delivered."""
+        return {"backlog": self._driver.run(self._driver.query.backlog())}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take only as many messages as are ready now."""
+        self._driver.run(self._driver.query.bound())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The messages of the batch `end`, as far as it still holds them."""
+        batch = Offset.of(end)
+        self._driver.keep(batch)  # at once: the driver may have been down for nearly a lease
+        shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
+        self._driver.keep(batch)  # and what planning has put aside
+        return [Share(slices) for slices in shares] or [Share(())]
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Read a share, in an executor: the same messages at each try."""
+        broker = broker_at(self._url, self._options.namespace)
+        columns = MessageColumns(self._schema)
+        for part in partition.slices:
+            keys = broker.queue(part.home).work.keys
+            for first in range(part.first, part.end, self._options.fetch_size):
+                size = min(self._options.fetch_size, part.end - first)
+                rows = broker.run_steps(_work.batches.read_claim(keys, part.token, first, size))
+                if rows:
+                    yield columns.batch(rows, part.home, part.shard, part.token)
+
+    def stop(self) -> None:
+        """Renew no more leases."""
+        if "_driver" in self.__dict__:
+            self._driver.close()

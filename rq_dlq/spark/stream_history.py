@@ -1,0 +1,161 @@
+"""`spark.readStream` of the view `history`: the outcome histories as a log that can be read again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from rq_dlq import _work
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work import outcomes
+from rq_dlq.broker import Broker
+from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.outcome import after, is_event_id
+from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.columns import EventColumns
+from rq_dlq.spark.queues import existing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rq_dlq._work import Steps
+    from rq_dlq.spark.options import StreamOptions
+
+logger = logging.getLogger("rq_dlq.spark")
+OLDEST = "0-0"  # before every event
+
+
+class Events(InputPartition):
+    """The events of one queue from one id to another, both included."""
+
+    def __init__(self, home: str, start: str, end: str) -> None:
+        super().__init__(None)
+        self.home, self.start, self.end = home, start, end
+
+
+class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are the ids of the last events, queue by queue; nothing is claimed, and nothing is acked."""
+
+    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._url = resolve(options.url)
+        self._until: dict[str, str] | None = None  # by queue, where the trigger is AvailableNow
+        if options.starting not in {"earliest", "latest"} and not is_event_id(options.starting):
+            message = (
+                f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
+            )
+            raise InvalidInput(message)
+
+    def _keys(self) -> dict[str, QueueKeys]:
+        return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}
+
+    def _run(self, steps: Steps[Any]) -> Any:
+        return broker_at(self._url, self._options.namespace).run_steps(steps)
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
+        """Where a new query begins."""
+        with Broker(self._url, namespace=self._options.namespace) as broker:
+            existing(broker, list(self._keys()))
+        if self._options.starting == "latest":
+            return self._last()
+        return dict.fromkeys(
+            self._keys(), OLDEST if self._options.starting == "earliest" else self._options.starting
+        )
+
+    def _last(self) -> dict[str, str]:
+        return {home: self._run(outcomes.extent(keys)).last or OLDEST for home, keys in self._keys().items()}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read only up to the events that are there now."""
+        self._until = self._last()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """`maxMessagesPerTrigger`, here of events."""
+        return ReadMaxRows(self._options.max_messages)
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        """The last events of the next batch.
+
+        Raises:
+            DataLoss: events after `start` were dropped before they were read, and `failOnDataLoss` is set.
+        """
+        keys, most = self._keys(), None
+        if isinstance(limit, ReadMaxRows):
+            most = max(1, limit.max_rows // len(keys))
+        elif isinstance(limit, ReadMinRows):
+            logger.debug("a least number of events is not waited for")
+        end = {home: self._run(self._end(at, start.get(home, OLDEST), most)) for home, at in keys.items()}
+        if end == start and self._until is None:
+            self._run(_rest(next(iter(keys.values())), self._options.max_wait))
+        return end
+
+    def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
+        """The last event of a queue's next batch; `start` where there is none."""
+        until = "+" if self._until is None else self._until[keys.home]
+        yield from self._check(keys, start)
+        if most is None:
+            last = (yield from outcomes.extent(keys)).last or OLDEST if until == "+" else until
+            return max(start, last, key=_place)
+        found = yield from outcomes.entries(keys, start=after(start), end=until, limit=most)
+        return found[-1][0] if found else start
+
+    def _check(self, keys: QueueKeys, start: str) -> Steps[None]:
+        if start == OLDEST or (yield from outcomes.entries(keys, start=start, end=start)):
+            return
+        said = yield from _work.explain_policy(
+            keys, broker_at(self._url, self._options.namespace).settings.naming
+        )
+        extent = yield from outcomes.extent(keys)
+        if not said.outcomes or extent.count < said.outcomes:
+            return  # somebody has read and trimmed them
+        message = (
+            f"the outcome history of {keys.home!r} is full, and event {start}, the last that was read, is "
+            "gone: later ones may be, too"
+        )
+        if self._options.fail_on_loss:
+            message += (
+                ". Keep more events (outcomes=…), or set failOnDataLoss=false to go on with what is there"
+            )
+            raise DataLoss(message)
+        logger.warning("%s", message)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        """One task for each queue that has new events."""
+        new = {home: last for home, last in end.items() if last != start.get(home, OLDEST)}
+        return [Events(home, after(start.get(home, OLDEST)), last) for home, last in new.items()] or [
+            Events("", OLDEST, OLDEST)
+        ]
+
+    def read(self, partition: Events) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Read events, in an executor."""
+        if not partition.home:
+            return
+        columns, keys = EventColumns(self._schema), QueueKeys(self._options.namespace, partition.home)
+        start, limit = partition.start, self._options.fetch_size
+        while found := self._run(outcomes.entries(keys, start=start, end=partition.end, limit=limit)):
+            yield columns.batch(found, partition.home)
+            start = after(found[-1][0])
+
+    def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
+        """The newest events, for the progress report."""
+        return self._last()
+
+
+def _place(event_id: str) -> tuple[int, ...]:
+    return tuple(map(int, event_id.split("-")))
+
+
+def _rest(keys: QueueKeys, milliseconds: int) -> Steps[None]:
+    yield _work.Wait(keys.silent, max(1, milliseconds))

@@ -1,0 +1,35 @@
+"""`df.writeStream.format("rq_dlq")`: what Spark calls for each batch of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from rq_dlq.spark.write import Operation
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes each batch of a stream once: its number is noted with it, under the id of the query."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """In a task."""
+        return self._operation.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver, when all tasks of the batch have ended well."""
+        self._operation.commit(messages, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """On the driver, when one has not."""
+        del batchId
+        self._operation.abort(messages)

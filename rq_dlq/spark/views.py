@@ -1,0 +1,276 @@
+"""`spark.read.format("rq_dlq")`: what waits, is leased, has died; what happened; how much. It only looks.
+
+The driver plans: it looks the queues up and divides what is in them just now into shares, one for each task.
+A task reads its share page by page, while consumers go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from rq_dlq import _calls
+from rq_dlq._calls import claims, scans
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work import MOST, Steps, batches, outcomes
+from rq_dlq._work.scans import Stretch, divide, pages, shares_of
+from rq_dlq.broker import Broker
+from rq_dlq.outcome import after, milliseconds_of
+from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
+from rq_dlq.spark.messages import Messages
+from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.queues import chosen
+from rq_dlq.spark.schemas import check_chosen, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rq_dlq._calls.scans import Index, Page
+    from rq_dlq.message import QueueStats
+    from rq_dlq.spark.options import ReadOptions
+
+ROWS, BYTES = 4_000, 8 << 20  # of a batch of Arrow: whichever is reached first
+TOKENS = 1_000  # in one look at the leases
+
+INDEXES: dict[str, tuple[Index, ...]] = {
+    "queue": ("ready", "scheduled"),
+    "scheduled": ("scheduled",),
+    "dlq": ("dead",),
+    "expired": ("expired",),
+}
+SENT = ("queue", "leased")  # the views whose since and until are about when a message was sent
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim and how many messages it held when it was planned."""
+
+    keys: QueueKeys
+    token: str
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The events of a queue from one id, or time, to another, both included."""
+
+    keys: QueueKeys
+    start: str
+    end: str
+
+
+class Share(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        super().__init__(None)
+        self.parts = tuple(parts)
+
+
+class Reader(DataSourceReader):
+    """Reads a view. It is made beside the driver, and copies of it read in the executors.
+
+    Raises:
+        InvalidInput: a chosen column is not there, or has another type.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        check_chosen(schema, schema_of(options.view, options.history), options.view)
+        self._options = options
+        self._url = resolve(options.url)
+        self._schema = schema
+
+    @plainly
+    def partitions(self) -> list[InputPartition]:
+        """Look the queues up, and divide what is there.
+
+        Raises:
+            InvalidInput: there is no such queue.
+            BrokerUnavailable: Redis cannot be reached.
+        """
+        options = self._options
+        with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
+            homes = chosen(broker, options.queues, options.shards)
+            shares = broker.run_steps(self._divide([QueueKeys(options.namespace, home) for home in homes]))
+        return [Share(parts) for parts in shares if parts] or [Share(())]
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """Read a share, in an executor."""
+        broker = broker_at(self._url, self._options.namespace)
+        for part in partition.parts:
+            yield from self._batches(broker, part)
+
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
+        """The shares, each a list of parts."""
+        raise NotImplementedError
+
+    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
+        """What is in a part of a share."""
+        raise NotImplementedError
+
+    def _shard(self, home: str) -> int:
+        return int(home.rpartition(":")[2]) if self._options.shards else 0
+
+
+class MessageReader(Reader):
+    """Reads messages where they wait, by ranges of their indexes."""
+
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
+        options = self._options
+        since, until = (None, None) if options.view == "queue" else (options.since, options.until)
+        indexes = INDEXES[options.view]
+        stretches = [Stretch(keys, index, since, until) for keys in queues for index in indexes]
+        return (yield from divide(stretches, options.partitions))
+
+    def _columns(self) -> MessageColumns:
+        options = self._options
+        since, until = (options.since, options.until) if options.view in SENT else (None, None)
+        return MessageColumns(
+            self._schema,
+            story=options.history,
+            since=since,
+            until=until,
+            fingerprint=options.fingerprint,
+            error_class=options.error_class,
+        )
+
+    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
+        columns, home = self._columns(), part.keys.home
+        looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
+        for page in _gathered(map(broker.run_steps, looks)):
+            yield columns.of(Messages(page, home, self._shard(home)))
+
+
+def _gathered(pages: Iterable[Page]) -> Iterator[Page]:
+    """Pages put together: to make columns of few rows costs nearly as much as of many."""
+    waiting: list[Page] = []
+    rows = size = 0
+    for page in pages:
+        waiting.append(page)
+        rows += len(page.ids)
+        size += sum(map(len, page.records))
+        if rows >= ROWS or size >= BYTES:
+            yield scans.joined(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield scans.joined(waiting)
+
+
+class LeasedReader(MessageReader):
+    """Reads what claims hold, claim by claim."""
+
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
+        found: list[Claim] = []
+        for keys in queues:
+            if self._options.batch:
+                tokens = batches.tokens_at(self._options.batch, keys.home)
+                held = yield from batches.held_by(keys, tokens)
+                found += (Claim(keys, token, n) for token, n in zip(tokens, held, strict=True) if n)
+            else:
+                found += yield from _claims(keys)
+        total = sum(claim.held for claim in found)
+        step = max(1, -(-total // shares_of(total, self._options.partitions)))
+        shares: list[list[Claim]] = [[] for _ in range(-(-total // step))]
+        done = 0
+        for claim in found:
+            shares[done // step].append(claim)
+            done += claim.held
+        return shares
+
+    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
+        columns, home = self._columns(), part.keys.home
+        for first in range(0, MOST, self._options.fetch_size):
+            rows = broker.run_steps(
+                batches.read_claim(part.keys, part.token, first, self._options.fetch_size)
+            )
+            if rows:
+                yield columns.batch(rows, home, self._shard(home), part.token)
+
+
+def _claims(keys: QueueKeys) -> Steps[list[Claim]]:
+    """The claims that hold something."""
+    found: dict[str, Claim] = {}  # a lease that is extended moves, and may come twice
+    for first in count(0, TOKENS):
+        tokens: list[str] = yield scans.leases(keys, first=first, limit=TOKENS)
+        held = (yield claims.held_counts(keys, tokens)) if tokens else []
+        found |= {token: Claim(keys, token, n) for token, n in zip(tokens, held, strict=True) if n}
+        if len(tokens) < TOKENS:
+            break
+    return list(found.values())
+
+
+class HistoryReader(Reader):
+    """Reads the outcome histories, by ranges of time."""
+
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Span]]]:
+        extents: list[outcomes.Extent] = []
+        for keys in queues:
+            extents.append((yield from outcomes.extent(keys)))  # noqa: PERF401 - a step, for which no list waits
+        total = sum(extent.count for extent in extents)
+        wanted = shares_of(total, self._options.partitions)
+        found: list[Span] = []
+        for keys, extent in zip(queues, extents, strict=True):
+            if extent.first and extent.last:
+                pieces = -(-extent.count * wanted // total)
+                found += self._spans(keys, extent.first, extent.last, pieces)
+        return [found[number::wanted] for number in range(wanted)]
+
+    def _spans(self, keys: QueueKeys, oldest: str, newest: str, count: int) -> Iterator[Span]:
+        """Spans of time of the same length, up to the newest event that is there now."""
+        since, until = self._options.since, self._options.until
+        first = max(milliseconds_of(oldest), since or 0)
+        last = milliseconds_of(newest)
+        if until is not None and until <= last:
+            last, newest = until - 1, str(until - 1)
+        length = max(1, -(-(last + 1 - first) // count))
+        for start in range(first, last + 1, length):
+            end = start + length - 1
+            yield Span(keys, str(start), newest if end >= last else str(end))
+
+    def _batches(self, broker: Broker, part: Span) -> Iterator[pa.RecordBatch]:
+        columns = EventColumns(
+            self._schema, fingerprint=self._options.fingerprint, error_class=self._options.error_class
+        )
+        start, limit = part.start, self._options.fetch_size
+        while True:
+            found = broker.run_steps(outcomes.entries(part.keys, start=start, end=part.end, limit=limit))
+            if found:
+                yield columns.batch(found, part.keys.home)
+                start = after(found[-1][0])
+            if len(found) < limit:
+                return
+
+
+class MetricsReader(Reader):
+    """Counts: a row for each queue, when it is read."""
+
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[QueueKeys]]]:
+        yield from ()  # which takes no step
+        return [list(queues)]
+
+    def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
+        now, stats = broker.run_steps(_counts(part))
+        yield metrics_batch(self._schema, now, [stats])
+
+
+def _counts(keys: QueueKeys) -> Steps[tuple[int, QueueStats]]:
+    return (yield _calls.stats(keys, keys.home))  # type: ignore[no-any-return]
+
+
+_READERS: dict[str, type[Reader]] = {
+    "leased": LeasedReader,
+    "history": HistoryReader,
+    "metrics": MetricsReader,
+}
+
+
+def reader(options: ReadOptions, schema: StructType) -> Reader:
+    """The reader of a view, with these columns."""
+    return _READERS.get(options.view, MessageReader)(options, schema)

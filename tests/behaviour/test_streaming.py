@@ -1,0 +1,266 @@
+"""A streaming query over its batches, without Spark: what is claimed, planned again, acked, halved."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rq_dlq import _work
+from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.message import DeadLetter
+from rq_dlq.spark.options import StreamOptions
+from rq_dlq.spark.query import Offset, Position, Query, Slice
+from tests.behaviour.helpers import counts
+from tests.conftest import Clock
+
+FRESH = Offset("query", {"orders": Position()})
+
+
+class Runs:
+    """Runs of one query, one after the other, as Spark would make them."""
+
+    def __init__(self, broker: Any, *names: str, **options: str) -> None:
+        self.broker = broker
+        self.names = names or ("orders",)
+        self.options = StreamOptions.of({"queue": self.names[0], "lease": "60s", "maxWait": "1ms", **options})
+        self._numbers = itertools.count()
+        self.query = self.restart()
+
+    def restart(self) -> Query:
+        """The process died; another one begins."""
+        queues = {name: self.broker.queue(name).work for name in self.names}
+        shards = {name: number for number, name in enumerate(self.names)}
+        self.query = Query(self.options, queues, shards, f"run {next(self._numbers)}")
+        return self.query
+
+    async def advance(self, start: Offset, least: int = 0, most: int | None = 1_000) -> Offset:
+        """What Spark calls between two batches."""
+        return await self.broker.run_steps(self.query.advance(start, least, most))  # type: ignore[no-any-return]
+
+    async def plan(self, start: Offset, end: Offset) -> list[list[Slice]]:
+        """What Spark calls before the tasks."""
+        return await self.broker.run_steps(self.query.plan(start, end))  # type: ignore[no-any-return]
+
+    async def read(self, start: Offset, end: Offset) -> list[str]:
+        """Plan, and read as all tasks would; the ids."""
+        return [row.id for share in await self.plan(start, end) for row in await self.rows(share)]
+
+    async def rows(self, share: list[Slice]) -> list[Any]:
+        """What one task reads."""
+        found: list[Any] = []
+        for part in share:
+            keys = self.broker.queue(part.home).work.keys
+            steps = _work.batches.read_claim(keys, part.token, part.first, part.end - part.first)
+            found += await self.broker.run_steps(steps)
+        return found
+
+
+async def test_a_batch_is_acked_when_the_next_one_is_asked_for(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(1_200))
+    first = await runs.advance(FRESH, most=1_000)
+    assert first.queues["orders"] == Position(1, 2, 1_000)
+    assert await runs.read(FRESH, first) == sent[:1_000]
+    assert await counts(queue) == {"ready": 200, "leased": 1_000}
+    second = await runs.advance(first)
+    assert await counts(queue) == {"leased": 200}
+    assert await runs.read(first, second) == sent[1_000:]
+    assert await runs.advance(second) == second  # nothing comes, and the last batch is acked all the same
+    assert await counts(queue) == {}
+    assert await runs.read(second, second) == []
+
+
+async def test_a_task_that_is_tried_again_reads_the_same(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, numPartitions="7")
+    sent = await queue.send_many(range(1_100))
+    end = await runs.advance(FRESH, most=None)
+    shares = await runs.plan(FRESH, end)
+    assert len(shares) == 7
+    read = [[row.id for row in await runs.rows(share)] for share in shares]
+    assert [len(ids) for ids in read] == [158, 158, 158, 158, 158, 158, 152]
+    assert [row.id for row in await runs.rows(shares[3])] == read[3]
+    assert sorted(itertools.chain(*read)) == sorted(sent)
+
+
+async def test_rows_nacked_by_themselves_are_neither_read_again_nor_acked(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(10))
+    end = await runs.advance(FRESH)
+    ((part,),) = await runs.plan(FRESH, end)
+    await broker.run_steps(_work.nack(queue.work, [(sent[3], part.token)], "no", delay="1h"))
+    assert await runs.read(FRESH, end) == [*sent[:3], *sent[4:]]
+    await runs.advance(end)
+    assert await counts(queue) == {"scheduled": 1}
+
+
+async def test_a_driver_that_died_before_it_wrote_the_offset_down_finds_its_batch(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(5))
+    lost = await runs.advance(FRESH)
+    await queue.send_many(range(5))
+    runs.restart()
+    assert await runs.advance(FRESH) == lost
+    assert await counts(queue) == {"ready": 5, "leased": 5}
+
+
+async def test_a_driver_that_died_in_a_batch_reads_it_again(broker: Any, clock: Clock) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(5))
+    end = await runs.advance(FRESH)
+    assert await runs.read(FRESH, end) == sent
+    clock.advance("59s")
+    runs.restart()
+    assert await runs.read(FRESH, end) == sent
+
+
+async def test_what_lapsed_while_the_driver_was_down_comes_in_a_later_one(broker: Any, clock: Clock) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(5))
+    end = await runs.advance(FRESH)
+    clock.advance("61s")
+    await queue.maintain()
+    runs.restart()
+    assert await runs.read(FRESH, end) == []
+    assert await runs.advance(end) == end
+    clock.advance("1h")
+    after = await runs.advance(end)
+    assert sorted(await runs.read(end, after)) == sorted(sent)
+
+
+@pytest.mark.parametrize("poison", [0, 1, 499, 700, 999])
+async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    sent = await queue.send_many(range(1_000))
+    processed: list[str] = []
+    failures, start, end = 0, FRESH, FRESH
+    while True:
+        if start == end:
+            end = await runs.advance(start)
+        if start == end:
+            break
+        rows = await runs.read(start, end)
+        if sent[poison] in rows:
+            failures += 1
+            runs.restart()
+            continue
+        processed += rows
+        start = end
+    assert sorted(processed) == sorted(sent[:poison] + sent[poison + 1 :])
+    assert failures <= 11
+    (dead,) = await queue.dlq.browse()
+    assert isinstance(dead, DeadLetter)
+    assert (dead.id, dead.reason) == (sent[poison], "poison")
+    assert dead.cause.type == "rq_dlq.spark.query.SparkBatchPoison"
+    assert await counts(queue) == {"dead": 1}
+
+
+async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="3")
+    await queue.send_many(range(8))
+    end = await runs.advance(FRESH)
+    sizes = []
+    for _ in range(5):
+        sizes.append(len(await runs.read(FRESH, end)))
+        assert len(await runs.read(FRESH, end)) == sizes[-1]  # planned twice in one run is no failure
+        runs.restart()
+    assert sizes == [8, 8, 8, 4, 2]
+    await queue.send("new")
+    after = await runs.advance(end)  # what was put aside last is the next batch, without new messages
+    assert after.queues["orders"] == Position(2, 1, 2)
+    assert len(await runs.read(end, after)) == 2
+    last = await runs.advance(after)
+    assert last.queues["orders"] == Position(3, 1, 4)
+
+
+async def test_an_old_checkpoint_is_refused(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    positions = [FRESH]
+    for _ in range(3):
+        await queue.send_many(range(3))
+        positions.append(await runs.advance(positions[-1]))
+        await runs.read(positions[-2], positions[-1])
+    await runs.advance(positions[-1])
+    runs.restart()
+    with pytest.raises(DataLoss, match="batch 1 of queue 'orders', but batch 3 is done"):
+        await runs.advance(positions[1])
+    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', but batch 3 is done"):
+        await runs.read(positions[1], positions[2])
+    careless = Runs(broker, failOnDataLoss="false")
+    await queue.send("new")
+    after = await careless.advance(positions[1])
+    assert after.queues["orders"].batch == 4
+    assert len(await careless.read(positions[1], after)) == 1
+
+
+async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(3))
+    end = await runs.advance(FRESH)
+    await runs.read(FRESH, end)
+    raw.flushdb()
+    runs.restart()
+    with pytest.raises(DataLoss, match="knows nothing of this query"):
+        await runs.advance(end)
+
+
+async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(25))
+    await broker.run_steps(runs.query.bound())
+    start, sizes = FRESH, []
+    while True:
+        await queue.send_many(range(10))
+        end = await runs.advance(start, most=10)
+        if end == start:
+            break
+        sizes.append(len(await runs.read(start, end)))
+        start = end
+    assert sizes == [10, 10, 5]
+
+
+async def test_a_least_number_is_waited_for(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(4))
+    assert await runs.advance(FRESH, least=5) == FRESH
+    await queue.send("fifth")
+    assert (await runs.advance(FRESH, least=5)).queues["orders"].messages == 5
+
+
+async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> None:
+    many, few = broker.queue("orders:0"), broker.queue("orders:1")
+    runs = Runs(broker, "orders:0", "orders:1")
+    start = Offset("query", {"orders:0": Position(), "orders:1": Position()})
+    assert await runs.advance(start) == start
+    await many.send_many(range(90))
+    await few.send_many(range(10))
+    end = await runs.advance(start, most=50)
+    assert {home: said.messages for home, said in end.queues.items()} == {"orders:0": 45, "orders:1": 5}
+    shares = await runs.plan(start, end)
+    assert {(part.home, part.shard) for part in itertools.chain(*shares)} == {
+        ("orders:0", 0),
+        ("orders:1", 1),
+    }
+    after = await runs.advance(end, most=1_000)
+    assert await counts(many) == {"leased": 45}
+    assert {home: said.batch for home, said in after.queues.items()} == {"orders:0": 2, "orders:1": 2}
+
+
+async def test_two_queries_on_one_queue_do_not_meet(broker: Any) -> None:
+    queue, one, other = broker.queue("orders"), Runs(broker), Runs(broker)
+    sent = await queue.send_many(range(20))
+    first = await one.advance(FRESH, most=8)
+    theirs = replace(FRESH, query="another")
+    second = await other.advance(theirs, most=100)
+    assert await one.read(FRESH, first) == sent[:8]
+    assert await other.read(theirs, second) == sent[8:]
+    await one.advance(first)
+    assert await other.read(theirs, second) == sent[8:]
+
+
+async def test_a_checkpoint_of_another_queue_is_refused(broker: Any) -> None:
+    runs = Runs(broker, "payments")
+    with pytest.raises(InvalidInput, match="the checkpoint is of orders, the query reads payments"):
+        await runs.advance(FRESH)

@@ -1,0 +1,71 @@
+"""One Spark for all tests of this folder, on a real Redis in real time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+import rq_dlq
+from rq_dlq.spark import register
+from tests import servers
+from tests.audit import audit
+
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session")
+def spark(redis_url: str) -> Iterator[SparkSession]:
+    """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
+    if shutil.which("java") is None:
+        reason = "no java here: install a Java runtime (17 or newer) to run this test"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "RQ_DLQ_URL": redis_url}
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("rq_dlq tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.extraJavaOptions", QUICK_START)
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    register(session)
+    yield session
+    session.stop()
+    del os.environ["RQ_DLQ_URL"]
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A real server of Spark's own, since its processes keep connections for the whole session."""
+    with servers.running() as path:
+        yield f"unix://{path}"
+
+
+@pytest.fixture
+def raw(redis_url: str) -> Iterator[Any]:
+    """A plain client of an empty server; afterwards every queue is looked at."""
+    client: Any = redis.Redis.from_url(redis_url)
+    client.flushall()
+    yield client
+    for home in client.smembers("rq:queues"):
+        audit(client, home.decode())
+    client.close()
+
+
+@pytest.fixture
+def broker(redis_url: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+    """A broker, blocking, with the server's own clock."""
+    del raw
+    broker = rq_dlq.Broker(redis_url)
+    yield broker
+    broker.close()

@@ -1,0 +1,80 @@
+"""`claim()`: a batch for any number of actions, acked at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import rq_dlq
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark import claim
+
+
+def test_a_batch_is_the_same_for_each_action_and_acked_at_the_end(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    queue = broker.queue("orders")
+    sent = queue.send_many(range(1_300))
+    with claim(spark, "orders", limit=1_200) as batch:
+        assert batch.messages == 1_200
+        queue.send_many(range(100))
+        assert {row.id for row in batch.df.select("id").collect()} == set(sent[:1_200])
+        assert batch.df.selectExpr("sum(cast(cast(body as string) as int))").collect() == [
+            (sum(range(1_200)),)
+        ]
+        assert queue.stats().leased == 1_200
+        assert batch.ack() == 1_200
+    assert (queue.stats().leased, queue.stats().ready) == (0, 200)
+
+
+def fail_on(frame: DataFrame) -> None:
+    """Work, and then fail."""
+    assert frame.count() == 3
+    raise ZeroDivisionError
+
+
+def test_an_error_gives_all_back_uncharged(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("orders")
+    queue.send_many(range(3))
+    batch = claim(spark, "orders", limit=10)
+    with pytest.raises(ZeroDivisionError), batch:
+        fail_on(batch.df)
+    assert queue.stats().ready == 3
+    assert [message.charged for message in queue.peek()] == [0, 0, 0]
+
+
+def test_rows_that_were_nacked_are_not_acked(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(delays=["1h"]))
+    queue.send_many(range(10))
+    with claim(spark, "orders", limit=10) as batch:
+        bad = batch.df.where("cast(cast(body as string) as int) < 3")
+        bad = bad.selectExpr("id", "batch", "'Small' error_class", "'too small' error_message")
+        bad.write.format("rq_dlq").option("operation", "nack").mode("append").save()
+        assert batch.df.count() == 7
+        assert batch.ack() == 7
+    assert (queue.stats().scheduled, queue.stats().leased) == (3, 0)
+
+
+def test_an_empty_batch(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("later", delay="1h")
+    with claim(spark, "orders", limit=10) as batch:
+        assert (batch.messages, batch.df.count(), batch.ack()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"queue": "nothing", "limit": 1}, "there is no queue 'nothing'"),
+        ({"queue": "orders", "limit": 0}, "claim 1 to"),
+        ({"queue": "orders", "limit": 1, "lease": "1ms"}, "lease"),
+        ({"queue": "DLQ.orders", "limit": 1}, "there is no queue 'DLQ.orders'"),
+    ],
+)
+def test_bad_input(
+    spark: SparkSession, broker: rq_dlq.Broker, options: dict[str, Any], sentence: str
+) -> None:
+    broker.queue("orders").send("there")
+    with pytest.raises(InvalidInput, match=sentence):
+        claim(spark, **options)

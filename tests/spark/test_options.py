@@ -1,0 +1,102 @@
+"""What `.option(…)` may say, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.spark.options import ReadOptions, StreamOptions
+
+NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+def test_names_of_any_case() -> None:
+    found = ReadOptions.of(
+        {"QUEUE": "orders", "numpartitions": "3", "errorclass": "ValueError", "VIEW": "DLQ"}
+    )
+    assert (found.queues, found.partitions, found.error_class, found.view) == (
+        ("orders",),
+        3,
+        "ValueError",
+        "dlq",
+    )
+
+
+def test_the_usual() -> None:
+    found = ReadOptions.of({"queue": "orders"})
+    assert (found.view, found.shards, found.partitions, found.history) == ("queue", 0, 0, "struct")
+    assert (found.since, found.until, found.url, found.batch) == (None, None, None, "")
+
+
+def test_lists_and_patterns() -> None:
+    assert ReadOptions.of({"queue": "a, {shop}.b ,c*"}).queues == ("a", "{shop}.b", "c*")
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)]
+)
+def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
+    assert ReadOptions.of({"queue": "a", "since": text}).since == NOON
+
+
+def test_the_url_is_never_shown() -> None:
+    for kind in (ReadOptions, StreamOptions):
+        assert "secret" not in repr(kind.of({"queue": "a", "url": "redis://:secret@host"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"nope": "1"}, "unknown option 'nope': there are url, namespace"),
+        ({"maxMessagesPerTrigger": "1"}, "unknown option 'maxMessagesPerTrigger'"),
+        ({"view": "dead"}, "'dead' is not one of queue, scheduled, leased, dlq"),
+        ({"queue": ""}, "pass a queue's name"),
+        ({"queue": "a,,b"}, "pass a queue's name"),
+        ({"queue": "a b"}, "cannot name a queue"),
+        ({"numPartitions": "-1"}, "a whole number from 0"),
+        ({"numPartitions": "many"}, "a whole number from 0"),
+        ({"fetchSize": "0"}, "a whole number from 1 to 1,000"),
+        ({"fetchSize": "100000"}, "a whole number from 1 to 1,000"),
+        ({"since": "yesterday"}, "is not an ISO time"),
+        ({"until": ""}, "is not an ISO time"),
+        ({"history": "xml", "view": "dlq"}, "one of struct, json, none"),
+        ({"history": "json"}, "does not go with view 'queue', only with dlq, expired"),
+        ({"fingerprint": "1", "view": "queue"}, "does not go with view 'queue'"),
+        ({"since": "1", "view": "metrics"}, "does not go with view 'metrics'"),
+        ({"batch": "b"}, "only with leased"),
+        ({"queue": "a*", "shards": "2"}, "not with patterns"),
+        ({"shards": "1000000"}, "a whole number from 0 to 1,000"),
+    ],
+)
+def test_bad_input(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said.replace("*", r"\*")):
+        ReadOptions.of({"queue": "orders"} | given)
+
+
+def test_streams() -> None:
+    found = StreamOptions.of(
+        {"queue": "orders", "shards": "2", "lease": "90s", "failondataloss": "False", "maxWait": "0"}
+    )
+    assert (found.lease, found.fail_on_loss, found.max_wait) == (90_000, False, 0)
+    assert found.homes() == [("orders:0", 0), ("orders:1", 1)]
+    assert StreamOptions.of({"queue": "orders"}).homes() == [("orders", 0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"queue": "a*"}, "cannot name a queue"),
+        ({"since": "1"}, "unknown option 'since'"),
+        ({"lease": "soon"}, "lease: 'soon' is no duration"),
+        ({"lease": "1ms"}, "out of range"),
+        ({"maxMessagesPerTrigger": "0"}, "a whole number from 1"),
+        ({"failOnDataLoss": "maybe"}, "one of true, false"),
+        ({"view": "dlq"}, "one of queue, history"),
+    ],
+)
+def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(RqDlqError, match=said):
+        StreamOptions.of({"queue": "orders"} | given)

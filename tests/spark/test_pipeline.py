@@ -1,0 +1,287 @@
+"""The shipped job, on a real server with queues in which messages of several kinds died."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rq_dlq
+from rq_dlq.errors import ConfigurationError, InvalidInput, RqDlqError
+from rq_dlq.spark.pipeline import PipelineSettings, Rule, read_rules, run
+from rq_dlq.spark.pipeline.__main__ import main
+from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS, ParquetStore, add, store_at
+from rq_dlq.spark.pipeline.ledger import Line
+from rq_dlq.spark.pipeline.redrive import Plan, carry_out, plan
+from rq_dlq.spark.pipeline.source import Source
+from rq_dlq.spark.pipeline.stages import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rq_dlq.spark.pipeline import Summary
+
+DOWN = Rule(name="the gateway was down", queue="orders*", error_class="*TimeoutError", max_redriven=1)
+
+
+def settle(broker: rq_dlq.Broker, name: str, errors: dict[str, BaseException | None]) -> None:
+    """Send messages and let them end: by an error, at once, or well."""
+    queue = broker.queue(name, outcomes=1_000, redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+    queue.send_many(rq_dlq.Message(body=1, id=id) for id in errors)
+    for delivery in queue.claim(len(errors)):
+        error = errors[delivery.id]
+        if error is None:
+            delivery.ack()
+        elif isinstance(error, ValueError):
+            delivery.poison(error)
+        else:
+            delivery.nack(error)
+
+
+@pytest.fixture
+def lived(broker: rq_dlq.Broker) -> rq_dlq.Broker:
+    """Three queues with 2, 1 and 1 acked and 3, 1 and 0 dead messages."""
+    slow = TimeoutError("gateway took 30 s")
+    settle(broker, "orders.eu", {"a": slow, "b": slow, "c": ValueError("no such item"), "d": None, "e": None})
+    settle(broker, "orders.us", {"a": slow, "b": None})
+    settle(broker, "mail:out", {"a": None})
+    return broker
+
+
+def once(spark: SparkSession, out: Path, queue: str = "*", **settings: Any) -> Summary:
+    return run(spark, PipelineSettings(queue=queue, out=out, **({"plot": False} | settings)))
+
+
+def at(spark: SparkSession, out: Path, queue: str = "*") -> Source:
+    return Source.of(spark, PipelineSettings(queue=queue, out=out))
+
+
+def planned(spark: SparkSession, out: Path, queue: str = "*") -> Plan:
+    return plan(at(spark, out, queue).read("dlq"), [DOWN], out, run=2)
+
+
+@pytest.mark.timeout(400)  # three runs, of some forty Spark jobs each
+def test_a_second_run_adds_nothing_and_gives_the_same_tables(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path, raw: Any
+) -> None:
+    first = once(spark, tmp_path, plot=True)
+    assert (first.run, first.queues) == (1, ("mail:out", "orders.eu", "orders.us"))
+    assert (first.events, first.letters) == (8, 4)
+    kinds = [(row["queue"], row["reason"], row["count"], row["dead_now"]) for row in first.tables["poison"]]
+    assert kinds == [
+        ("orders.eu", "exhausted", 2, 2),
+        ("orders.eu", "poison", 1, 1),
+        ("orders.us", "exhausted", 1, 1),
+    ]
+    assert [(row["queue"], row["succeeded"], row["died"]) for row in first.tables["queues"]] == [
+        ("mail:out", 1, 0),
+        ("orders.eu", 2, 3),
+        ("orders.us", 1, 1),
+    ]
+    assert first.picture is not None
+    assert first.picture.read_bytes().startswith(b"\x89PNG")
+
+    again = once(spark, tmp_path)
+    assert (again.run, again.events, again.letters, again.new_kinds) == (2, 0, 0, ())
+    assert again.tables == first.tables
+    assert [pq.read_table(tmp_path / "tables" / "poison.parquet").to_pylist()] == [first.tables["poison"]]
+
+    seconds, micros = raw.time()
+    settle(lived, "orders.eu", {"f": OSError("disk full"), "g": None})
+    since = datetime.fromtimestamp(seconds + micros // 1000 / 1000, UTC)
+    later = once(spark, tmp_path, "orders*", since=since, rules=(DOWN,), apply=True)
+    assert (later.events, later.letters, later.redriven) == (2, 1, 3)
+    assert [(row["error_message"], row["first_run"]) for row in later.tables["poison"]] == [("disk full", 3)]
+    assert [kind.fingerprint for kind in later.new_kinds] == [later.tables["poison"][0]["fingerprint"]]
+    assert lived.queue("orders.eu").stats().ready == 2
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_nothing_is_archived_twice_also_where_no_manifest_tells(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path, form: str
+) -> None:
+    settle(lived, "{shop}.x", {"a": OSError("x")})
+    source, store = at(spark, tmp_path), store_at(spark, tmp_path, form)
+    for table, view, count in ((EVENTS, "history", 9), (LETTERS, "dlq", 5)):
+        rows = source.read(view)
+        assert [add(store, table, rows), add(store, table, rows)] == [count, 0]
+        assert sorted(store.read(table).drop("date").collect(), key=repr) == sorted(rows.collect(), key=repr)
+
+
+def test_without_anything_that_writes_delta_it_says_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match="pip install deltalake"):
+        store_at(spark, tmp_path, "delta")
+
+
+def test_what_was_read_back_is_trimmed_and_nothing_else(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = ParquetStore.append
+
+    def lose_some(self: Any, table: Any, rows: Any) -> None:
+        append(self, table, rows.where("id != 'a'"))
+
+    monkeypatch.setattr(ParquetStore, "append", lose_some)
+    with pytest.raises(
+        RqDlqError, match="has 0 rows of queue 'mail:out' where there should be 1: nothing was"
+    ):
+        once(spark, tmp_path, trim=True)
+    assert len(lived.queue("orders.eu").outcomes()) == 5
+    monkeypatch.undo()
+
+    assert once(spark, tmp_path, "orders*", trim=True).trimmed == 7
+    assert lived.queue("orders.eu").outcomes() == []
+    assert len(lived.queue("mail:out").outcomes()) == 1
+
+
+def test_rules_redrive_once_and_then_quarantine(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    eu = lived.queue("orders.eu")
+    first = planned(spark, tmp_path)
+    assert carry_out(first, [DOWN], lived, tmp_path, Stage()) == 3
+    assert (eu.stats().ready, [letter.id for letter in eu.dlq.browse()]) == (2, ["c"])
+
+    for delivery in eu.claim(2):
+        delivery.nack(TimeoutError("gateway took 31 s"))
+    assert carry_out(planned(spark, tmp_path), [DOWN], lived, tmp_path, Stage()) == 0
+    given_up = planned(spark, tmp_path)
+    assert (given_up.lines, given_up.quarantined) == ([], {DOWN.name: 2})
+    lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert [(line["action"], line["queue"], line["id"]) for line in lines] == [
+        ("redrive", "orders.eu", "a"),
+        ("redrive", "orders.eu", "b"),
+        ("redrive", "orders.us", "a"),
+        ("quarantine", "orders.eu", "a"),
+        ("quarantine", "orders.eu", "b"),
+    ]
+
+
+def test_a_line_of_the_ledger_for_this_very_death_does_not_count(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    """A run wrote it, and was cut off before it redrove."""
+    (died,) = (letter.died_at for letter in lived.queue("orders.us").dlq.browse())
+    written = {"action": "redrive", "rule": "x", "queue": "orders.us", "id": "a", "run": 1}
+
+    def line(dead_at: datetime) -> str:
+        return json.dumps(written | {"dead_at": dead_at.isoformat()})
+
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text(line(died) + '\n{"action": "redr')
+    assert [line.action for line in planned(spark, tmp_path, "orders.us").lines] == ["redrive"]
+    ledger.write_text(line(died) + "\n" + line(died - timedelta(hours=1)))
+    assert [line.action for line in planned(spark, tmp_path, "orders.us").lines] == ["quarantine"]
+
+
+def test_redriving_keeps_to_a_rate(
+    lived: rq_dlq.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waits = 0.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waits.append(seconds)
+
+    monkeypatch.setattr(
+        "rq_dlq.spark.pipeline.redrive.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+    )
+    slow = replace(DOWN, rate=2)
+    lines = [Line("redrive", slow.name, "orders.eu", str(n), datetime.now(UTC), 1) for n in range(7)]
+    carry_out(Plan(lines), [slow], lived, tmp_path, Stage())
+    assert waits == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ('["x"]\nqueue = "a"\nrate = 0', ["rules, line 3: x.rate: 0 is no number above 0"]),
+        (
+            '["x"]\nqeue = "a"\n[y]\nreason = "tired"',
+            ["line 2: x.qeue: there is no", "line 4: y.reason: 'tired' is"],
+        ),
+        ('["x"]\nmax_redriven = 2', ["line 1: x: a rule without a condition fits everything"]),
+        ('["x"]\nqueue = "a"\nmax_redriven = true', ["line 3: x.max_redriven: True is no whole number"]),
+        ("x = 1", ["line 1: x: no rule"]),
+        ("[x\n", ["no TOML: .*at line 1"]),
+        ("", ["there is no rule"]),
+        ('["x"]\nfingerprint = "ab*"', ["line 2: x.fingerprint: 'ab\\*' is no fingerprint"]),
+    ],
+)
+def test_a_bad_rules_file_is_told_by_its_lines(text: str, problems: list[str]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_rules(text)
+    for problem in problems:
+        assert caught.match(problem)
+
+
+def test_rules_of_a_file(spark: SparkSession) -> None:
+    text = """
+        ["a b"]
+        queue = "or.d*"
+        error_class = "x.*Error"
+        max_redriven = 2
+        rate = 1.5
+        [c]
+        reason = "poison"
+    """
+    first, second = read_rules(text)
+    assert first == Rule(name="a b", queue="or.d*", error_class="x.*Error", max_redriven=2, rate=1.5)
+    rows = [
+        ("or.ders", "x.FooError", "poison"),
+        ("orxders", "x.FooError", "poison"),
+        ("or.d", "x.Foo", "exhausted"),
+    ]
+    letters = spark.createDataFrame(rows, "queue string, error_class string, reason string")
+    found = letters.select(first.fits().alias("first"), second.fits().alias("second")).collect()
+    assert [tuple(row) for row in found] == [(True, True), (False, True), (False, False)]
+
+
+def test_what_cannot_be_is_said_before_anything_is_done(
+    spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    lived.queue("q").send(1)
+    with pytest.raises(InvalidInput, match=r"no queue 'ordrs' at .*there are: mail:out, orders.eu"):
+        once(spark, tmp_path, "orders*, ordrs")
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="file cannot be written"):
+        once(spark, tmp_path / "file")
+    place = {"url": lived.url, "namespace": "rq", "format": "parquet"}
+    for name, other in (("url", "redis://elsewhere"), ("namespace", "rq2"), ("format", "delta")):
+        (tmp_path / "manifest.json").write_text(json.dumps(place | {name: other}))
+        with pytest.raises(InvalidInput, match=f"is the archive of {name} '{other}'"):
+            once(spark, tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(InvalidInput, match=r"manifest\.json is damaged"):
+        once(spark, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "file", "manifest.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--apply"], 2, "say which with --rules FILE"),
+        (["--since", "yesterday"], 2, "option since: 'yesterday' is not an ISO time"),
+        (["--format", "orc"], 2, "'orc' is not one of 'parquet', 'delta'"),
+        (["--out", "s3://bucket/x"], 2, "mounted on all machines, no URL"),
+        (["--rules", __file__], 2, "test_pipeline.py: no TOML: "),
+        (["--url", "redis://:secret@127.0.0.1:1"], 3, "redis://:***@127.0.0.1:1"),
+    ],
+)
+def test_wrong_options_are_said_without_a_session(
+    arguments: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(main, ["--queue", "q", "--out", str(tmp_path), *arguments])
+    assert result.exit_code == code
+    assert said in " ".join(result.output.split())

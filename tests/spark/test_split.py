@@ -1,0 +1,141 @@
+"""Handlers that fail by row."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from rq_dlq import InvalidInput, Poison
+from rq_dlq.spark import by_row, split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FOUR = [StructField(name, StringType()) for name in ("id", "batch", "error_class", "error_message")]
+OUT = StructType([*FOUR, StructField("total", LongType())])
+DDL = "id string, batch string, error_class string, error_message string"
+
+
+def made(function: Any, *bodies: Any) -> list[dict[str, Any]]:
+    """What becomes of rows, without Spark; without what is null."""
+    rows = [{"id": f"m{number}", "batch": "b@q", "body": body} for number, body in enumerate(bodies)]
+    (out,) = by_row(function, OUT)([pa.RecordBatch.from_pylist(rows)])
+    assert out.schema.names == OUT.names
+    return [{name: value for name, value in row.items() if value is not None} for row in out.to_pylist()]
+
+
+def error(number: int, kind: str, message: str) -> dict[str, Any]:
+    return {"id": f"m{number}", "batch": "b@q", "error_class": kind, "error_message": message}
+
+
+def test_a_row_that_fails_takes_no_other_along() -> None:
+    assert made(lambda row: {"total": 6 // row["body"]}, 3, 0, 2) == [
+        {"id": "m0", "batch": "b@q", "total": 2},
+        error(1, "ZeroDivisionError", "integer division or modulo by zero"),
+        {"id": "m2", "batch": "b@q", "total": 3},
+    ]
+
+
+def test_poison_has_the_class_that_a_workers_history_names() -> None:
+    def refuse(row: dict[str, Any]) -> dict[str, Any]:
+        raise Poison(row["body"])
+
+    assert made(refuse, "no such city") == [error(0, "rq_dlq.errors.Poison", "no such city")]
+
+
+def test_what_does_not_fit_the_schema_is_the_error_of_its_row() -> None:
+    returned = [{"total": 1}, {"total": "x"}, {"sum": 1}, None]
+    first, second, third, fourth = made(lambda row: returned[row["body"]], 0, 1, 2, 3)
+    assert first == {"id": "m0", "batch": "b@q", "total": 1}
+    assert second["error_class"].startswith("pyarrow.lib.Arrow")
+    assert third == error(
+        2, "rq_dlq.errors.InvalidInput", "the function returned 'sum', which the schema lacks"
+    )
+    assert fourth["error_class"] == "TypeError"
+
+
+def test_long_messages_are_cut() -> None:
+    def fail(row: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError(row["body"])
+
+    (row,) = made(fail, "x" * 5_000)
+    assert row["error_message"] == "x" * 500
+
+
+def test_id_and_batch_cannot_be_changed_and_errors_may_be_returned() -> None:
+    returned = {"id": "other", "error_class": "Late", "error_message": "by an hour"}
+    assert made(lambda _: returned, 1) == [error(0, "Late", "by an hour")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("id string", "needs a column 'batch' of type string"),
+        (DDL.replace("id string", "id int"), "needs a column 'id' of type string"),
+        (f"{DDL}, total bigint not null", "column 'total': drop NOT NULL"),
+        (f"{DDL}, span interval day to second", "columns of type interval day to second cannot be made"),
+        ("int", "pass columns, as for mapInArrow"),
+    ],
+)
+def test_a_schema_that_cannot_do(schema: str, says: str, spark: SparkSession) -> None:
+    del spark  # reads the text
+    with pytest.raises(InvalidInput, match=says):
+        by_row(dict, schema)
+
+
+def test_input_without_a_batch_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"misses the column 'batch' in its input"):
+        next(by_row(dict, OUT)([pa.RecordBatch.from_pylist([{"id": "m"}])]))
+
+
+def messages(spark: SparkSession, count: int) -> DataFrame:
+    return spark.range(count).select(sql.col("id").cast("string"), sql.lit("b@q").alias("batch"))
+
+
+def test_a_handler_runs_once_for_both_halves(spark: SparkSession) -> None:
+    """Each row fails by chance, so a second run would fail others."""
+
+    def toss(row: dict[str, Any]) -> dict[str, Any]:
+        del row
+        if random.random() < 0.5:
+            message = "tails"
+            raise ValueError(message)
+        return {"price": Decimal("1.50"), "tags": ["a"]}
+
+    out = f"{DDL}, price decimal(9, 2), tags array<string>"
+    handled = messages(spark, 400).mapInArrow(by_row(toss, out), out)
+    with split(handled) as (ok, bad):
+        good, failed = ok.collect(), bad.collect()
+        assert handled.storageLevel != StorageLevel.NONE
+    assert handled.storageLevel == StorageLevel.NONE
+    assert sorted(int(row.id) for row in [*good, *failed]) == list(range(400))
+    assert good[0].asDict() == {"id": good[0].id, "batch": "b@q", "price": Decimal("1.50"), "tags": ["a"]}
+    assert failed[0].asDict() == error(0, "ValueError", "tails") | {"id": failed[0].id}
+
+
+def test_what_was_persisted_before_stays_so(spark: SparkSession) -> None:
+    df = messages(spark, 3).selectExpr(
+        "*", "NULL AS error_class", "IF(id = 1, 'words', NULL) AS error_message"
+    )
+    df.persist()
+    ok, bad = halves = split(df)
+    assert (ok.count(), [row.id for row in bad.collect()]) == (2, ["1"])
+    halves.unpersist()
+    assert df.storageLevel != StorageLevel.NONE
+    df.unpersist()
+
+
+def test_what_cannot_be_split(spark: SparkSession) -> None:
+    with pytest.raises(InvalidInput, match="misses the column 'error_class', 'error_message': pass id and"):
+        split(messages(spark, 1))
+    columns = ["'m' AS id", "'b' AS batch", "'' AS error_class", "'' AS error_message"]
+    stream = spark.readStream.format("rate").load().selectExpr(*columns)
+    with pytest.raises(InvalidInput, match="use it in the function of foreachBatch"):
+        split(stream)

@@ -1,0 +1,182 @@
+"""`spark.readStream`: claimed batches, acked behind the commit log, planned again after a failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import rq_dlq
+from rq_dlq.spark import MESSAGE
+from tests.servers import wait_until
+
+Sink = Callable[[DataFrame, int], None]
+
+
+class Collected:
+    """A sink that is idempotent by batch: what each batch brought, the last time that it did."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[str]] = {}
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        self.batches[batch] = [row.id for row in frame.select("id").collect()]
+
+    @property
+    def ids(self) -> list[str]:
+        """Of all batches."""
+        return sorted(message_id for ids in self.batches.values() for message_id in ids)
+
+
+def start(
+    spark: SparkSession, sink: Sink, where: Path, *, now: bool = True, **options: Any
+) -> StreamingQuery:
+    """A query over the queue `orders`, with its checkpoint in a folder."""
+    frame = spark.readStream.format("rq_dlq").options(**{"queue": "orders", **options}).load()
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(where / "checkpoint"))
+    return (writer.trigger(availableNow=True) if now else writer).start()
+
+
+def run(spark: SparkSession, sink: Sink, where: Path, **options: Any) -> StreamingQuery:
+    """Run a query until what is ready now is done."""
+    query = start(spark, sink, where, **options)
+    assert query.awaitTermination(60)
+    return query
+
+
+def test_all_that_is_ready_is_processed_once_and_acked(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue = broker.queue("orders")
+    sent = queue.send_many(range(2_500))
+    sink = Collected()
+    run(spark, sink, tmp_path, maxMessagesPerTrigger=1_000)
+    assert [len(ids) for ids in sink.batches.values()] == [1_000, 1_000, 500]
+    assert sink.ids == sorted(sent)
+    assert queue.stats().totals == {"sent": 2_500, "acked": 2_500}
+
+
+def test_a_query_goes_on_where_its_checkpoint_is(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue, sink = broker.queue("orders"), Collected()
+    first = queue.send_many(range(5))
+    run(spark, sink, tmp_path)
+    second = queue.send_many(range(5))
+    run(spark, sink, tmp_path)
+    assert sink.batches == {0: first, 1: second}
+    assert queue.stats().waiting + queue.stats().leased == 0
+
+
+def test_a_batch_that_failed_is_read_again_and_its_rows_can_be_nacked(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue, sink = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(delays=["1h"])), Collected()
+    sent = queue.send_many(range(6))
+
+    def fail(frame: DataFrame, batch: int) -> None:
+        del batch
+        frame.count()
+        message = "the sink is down"
+        raise RuntimeError(message)
+
+    with pytest.raises(StreamingQueryException, match="the sink is down"):
+        run(spark, fail, tmp_path)
+    assert queue.stats().leased == 6
+    queue.send(8)
+
+    def nack_odd(frame: DataFrame, batch: int) -> None:
+        bad = frame.where("cast(cast(body as string) as int) % 2 = 1")
+        bad = bad.selectExpr("id", "batch", "'Odd' error_class", "'an odd one' error_message")
+        bad.write.format("rq_dlq").option("operation", "nack").mode("append").save()
+        sink(frame, batch)
+
+    run(spark, nack_odd, tmp_path)
+    assert sink.batches[0] == sent[::2]  # planned anew: the nacked ones are held no more
+    assert (queue.stats().scheduled, queue.stats().leased, queue.stats().totals["acked"]) == (3, 0, 4)
+    (message,) = queue.select(places=["scheduled"], limit=1).browse()
+    assert (message.history[0].cause.type, message.history[0].cause.message) == ("Odd", "an odd one")
+
+
+def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue, sink = broker.queue("orders"), Collected()
+    queue.send_many(range(3))
+    query = start(spark, sink, tmp_path, now=False, maxWait="100ms")
+    try:
+        wait_until(lambda: queue.stats().totals.get("acked") == 3, seconds=30)
+        queue.send("scheduled", delay="1h")
+        queue.send("ready")
+        wait_until(lambda: queue.stats().totals.get("acked") == 4, seconds=30)
+        progress = json.loads(query.lastProgress.json) if query.lastProgress else {}
+        assert [source["latestOffset"] for source in progress["sources"]] == [{"backlog": {"orders": 1}}]
+    finally:
+        query.stop()
+    assert sorted(len(ids) for ids in sink.batches.values()) == [1, 3]
+
+
+def test_checkpoints_and_plans_hold_no_password(
+    spark: SparkSession,
+    broker: rq_dlq.Broker,
+    redis_url: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    broker.queue("orders").send_many(range(3))
+    url = redis_url.replace("unix://", "unix://:geheim@")
+    broker.queue("orders").stats()
+    frame = spark.read.format("rq_dlq").options(queue="orders", url=url).load()
+    frame.explain(True)
+    with pytest.raises(Exception, match="password") as failure:
+        run(spark, Collected(), tmp_path, url=url)
+    assert "geheim" not in str(failure.value)
+    assert "geheim" not in "".join(capfd.readouterr())
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(b"geheim" in text for text in files)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"queue": "orders", "lese": "5m"}, "unknown option 'lese'"),
+        ({"queue": "nothing"}, "there is no queue 'nothing'"),
+        ({"queue": ""}, "a queue's name"),
+        ({"queue": "orders", "view": "dlq"}, "option view: 'dlq' is not one of queue, history"),
+        ({"queue": "orders", "maxBatchFailures": "0"}, "a whole number from 1"),
+        ({"queue": "orders", "url": "redis://127.0.0.1:1"}, "127.0.0.1:1"),
+    ],
+)
+def test_bad_input_ends_the_query_with_a_sentence(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path, options: dict[str, str], sentence: str
+) -> None:
+    broker.queue("orders").send("there")
+    with pytest.raises(Exception, match=sentence):
+        run(spark, Collected(), tmp_path, **options)
+
+
+def test_chosen_columns_only(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    broker.queue("orders").send({"n": 1}, priority=7, headers={"tenant": "a"})
+    seen: list[Any] = []
+    frame = spark.readStream.format("rq_dlq").schema("headers map<string,string>, priority int, batch string")
+    query = (
+        frame.option("queue", "orders").load()
+        .writeStream.foreachBatch(lambda rows, _: seen.extend(rows.collect()))
+        .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination(60)
+    ((headers, priority, batch),) = seen
+    assert (headers, priority) == ({"tenant": "a"}, 7)
+    assert batch.endswith("@orders")
+
+
+def test_the_columns_of_a_stream_are_those_of_the_queue(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("there")
+    frame = spark.readStream.format("rq_dlq").option("queue", "orders").load()
+    assert frame.schema == MESSAGE

@@ -1,0 +1,384 @@
+"""`df.write` and `df.writeStream`: all of a job or nothing of it; rows that settle and redrive."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+import rq_dlq
+from rq_dlq.codec import Codec, Ids
+from rq_dlq.errors import InvalidInput
+from rq_dlq.failure import fingerprint
+from rq_dlq.spark.outgoing import Outgoing, spans
+from rq_dlq.spark.pace import Pace
+from rq_dlq.spark.write import batch_writer, stream_writer
+from rq_dlq.spark.write_options import WriteOptions
+
+
+def write(frame: DataFrame, queue: str = "a", **options: Any) -> None:
+    frame.write.format("rq_dlq").options(queue=queue, **options).mode("append").save()
+
+
+def settle(frame: DataFrame, operation: str, **options: Any) -> None:
+    frame.write.format("rq_dlq").options(operation=operation, **options).mode("append").save()
+
+
+def texts(spark: SparkSession, *bodies: str) -> DataFrame:
+    return spark.createDataFrame([(body,) for body in bodies], "body string")
+
+
+def staged(raw: Any) -> list[Any]:
+    return [*raw.scan_iter("rq:*:stage:*"), *raw.scan_iter("rq:*:committed")]
+
+
+# Sending
+
+
+def test_all_rows_become_messages_in_the_order_of_the_partitions(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    body = F.col("id").cast("string").cast("binary").alias("body")
+    write(spark.range(5_000).repartition(3).select(body))
+    queue = broker.queue("a")
+    assert queue.stats().ready == 5_000
+    seen = [int(delivery.body) for _ in range(5) for delivery in queue.claim(1_000)]
+    assert sorted(seen) == list(range(5_000))
+    assert staged(raw) == []
+
+
+def test_a_string_is_text_and_a_json_document_where_it_is_said(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    write(texts(spark, '{"n": 1}', "é"), "text")
+    write(
+        spark.range(1).select(F.to_json(F.struct("id")).alias("body")), "json", contentType="application/json"
+    )
+    assert {message.body for message in broker.queue("text").peek()} == {'{"n": 1}', "é"}
+    assert [message.body for message in broker.queue("json").peek()] == [{"id": 0}]
+
+
+def test_columns_say_what_else_a_message_has(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    rows: list[Any] = [
+        (b"x", "m1", 9, {"k": "v"}, None, None),
+        (b"y", "m2", None, None, "1h", timedelta(minutes=5)),
+        (b"z", None, 0, {}, "0", None),
+    ]
+    schema = (
+        "body binary, key string, rank int, meta map<string,string>, "
+        "later string, life interval day to second"
+    )
+    write(
+        spark.createDataFrame(rows, schema),
+        idColumn="key",
+        priorityColumn="rank",
+        headersColumn="meta",
+        delayColumn="later",
+        ttlColumn="life",
+    )
+    queue = broker.queue("a")
+    first, last = queue.peek()
+    assert (first.id, first.body, first.priority, first.headers) == ("m1", b"x", 9, {"k": "v"})
+    assert (last.body, last.priority, last.headers) == (b"z", 0, {})
+    (later,) = queue.select(ids=["m2"]).browse()
+    assert later.body == b"y"
+    assert later.expires_at is not None
+    assert queue.stats().scheduled == 1
+    assert 3_590 < (queue.stats().next_due or 0) <= 3_600
+
+
+def test_shards_share_the_rows_and_commit_together(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    frame = spark.range(300).select(
+        F.col("id").cast("string").alias("key"), F.col("id").cast("string").alias("body")
+    )
+    for _ in range(2):  # an id is known again, where it was
+        write(frame, shards="3", idColumn="key")
+    sizes = [broker.queue(f"a:{number}").stats().ready for number in range(3)]
+    assert sum(sizes) == 300
+    assert min(sizes) > 50
+    assert staged(raw) == []
+    write(frame.select("body").repartition(4), "b", shards="2")
+    assert sum(broker.queue(f"b:{number}").stats().ready for number in range(2)) == 300
+
+
+def test_a_job_that_is_run_again_under_its_id_writes_nothing(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    for _ in range(2):
+        write(texts(spark, "x"), jobId="2026-11-21")
+    assert broker.queue("a").stats().ready == 1
+    write(texts(spark, "x"), jobId="2026-11-22")
+    write(texts(spark, "x"))
+    assert broker.queue("a").stats().ready == 3
+    assert staged(raw) == []
+
+
+def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
+    """One fails when it has staged a part of its rows, the other one is done."""
+    good = spark.range(0, 3_000, 1, 1).select(F.lit(b"x").alias("body"))
+    bad = spark.range(0, 15_000, 1, 1).select(
+        F.when(F.col("id") < 14_000, F.lit(b"x")).otherwise(F.lit(None)).alias("body")
+    )
+    with pytest.raises(Exception, match="a body is null"):
+        write(good.union(bad))
+    assert broker.queue("a").stats().totals.get("sent", 0) == 0
+    assert staged(raw) == []
+    write(good)
+    assert broker.queue("a").stats().ready == 3_000
+
+
+def test_a_driver_that_dies_after_its_commit_has_sent_all(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    """The driver's moves fail; its abort does not undo the commit, and maintenance goes on."""
+    raw.set("rq:{a}:counters", "no hash")  # what moves the rows is refused
+    with pytest.raises(Exception, match="WRONGTYPE"):
+        write(texts(spark, "x"))
+    raw.delete("rq:{a}:counters")
+    assert raw.zcard("rq:{a}:committed") == 1
+    raw.zadd("rq:{a}:committed", {raw.zrange("rq:{a}:committed", 0, 0)[0]: 0})  # ten seconds later
+    assert broker.queue("a").maintain()["written"] == 1
+    assert [message.body for message in broker.queue("a").peek()] == ["x"]
+    assert staged(raw) == []
+
+
+def test_a_rate_limit_makes_messages_visible_bit_by_bit(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    began = time.monotonic()
+    write(spark.range(60).select(F.lit(b"x").alias("body")), rateLimit="100")
+    assert time.monotonic() - began > 0.5
+    assert broker.queue("a").stats().ready == 60
+
+
+def test_a_pace() -> None:
+    assert Pace(0, 1_000).chunk == 1_000
+    assert Pace(2, 1_000).chunk == 1
+    assert Pace(100_000, 1_000).chunk == 1_000
+
+
+def test_nulls_have_no_span() -> None:
+    assert spans([None, 1.5, "2m", timedelta(seconds=1), None], "delay", 0, 0) == [
+        0,
+        1_500,
+        120_000,
+        1_000,
+        0,
+    ]
+
+
+# Streams
+
+
+def stream(spark: SparkSession, folder: Path, shards: str = "0") -> None:
+    """Write what lies in the folder and was not written yet, and end."""
+    frame = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).json(str(folder / "in"))
+    query = (
+        frame.writeStream.format("rq_dlq")
+        .options(queue="a", shards=shards, checkpointLocation=str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+
+
+def put(folder: Path, *bodies: str) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    for body in bodies:
+        (folder / "in" / f"{body}.json").write_text(json.dumps({"body": body}))
+
+
+def test_a_stream_that_is_started_again_writes_each_batch_once(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
+) -> None:
+    put(tmp_path, "b0", "b1")
+    stream(spark, tmp_path)
+    # The driver died before Spark noted its last batch: it is written again.
+    for name in ("1", ".1.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    stream(spark, tmp_path)
+    put(tmp_path, "b2")
+    stream(spark, tmp_path)
+    assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1", "b2"]
+    assert staged(raw) == []
+
+
+def test_what_foreach_batch_writes_is_a_job_of_each_batch(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    put(tmp_path, "b0", "b1")
+    frame = spark.readStream.schema("body string").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    query = (
+        frame.writeStream.foreachBatch(lambda rows, _: write(rows))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1"]
+
+
+def test_a_stream_over_shards_which_takes_no_job_id(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
+) -> None:
+    put(tmp_path, "b0")
+    stream(spark, tmp_path, shards="2")
+    assert sum(broker.queue(f"a:{number}").stats().ready for number in range(2)) == 1
+    assert staged(raw) == []
+    with pytest.raises(InvalidInput, match="jobId does not go with a stream"):
+        stream_writer({"queue": "a", "jobId": "x"}, texts(spark, "x").schema, overwrite=False)
+
+
+# Rows that settle
+
+
+def held(spark: SparkSession, queue: Any, count: int, **columns: Any) -> DataFrame:
+    """Rows of a claim, as a stream reads them."""
+    deliveries = queue.claim(count)
+    rows = [(delivery.id, f"{delivery.token}", *columns.values()) for delivery in deliveries]
+    return spark.createDataFrame(rows, ["id", "batch", *columns])
+
+
+def test_ack_by_rows_which_can_be_repeated(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a")
+    queue.send_many(range(600))
+    rows = held(spark, queue, 600)
+    settle(rows, "ack", queue="a")
+    assert queue.stats().totals["acked"] == 600
+    settle(rows, "ack", queue="a")
+    with pytest.raises(Exception, match="600 more are not held any longer"):
+        settle(rows, "ack", queue="a", failOnLost="true")
+
+
+def test_nack_by_rows_keeps_the_policy(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=1, initial_delay=0))
+    queue.send_many(range(20))
+    said = {"error_class": "ValueError", "error_message": "no 7", "extra": 1}
+    settle(held(spark, queue, 20, **said), "nack", queue="a")
+    assert queue.stats().ready == 20
+    settle(held(spark, queue, 20, **said), "nack", queue="a")
+    letters = queue.dlq.browse()
+    assert len(letters) == 20
+    cause = letters[0].cause
+    assert (cause.type, cause.message) == ("ValueError", "no 7")
+    assert cause.fingerprint == fingerprint("ValueError", "no 8", "")
+    assert (letters[0].reason, letters[0].history[0].event) == ("exhausted", "nacked")
+
+
+def test_a_nack_has_the_delay_of_its_row_and_a_discard_dies(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    queue = broker.queue("a")
+    queue.send_many(range(2))
+    settle(held(spark, queue, 1, later=3_600), "nack", queue="a", delayColumn="later")
+    assert 3_500 < (queue.stats().next_due or 0) <= 3_600
+    settle(held(spark, queue, 1, error_message="bad row"), "discard", queue="a")
+    (letter,) = queue.dlq.browse()
+    assert (letter.reason, letter.cause.message) == ("poison", "bad row")
+
+
+def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    for name in ("a", "b"):
+        queue = broker.queue(name)
+        ids = queue.send_many(range(3))
+        queue.poison(queue.claim(3), "bad")
+        assert len(ids) == 3
+    broker.queue("b").send("gone", ttl="1ms")
+    dlq = spark.read.format("rq_dlq").options(view="dlq", queue="a,b").load()
+    settle(dlq.select("queue", "id").where("queue = 'b'").limit(2), "redrive")
+    assert [broker.queue(name).stats().dead for name in ("a", "b")] == [3, 1]
+    began = time.monotonic()
+    settle(dlq.select("id").where("queue = 'a'"), "redrive", queue="a", rateLimit="10")
+    assert time.monotonic() - began > 0.3
+    assert broker.queue("a").stats().ready == 3
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "said"),
+    [
+        ({"queues": "a"}, "body string", "unknown option 'queues': there are url, namespace, queue,"),
+        ({"operation": "put"}, "body string", "option operation: 'put' is not one of send, ack, nack,"),
+        ({}, "body string", "a queue's name is text of at least one character"),
+        ({"queue": "a b"}, "body string", "'a b' cannot name a queue"),
+        ({"queue": "DLQ.a"}, "body string", "cannot write to 'DLQ.a'"),
+        ({"queue": "a"}, "text string", "there is no column 'body': there are text"),
+        ({"queue": "a"}, "body int", "column 'body' is int, not binary or string: cast it"),
+        ({"queue": "a"}, "body string, n int", "column 'n' would not be sent: select"),
+        ({"queue": "a", "idColumn": "k"}, "body string, k int", "column 'k' is int, not string: cast it"),
+        (
+            {"queue": "a", "ttlColumn": "t"},
+            "body string, t date",
+            "column 't' is date, not a number of seconds",
+        ),
+        (
+            {"queue": "a", "headersColumn": "h"},
+            "body string, h map<string,int>",
+            "column 'h' is map<string,int>, not map<string,string>",
+        ),
+        ({"queue": "a", "contentType": "application/octet-stream"}, "body string", "cast it to binary"),
+        ({"queue": "a", "jobId": "x\ny"}, "body string", "the id of a job: "),
+        (
+            {"queue": "a", "rateLimit": "fast"},
+            "body string",
+            "option rateLimit: 'fast' is not a whole number",
+        ),
+        ({"operation": "ack", "idColumn": "k"}, "id string", "option idColumn goes with send, not with ack"),
+        ({"operation": "ack"}, "id string", "there is no column 'batch': there are id"),
+        (
+            {"operation": "nack"},
+            "id string, batch string, error_class int",
+            "'error_class' is int, not string",
+        ),
+        ({"operation": "redrive"}, "id string", "there is no column 'queue': there are id"),
+        ({"operation": "redrive", "queue": "nope"}, "id string", "there is no queue 'nope'"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_the_job_starts(
+    spark: SparkSession, broker: rq_dlq.Broker, options: dict[str, str], schema: str, said: str
+) -> None:
+    del broker
+    columns = spark.createDataFrame([], schema).schema
+    with pytest.raises(InvalidInput) as caught:
+        batch_writer(options, columns, overwrite=False)
+    assert said in str(caught.value)
+
+
+def test_overwrite_and_an_unreachable_server(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    del broker
+    frame = texts(spark, "x")
+    with pytest.raises(Exception, match="a queue cannot be overwritten"):
+        frame.write.format("rq_dlq").option("queue", "a").mode("overwrite").save()
+    with pytest.raises(Exception, match="nowhere/redis") as caught:
+        write(frame, url="unix://user:secret@/nowhere/redis.sock")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ({"body": None}, {}, "a body is null"),
+        ({"body": "{"}, {"contentType": "application/json"}, "a body is no JSON document"),
+        ({"body": "x" * 2_000_000}, {}, "is over the limit of"),
+        ({"body": "x", "k": "k\n"}, {"idColumn": "k"}, "cannot be a message's id"),
+        ({"body": "x", "p": 12}, {"priorityColumn": "p"}, "priority 12: use a whole number"),
+        ({"body": "x", "d": "soon"}, {"delayColumn": "d"}, "delay: 'soon' is no duration"),
+        ({"body": "x", "t": 0}, {"ttlColumn": "t"}, "ttl: 0 is out of range"),
+    ],
+)
+def test_a_row_that_cannot_be_sent_is_an_error(
+    columns: dict[str, Any], options: dict[str, str], said: str
+) -> None:
+    outgoing = Outgoing(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
+    with pytest.raises(InvalidInput) as caught:
+        list(outgoing.groups(pa.RecordBatch.from_pylist([columns]), 0))
+    assert said in str(caught.value)
