@@ -7,6 +7,7 @@ spark.read.format("rq_dlq").option("queue", "orders").load()
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rq_dlq.spark.batch import Batch, claim
@@ -37,10 +38,11 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Tell a session the format `rq_dlq`; where the package is installed Spark finds it by itself.
+    """Tell a session the format `rq_dlq`, unless Spark finds it by itself: where the package is installed.
 
     Raises:
         ConfigurationError: this Spark is too old.
     """
     check_version(BATCHES, "rq_dlq")
-    spark.dataSource.register(RqDlqSource)
+    if find_spec("pyspark_rq_dlq") is None:
+        spark.dataSource.register(RqDlqSource)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-BATCHES, STREAMS = (4, 0), (4, 2)
+BATCHES, STREAM_WRITES, STREAMS = (4, 0), (4, 1), (4, 2)
 
 
 def check_version(least: tuple[int, int], what: str) -> None:
@@ -88,7 +88,12 @@ class RqDlqSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Of a stream."""
+        """Of a stream.
+
+        Raises:
+            ConfigurationError: this Spark is too old.
+        """
+        check_version(STREAM_WRITES, "writing a stream to a queue")
         from rq_dlq.spark.write import stream_writer  # noqa: PLC0415
 
         return stream_writer(self.options, schema, overwrite)

@@ -15,6 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 import rq_dlq
 from rq_dlq.spark import MESSAGE
 from tests.servers import wait_until
+from tests.spark.versions import SPARK, since
+
+streams = since(4, 2)
 
 Sink = Callable[[DataFrame, int], None]
 
@@ -50,6 +53,7 @@ def run(spark: SparkSession, sink: Sink, where: Path, **options: Any) -> Streami
     return query
 
 
+@streams
 def test_all_that_is_ready_is_processed_once_and_acked(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
@@ -62,6 +66,7 @@ def test_all_that_is_ready_is_processed_once_and_acked(
     assert queue.stats().totals == {"sent": 2_500, "acked": 2_500}
 
 
+@streams
 def test_a_query_goes_on_where_its_checkpoint_is(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
@@ -74,6 +79,7 @@ def test_a_query_goes_on_where_its_checkpoint_is(
     assert queue.stats().waiting + queue.stats().leased == 0
 
 
+@streams
 def test_a_batch_that_failed_is_read_again_and_its_rows_can_be_nacked(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
@@ -104,6 +110,7 @@ def test_a_batch_that_failed_is_read_again_and_its_rows_can_be_nacked(
     assert (message.history[0].cause.type, message.history[0].cause.message) == ("Odd", "an odd one")
 
 
+@streams
 def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
@@ -122,6 +129,7 @@ def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
     assert sorted(len(ids) for ids in sink.batches.values()) == [1, 3]
 
 
+@streams
 def test_checkpoints_and_plans_hold_no_password(
     spark: SparkSession,
     broker: rq_dlq.Broker,
@@ -142,6 +150,7 @@ def test_checkpoints_and_plans_hold_no_password(
     assert not any(b"geheim" in text for text in files)
 
 
+@streams
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -161,6 +170,7 @@ def test_bad_input_ends_the_query_with_a_sentence(
         run(spark, Collected(), tmp_path, **options)
 
 
+@streams
 def test_chosen_columns_only(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
     broker.queue("orders").send({"n": 1}, priority=7, headers={"tenant": "a"})
     seen: list[Any] = []
@@ -176,7 +186,15 @@ def test_chosen_columns_only(spark: SparkSession, broker: rq_dlq.Broker, tmp_pat
     assert batch.endswith("@orders")
 
 
+@streams
 def test_the_columns_of_a_stream_are_those_of_the_queue(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("there")
     frame = spark.readStream.format("rq_dlq").option("queue", "orders").load()
     assert frame.schema == MESSAGE
+
+
+@pytest.mark.skipif(SPARK >= (4, 2), reason="this Spark can")
+def test_an_older_spark_says_so(spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path) -> None:
+    broker.queue("orders").send("there")
+    with pytest.raises(Exception, match=r"reading a queue as a stream needs Spark 4\.2 or newer"):
+        run(spark, Collected(), tmp_path)

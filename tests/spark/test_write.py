@@ -21,6 +21,7 @@ from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.write import batch_writer, stream_writer
 from rq_dlq.spark.write_options import WriteOptions
+from tests.spark.versions import since
 
 
 def write(frame: DataFrame, queue: str = "a", **options: Any) -> None:
@@ -195,6 +196,7 @@ def put(folder: Path, *bodies: str) -> None:
         (folder / "in" / f"{body}.json").write_text(json.dumps({"body": body}))
 
 
+@since(4, 1)
 def test_a_stream_that_is_started_again_writes_each_batch_once(
     spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
 ) -> None:
@@ -225,6 +227,7 @@ def test_what_foreach_batch_writes_is_a_job_of_each_batch(
     assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1"]
 
 
+@since(4, 1)
 def test_a_stream_over_shards_which_takes_no_job_id(
     spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
 ) -> None:

@@ -1,0 +1,67 @@
+"""The tests of Spark on every version that is promised, each in an environment of its own.
+
+$ python -m tests.spark.matrix            # 4.0, 4.1, 4.2, the newest patch of each
+$ python -m tests.spark.matrix 4.2.0      # this one
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+from rich.console import Console
+
+ROOT = Path(__file__).parent.parent.parent
+SERIES = ("4.0", "4.1", "4.2")
+TOOLS = (
+    "hypothesis",
+    "matplotlib",
+    "psutil",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "pyyaml",
+    "time-machine",
+)
+
+
+def run_with(version: str, console: Console) -> bool:
+    """Run them on one version; whether they passed."""
+    wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
+    with tempfile.TemporaryDirectory() as directory:
+        venv.create(directory, with_pip=True)
+        python = Path(directory, "bin", "python")
+        environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            wanted,
+            "pandas<3",
+            *TOOLS,
+            "-e",
+            f"{ROOT}[embedded,spark]",
+        ]
+        console.print(f"[bold]{wanted}")
+        subprocess.run(install, check=True, env=environment)
+        tests = [python, "-m", "pytest", "tests/spark", "-q", "-rs", "--timeout", "600"]
+        return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def main(versions: list[str]) -> int:
+    """Run the matrix; 0 where all passed."""
+    console = Console()
+    passed = {version: run_with(version, console) for version in versions or SERIES}
+    for version, well in passed.items():
+        console.print(f"Spark {version}: {'passed' if well else '[red]FAILED'}")
+    return 0 if all(passed.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
