@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import need_java
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 SAYS = {
@@ -29,14 +31,24 @@ SAYS = {
         "brought back: 2",
         "removed: 2",
     ],
+    "09_spark_flights.py": [
+        "pulling 20,000",
+        "NeverDeparted",
+        "dead letters: 67; rows of the CSV that nobody can mend: 67",
+    ],
 }
+ARGUMENTS = {"09_spark_flights.py": ["20000"]}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_runs(path: Path, redis_socket: str) -> None:
+    if "spark" in path.name:
+        need_java()
     environment = {**os.environ, "RQ_DLQ_URL": f"unix://{redis_socket}", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(path), *ARGUMENTS.get(path.name, ())]
     result = subprocess.run(
-        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=540, check=False
     )
     assert result.returncode == 0, result.stderr
     for line in SAYS[path.name]:

@@ -78,15 +78,24 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tu
     return Call("begin_batch", _stream(keys, query), args, (), lambda reply, _: (*reply[:2], bool(reply[2])))
 
 
-def note_batch(keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int) -> Call[int]:
+def note_batch(
+    keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
+) -> Call[int]:
     """How far a query has come (`note_done`, `note_half`), which never goes back. Reads as what is noted."""
-    args: dict[str, Argument] = {"field": field, "batch": batch, "remembered": _REMEMBERED}
+    args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
     return Call("note_batch", _stream(keys, query), args, (), read_number)
 
 
-def note_done(keys: QueueKeys, query: str, batch: int) -> Call[int]:
-    """The batch, and all before it, are done. Reads as the last one that is."""
-    return note_batch(keys, query, field="done", batch=batch)
+def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[int]:
+    """The batch, and all before it, are done.
+
+    Args:
+        run: the one that began it, which must be the last that did; empty: it was begun by a run before.
+
+    Returns:
+        A call that reads as the last batch that is done; -1: another run has begun this one since.
+    """
+    return note_batch(keys, query, field="done", batch=batch, run=run)
 
 
 def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:

@@ -191,6 +191,10 @@ def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]
 
 
 def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]:
-    """Give a batch another name, a new one. Can be repeated."""
-    for number, token in enumerate(batch.tokens):
+    """Give a batch another name, a new one. Can be repeated.
+
+    The first claim goes last: by it one finds what is left where the driver died in between.
+    """
+    numbered = [*enumerate(batch.tokens)]
+    for number, token in numbered[1:] + numbered[:1]:
         yield claims.divide_claim(keys, token, to=token_of(name, keys.home, number), keep=0)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls.scans import Index, Page, Wanted
     from rq_dlq._keys import QueueKeys
 
-WORTH = 50_000  # messages that are worth a share of their own
+WORTH = 100_000  # messages that are worth a share of their own
 MOST_SHARES = 16  # unless more are asked for: one Redis serves them all
 
 

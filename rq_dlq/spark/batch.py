@@ -39,15 +39,15 @@ class Batch:
         self._broker = broker
         self._queue = broker.queue(claimed.home).work
         self._tokens = claimed.tokens
-        self._keeper = LeaseKeeper(broker, lease)
-        self._keeper.keep(self._queue.keys, self._tokens)
-        self._open = True
         self.df: DataFrame = (
             spark.read.format("rq_dlq")
             .options(url=url, namespace=broker.settings.namespace, queue=claimed.home)
             .options(view="leased", batch=claimed.address)
             .load()
         )
+        self._open = True
+        self._keeper = LeaseKeeper(broker, lease)
+        self._keeper.keep(self._queue.keys, self._tokens)
 
     def ack(self) -> int:
         """Done: all that the batch still holds.
@@ -115,4 +115,9 @@ def claim(
     broker = broker_at(address, namespace)
     work = broker.queue(queue).work
     steps = _work.batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)
-    return Batch(spark, broker, address, broker.run_steps(steps), span)
+    claimed = broker.run_steps(steps)
+    try:
+        return Batch(spark, broker, address, claimed, span)
+    except BaseException:  # such as: Spark does not know the format
+        broker.run_steps(_work.batches.release_batch(work, claimed.tokens))
+        raise

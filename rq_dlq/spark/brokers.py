@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from rq_dlq._redis import Retries
 from rq_dlq.broker import Broker
 from rq_dlq.embedded import ensure
+from rq_dlq.errors import ConfigurationError
 
 PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis fails no task
 USUAL_NAMESPACE = "rq"
@@ -17,7 +21,7 @@ def broker_at(url: str, namespace: str = USUAL_NAMESPACE) -> Broker:
     """The broker of this process for a URL; Spark uses its Python workers again, and so their connections.
 
     Raises:
-        ConfigurationError: the URL cannot be read.
+        ConfigurationError: the URL cannot be read, or is a socket of another machine.
     """
     return _made(os.getpid(), url, namespace)  # a forked worker shares no socket with its parent
 
@@ -25,7 +29,20 @@ def broker_at(url: str, namespace: str = USUAL_NAMESPACE) -> Broker:
 @lru_cache(maxsize=8)
 def _made(process: int, url: str, namespace: str) -> Broker:
     del process
+    _check_socket(url)
     return Broker(url, namespace=namespace, retries=PATIENCE)
+
+
+def _check_socket(url: str) -> None:
+    """Say at once where an executor is elsewhere; a server that is started again leaves its folder."""
+    address = urlsplit(url)
+    folder = Path(unquote(address.path)).parent
+    if address.scheme == "unix" and not folder.is_dir():
+        message = (
+            f"{socket.gethostname()} has no folder {folder}: a socket, as the embedded server has one, is "
+            "only for its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
+        )
+        raise ConfigurationError(message)
 
 
 def resolve(url: str | None) -> str:

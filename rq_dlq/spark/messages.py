@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,7 +129,7 @@ class Messages:
     # ------------------------------------------------------------------------------------- the state
 
     @cached_property
-    def _states(self) -> dict[int, list[str] | None]:
+    def _states(self) -> dict[int, tuple[str, ...] | None]:
         """The words of the states that there are; None: it cannot be read."""
         return {n: _words(text) for n, text in enumerate(self._page.states) if text is not None}
 
@@ -261,9 +261,10 @@ def _headers(record: bytes, start: int) -> tuple[dict[str, str], int] | None:
         return None
 
 
-def _words(state: bytes) -> list[str] | None:
+@lru_cache(1_000)  # messages that were claimed, or died, together have the same state
+def _words(state: bytes) -> tuple[str, ...] | None:
     text = state.decode(errors="replace")
-    return text.split(" ") if STATE.fullmatch(text) else None
+    return tuple(text.split(" ")) if STATE.fullmatch(text) else None
 
 
 def texts(cells: Sequence[bytes | None]) -> pa.Array:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq._calls import claims
 from rq_dlq._work import Wait
-from rq_dlq.errors import DataLoss, InvalidInput, RqDlqError
+from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost, RqDlqError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +72,14 @@ class Offset:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """Read one that Spark has kept."""
+        """Read one that Spark has kept.
+
+        Raises:
+            InvalidInput: it is of a history, or of another source.
+        """
+        if not {"query", "queues"} <= value.keys():
+            message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
+            raise InvalidInput(message)
         return cls(value["query"], {home: Position(**said) for home, said in value["queues"].items()})
 
     def as_json(self) -> dict[str, Any]:
@@ -150,6 +157,7 @@ class Query:
 
         Raises:
             DataLoss: the queue remembers more, or less, than the checkpoint, and `failOnDataLoss` is set.
+            LeaseLost: another run of the query works on the batch that this one began.
         """
         self._check(start)
         for home, said in start.queues.items():
@@ -171,21 +179,31 @@ class Query:
             raise InvalidInput(message)
 
     def _finish(self, start: Offset, home: str, said: Position) -> Steps[None]:
-        if said.batch == self._done.get(home, 0):
+        if said.batch <= self._done.get(home, 0):
             return
         keys = self._queues[home].keys
         done: int | None = yield claims.done_before(keys, start.query)
-        if done is None or done > said.batch:
+        if done not in {said.batch - 1, said.batch}:
             self._lost(home, said.batch, done)
+        begun = self._begun.get(home) == said.batch
+        # Noted before it is acked: another run that begins the batch now must not take the rest for all.
+        noted = yield claims.note_done(keys, start.query, said.batch, run=self._run if begun else "")
+        if noted < 0:
+            message = (
+                f"batch {said.batch} of queue {home!r} was begun anew by another run of this query, so it is "
+                "not acked by this one: two drivers use one checkpoint, stop one of them"
+            )
+            raise LeaseLost(message)
         yield from _work.batches.ack_batch(keys, start.tokens(home))
-        self._done[home] = yield claims.note_done(keys, start.query, said.batch)
+        self._done[home] = noted
 
     def _lost(self, home: str, batch: int, done: int | None) -> None:
+        known = f"only of batch {done}" if done else "nothing of this query"
         message = (
-            f"the checkpoint says batch {batch} of queue {home!r}, and the queue knows nothing of this "
-            "query: Redis has lost data, or the query rested for more than 30 days"
+            f"the checkpoint says batch {batch} of queue {home!r}, and the queue knows {known}: "
+            "Redis has lost data, or the query rested for more than 30 days"
         )
-        if done is not None:
+        if done and done >= batch:
             message = (
                 f"the checkpoint says batch {batch} of queue {home!r}, but batch {done} is done: it is an "
                 "old copy, and what was in the batches between is acked"
@@ -295,7 +313,7 @@ class Query:
         done, failures, half = yield claims.begin_batch(
             queue.keys, end.query, batch=said.batch, run=self._run
         )
-        if done >= said.batch:
+        if done != said.batch - 1:
             self._lost(home, said.batch, done)
         elif failures >= (1 if half else self._options.max_failures):
             yield from self._halve(end, home, failures)

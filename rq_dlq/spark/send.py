@@ -18,7 +18,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from rq_dlq._work import CHUNK, WINDOW, jobs
 from rq_dlq._work.queue import only_live
 from rq_dlq.broker import Broker
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
 from rq_dlq.spark.pace import Pace
@@ -101,6 +101,8 @@ class Send:
     def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
         """Send what the tasks have staged; `batch`: of a stream.
 
+        Once it is committed it does not fail any more: what cannot be moved now maintenance moves.
+
         Raises:
             BrokerRefused: something staged is gone; nothing was sent.
             BrokerUnavailable: the outcome is not known.
@@ -123,7 +125,10 @@ class Send:
             ttl=options.stage_ttl,
         )
         if broker.run_steps(steps):
-            self._move(job, lists)
+            try:
+                self._move(job, lists)
+            except RqDlqError as error:  # a job that fails is run again, and would send all of it twice
+                logger.warning("job %s is committed, maintenance moves the rest of it: %s", job, error)
         else:
             logger.info("job %s, batch %d was written before: nothing is written again", job, batch)
             self._drop(job, lists)

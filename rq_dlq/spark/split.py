@@ -107,8 +107,8 @@ def by_row(
     the queue's policy, or with `discard` where no retry helps: `Poison` is `rq_dlq.errors.Poison` there.
 
     Args:
-        function: given a row as a dict, returns one with columns of the schema; one that is left out is null.
-            id and batch pass through by themselves.
+        function: given a row as a dict (body is bytes, headers a dict), returns one with columns of the
+            schema; one that is left out is null. id and batch pass through by themselves.
         schema: of the output, as for `mapInArrow`: id, batch, error_class, error_message (strings) beside the
             function's own columns.
 
@@ -124,7 +124,7 @@ def by_row(
                     f"by_row() misses the column {', '.join(map(repr, missing))} in its input: select it too"
                 )
                 raise InvalidInput(message)
-            yield _batch_of([_outcome(function, row, columns) for row in batch.to_pylist()], columns)
+            yield _batch_of([_outcome(function, row, columns) for row in _rows_of(batch)], columns)
 
     return run
 
@@ -145,6 +145,13 @@ def _checked(schema: StructType | str) -> StructType:
         )
         raise InvalidInput(message)
     return read
+
+
+def _rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """Its rows as dicts; maps, too, which Arrow gives as pairs."""
+    maps = [field.name for field in batch.schema if pa.types.is_map(field.type)]
+    rows: list[Row] = batch.to_pylist()
+    return [row | {name: dict(row[name]) for name in maps if row[name] is not None} for row in rows]
 
 
 def _outcome(function: Callable[[Row], Mapping[str, Any]], row: Row, columns: pa.Schema) -> Row:

@@ -21,6 +21,7 @@ from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.query import Offset, Position, Query, Slice
 from rq_dlq.spark.queues import existing
 
@@ -95,6 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _driver(self) -> Driver:
         return Driver(self._options, self._url)
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         """Before the first batch of a new query."""
         return self._driver.initial.as_json()  # Spark asks twice
@@ -103,18 +105,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`maxMessagesPerTrigger`."""
         return ReadMaxRows(self._options.max_messages)
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Ack what is up to `start`, which Spark has committed; claim the next batch.
 
         Raises:
-            DataLoss: the checkpoint is older than the queue's memory of the query.
+            ConfigurationError: of a trigger that ends before it has acked.
+            DataLoss: the checkpoint is older than the queue's memory of the query, or the other way round.
+            LeaseLost: another run of the query has begun the batch since.
         """
         least, most = 0, None
         if isinstance(limit, ReadMaxRows):
             most = limit.max_rows
         elif isinstance(limit, ReadMinRows):
             least = limit.min_rows
-        elif not isinstance(limit, ReadAllAvailable):
+        elif isinstance(limit, ReadAllAvailable):
+            message = (
+                "trigger(once=True) ends before its batch is acked, so the batch would come again: "
+                "use trigger(availableNow=True)"
+            )
+            raise ConfigurationError(message)
+        else:
             message = f"a queue cannot be read by {type(limit).__name__}: use maxMessagesPerTrigger"
             raise ConfigurationError(message)
         before = Offset.of(start)
@@ -128,10 +139,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The backlog, for the progress report: messages that wait to be delivered."""
         return {"backlog": self._driver.run(self._driver.query.backlog())}
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Take only as many messages as are ready now."""
         self._driver.run(self._driver.query.bound())
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch `end`, as far as it still holds them."""
         batch = Offset.of(end)

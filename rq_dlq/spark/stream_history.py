@@ -21,6 +21,7 @@ from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.outcome import after, is_event_id
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
+from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import existing
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run(self, steps: Steps[Any]) -> Any:
         return broker_at(self._url, self._options.namespace).run_steps(steps)
 
+    @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
         """Where a new query begins."""
         with Broker(self._url, namespace=self._options.namespace) as broker:
@@ -85,6 +87,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`maxMessagesPerTrigger`, here of events."""
         return ReadMaxRows(self._options.max_messages)
 
+    @plainly
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         """The last events of the next batch.
 

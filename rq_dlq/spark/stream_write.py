@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
+from rq_dlq.spark.plainly import plainly
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -21,10 +23,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         return self._operation.write(iterator)
 
+    @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver, when all tasks of the batch have ended well."""
         self._operation.commit(messages, batchId)

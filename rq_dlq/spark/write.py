@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.send import Send
 from rq_dlq.spark.settle import Redrive, Settle
 from rq_dlq.spark.write_options import SETTLES, WriteOptions
@@ -63,10 +64,12 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         return self._operation.write(iterator)
 
+    @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when all tasks have ended well."""
         self._operation.commit(messages)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import _work
-from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.message import DeadLetter
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.query import Offset, Position, Query, Slice
@@ -264,3 +264,70 @@ async def test_a_checkpoint_of_another_queue_is_refused(broker: Any) -> None:
     runs = Runs(broker, "payments")
     with pytest.raises(InvalidInput, match="the checkpoint is of orders, the query reads payments"):
         await runs.advance(FRESH)
+
+
+async def test_an_older_copy_of_redis_is_noticed(broker: Any, raw: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(6))
+    first = await runs.advance(FRESH, most=3)
+    await runs.read(FRESH, first)
+    second = await runs.advance(first, most=3)
+    await runs.read(first, second)
+    raw.hset(queue.work.keys.stream("query"), mapping={"done": 0, "batch": 1})
+    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', and the queue knows nothing"):
+        await runs.advance(second)
+    runs.restart()
+    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', and the queue knows nothing"):
+        await runs.plan(first, second)
+    careless = Runs(broker, failOnDataLoss="false")
+    assert len(await careless.read(first, second)) == 3
+    assert await careless.advance(second) == second
+    assert await counts(queue) == {}
+
+
+async def test_a_run_that_was_replaced_acks_nothing(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(5))
+    end = await runs.advance(FRESH)
+    assert await runs.read(FRESH, end) == sent
+    replaced = runs.query
+    runs.restart()
+    assert await runs.read(FRESH, end) == sent
+    with pytest.raises(LeaseLost, match="begun anew by another run of this query"):
+        await broker.run_steps(replaced.advance(end, 0, 1_000))
+    assert await runs.read(FRESH, end) == sent
+    assert await runs.advance(end) == end
+    assert await counts(queue) == {}
+
+
+async def test_a_half_that_was_renamed_in_part_is_found_whole(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    sent = await queue.send_many(range(4_000))
+    end, processed = await runs.advance(FRESH, most=None), list[str]()
+    await runs.plan(FRESH, end)
+    runs.restart()
+    processed += await runs.read(FRESH, end)
+    steps, renamed = runs.query.advance(end, 0, None), 0
+    answer = None
+    while renamed < 2:  # the driver dies after the second of four claims
+        step = steps.send(answer)
+        answer = await broker.run_steps(only(step))
+        renamed += getattr(step, "script", "") == "divide_claim"
+    runs.restart()
+    start = end
+    while (end := await runs.advance(start)) != start:
+        processed += await runs.read(start, end)
+        start = end
+    assert sorted(processed) == sorted(sent)
+    assert await counts(queue) == {}
+
+
+def only(step: Any) -> Any:
+    """A single step."""
+    return (yield step)
+
+
+def test_a_checkpoint_of_a_history_is_refused() -> None:
+    assert Offset.of(FRESH.as_json()) == FRESH
+    with pytest.raises(InvalidInput, match="not of a stream of messages"):
+        Offset.of({"orders": "1700000000000-0"})

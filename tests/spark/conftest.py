@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -23,11 +22,7 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @pytest.fixture(scope="session")
 def spark(redis_url: str) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
-    if shutil.which("java") is None:
-        reason = "no java here: install a Java runtime (17 or newer) to run this test"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    servers.need_java()
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "RQ_DLQ_URL": redis_url}
     session = (
         SparkSession.builder.master("local[2]")

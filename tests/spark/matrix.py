@@ -18,39 +18,25 @@ from rich.console import Console
 ROOT = Path(__file__).parent.parent.parent
 SERIES = ("4.0", "4.1", "4.2")
 TOOLS = (
-    "hypothesis",
-    "matplotlib",
-    "psutil",
-    "pytest",
-    "pytest-asyncio",
-    "pytest-timeout",
-    "pyyaml",
-    "time-machine",
+    "hypothesis matplotlib psutil pytest pytest-asyncio pytest-timeout pyyaml time-machine pandas<3".split()
 )
+# What older versions of Spark leave open is not our affair.
+QUIET = "-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning".split()
 
 
 def run_with(version: str, console: Console) -> bool:
     """Run them on one version; whether they passed."""
     wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+    console.print(f"[bold]{wanted}")
     with tempfile.TemporaryDirectory() as directory:
         venv.create(directory, with_pip=True)
-        python = Path(directory, "bin", "python")
-        environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
-        install = [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            wanted,
-            "pandas<3",
-            *TOOLS,
-            "-e",
-            f"{ROOT}[embedded,spark]",
-        ]
-        console.print(f"[bold]{wanted}")
-        subprocess.run(install, check=True, env=environment)
-        tests = [python, "-m", "pytest", "tests/spark", "-q", "-rs", "--timeout", "600"]
+        python = [f"{directory}/bin/python", "-m"]
+        package = ["-e", f"{ROOT}[embedded,spark]"]
+        subprocess.run(
+            [*python, "pip", "install", "-q", wanted, *TOOLS, *package], check=True, env=environment
+        )
+        tests = [*python, "pytest", "tests/spark", "-q", "-rs", "--timeout", "600", *QUIET]
         return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode == 0
 
 

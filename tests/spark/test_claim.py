@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rq_dlq
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.spark import claim
+from rq_dlq.spark.brokers import broker_at
 
 
 def test_a_batch_is_the_same_for_each_action_and_acked_at_the_end(
@@ -61,6 +62,27 @@ def test_an_empty_batch(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("later", delay="1h")
     with claim(spark, "orders", limit=10) as batch:
         assert (batch.messages, batch.df.count(), batch.ack()) == (0, 0, 0)
+
+
+def test_what_was_claimed_in_vain_is_given_back(broker: rq_dlq.Broker, redis_url: str) -> None:
+    class NoFormat:
+        """A Spark that does not know the format."""
+
+        @property
+        def read(self) -> Any:
+            raise LookupError
+
+    queue = broker.queue("orders")
+    queue.send_many(range(3))
+    with pytest.raises(LookupError):
+        claim(NoFormat(), "orders", limit=10, url=redis_url)  # type: ignore[arg-type]
+    assert queue.stats().ready == 3
+
+
+def test_a_socket_of_another_machine() -> None:
+    with pytest.raises(ConfigurationError, match="has no folder /nowhere/else") as caught:
+        broker_at("unix://:secret@/nowhere/else/redis.sock")
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from rq_dlq.spark.schemas import MESSAGE, TOTALS, VIEWS
 from tests.behaviour.helpers import snapshot
 from tests.behaviour.test_damaged import DAMAGES
 from tests.servers import wait_until
+from tests.spark.versions import SPARK
 
 AT_ONCE = RedeliveryPolicy(delays=[0], max_redeliveries=None)
 
@@ -103,7 +104,7 @@ def test_dead_letters(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> N
     for delivery in queue.claim(2):
         delivery.poison(ValueError(f"bad {delivery.body}") if delivery.body == "a" else "in words")
     before = untouched(raw)
-    found = {row["body"]: row for row in rows(read(spark, view="dlq"))}
+    found = {bytes(row["body"]): row for row in rows(read(spark, view="dlq"))}
     letters = {letter.data: letter for letter in queue.dlq.browse()}
     assert set(found) == set(letters) == {b'"a"', b'"b"'}
     for body, letter in letters.items():
@@ -246,7 +247,8 @@ def test_partitions(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     assert frame.rdd.getNumPartitions() == 3
     assert [row["id"] for row in frame.collect()] == sent
     queue.send("after it was planned")
-    assert frame.count() == 1_000
+    if SPARK >= (4, 1):  # before, Spark plans for each action
+        assert frame.count() == 1_000
 
 
 def test_nothing_waits(spark: SparkSession, broker: rq_dlq.Broker) -> None:

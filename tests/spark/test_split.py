@@ -43,6 +43,16 @@ def test_a_row_that_fails_takes_no_other_along() -> None:
     ]
 
 
+def test_headers_are_a_dict() -> None:
+    schema = pa.schema(
+        [("id", pa.string()), ("batch", pa.string()), ("headers", pa.map_(pa.string(), pa.string()))]
+    )
+    rows = [{"id": "m0", "batch": "b@q", "headers": [("size", "7")]}, {"id": "m1", "batch": "b@q"}]
+    handle = by_row(lambda row: {"total": int((row["headers"] or {"size": "0"})["size"])}, OUT)
+    (out,) = handle([pa.RecordBatch.from_pylist(rows, schema)])
+    assert out.column("total").to_pylist() == [7, 0]
+
+
 def test_poison_has_the_class_that_a_workers_history_names() -> None:
     def refuse(row: dict[str, Any]) -> dict[str, Any]:
         raise Poison(row["body"])

@@ -166,8 +166,22 @@ def test_bad_input_ends_the_query_with_a_sentence(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path, options: dict[str, str], sentence: str
 ) -> None:
     broker.queue("orders").send("there")
-    with pytest.raises(Exception, match=sentence):
+    with pytest.raises(Exception, match=sentence) as failure:
         run(spark, Collected(), tmp_path, **options)
+    assert "rq_dlq/spark/query.py" not in str(failure.value)  # no traceback of ours
+
+
+@streams
+def test_a_trigger_that_ends_before_the_ack_is_refused(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    broker.queue("orders").send("there")
+    frame = spark.readStream.format("rq_dlq").option("queue", "orders").load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(once=True).start()
+    with pytest.raises(StreamingQueryException, match="use trigger\\(availableNow=True\\)"):
+        query.awaitTermination(60)
+    assert broker.queue("orders").stats().ready == 1
 
 
 @streams

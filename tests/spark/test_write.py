@@ -137,13 +137,12 @@ def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broke
     assert broker.queue("a").stats().ready == 3_000
 
 
-def test_a_driver_that_dies_after_its_commit_has_sent_all(
+def test_a_job_that_is_committed_does_not_fail_any_more(
     spark: SparkSession, broker: rq_dlq.Broker, raw: Any
 ) -> None:
-    """The driver's moves fail; its abort does not undo the commit, and maintenance goes on."""
+    """The driver's moves fail, and maintenance goes on: who saw an error would send all of it again."""
     raw.set("rq:{a}:counters", "no hash")  # what moves the rows is refused
-    with pytest.raises(Exception, match="WRONGTYPE"):
-        write(texts(spark, "x"))
+    write(texts(spark, "x"))
     raw.delete("rq:{a}:counters")
     assert raw.zcard("rq:{a}:committed") == 1
     raw.zadd("rq:{a}:committed", {raw.zrange("rq:{a}:committed", 0, 0)[0]: 0})  # ten seconds later

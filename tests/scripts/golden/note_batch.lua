@@ -1,8 +1,13 @@
 -- How far a streaming query has come: the last batch that is done, or one that is half of a batch before it. Never
--- goes back. Returns the number.
+-- goes back. Returns the number; -1 where another run of the query has begun the batch since `run` did.
 local stream = KEYS[1]
-local field, batch, remembered = ARGV[1], tonumber(ARGV[2]), ARGV[3] -- field: done or half; remembered: milliseconds
-local known = math.max(batch, tonumber(redis.call('HGET', stream, field) or 0))
+local field, batch = ARGV[1], tonumber(ARGV[2]) -- field: done or half
+local run, remembered = ARGV[3], ARGV[4] -- run: empty: whichever began it; remembered: milliseconds
+local said = redis.call('HMGET', stream, field, 'batch', 'run')
+if run ~= '' and tonumber(said[2]) == batch and said[3] ~= run then
+  return -1
+end
+local known = math.max(batch, tonumber(said[1]) or 0)
 redis.call('HSET', stream, field, known)
 redis.call('PEXPIRE', stream, remembered)
 return known

@@ -1,0 +1,169 @@
+"""Micro-batches of a queue beside those of Spark's own source `rate-micro-batch`, in one session.
+
+Both run `foreachBatch` with a function that writes its rows to the format `noop`. Timed is the whole trigger
+as Spark reports it: for a queue the ack of the batch before, the claim of the next, and its rows read by two
+tasks. Then the queue stays empty for a while, and what the query says to Redis is counted. From Redis' slow
+log comes the longest run of each script; it has the waits of a busy machine in it.
+
+    python -m tests.benchmarks.spark_stream --batches 10 --idle 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import redis
+from rich.console import Console
+from rich.table import Table
+
+from rq_dlq import Broker
+from rq_dlq._scripts import Scripts
+from tests import servers
+from tests.benchmarks.spark_read import session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIZES = (1_000, 10_000, 50_000)  # rows in a batch
+BODY = b"x" * 100
+NAME = "bench"
+FIXED, EACH = 0.1, 15e-6  # seconds that a batch, and a row, may take longer than with Spark's own source
+POLLS = 4  # scripts a second, at most, of a query that has nothing to do
+LONGEST = 10.0  # milliseconds of one script
+SLOW = ("--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
+WARM_UP = 2  # batches
+
+
+@contextmanager
+def running(source: Any, batches: int) -> Iterator[Any]:
+    """A query over a source, which has the rows of so many batches made after the warm ones."""
+
+    def swallow(frame: Any, number: int) -> None:
+        if number < batches + WARM_UP:  # later ones would only be interrupted by stop(), with much ado
+            frame.write.format("noop").mode("overwrite").save()
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = source.writeStream.foreachBatch(swallow).option("checkpointLocation", checkpoint).start()
+        try:
+            yield query
+        finally:
+            query.stop()
+
+
+def whole(query: Any, rows: int, batches: int) -> list[float]:
+    """Seconds that each batch of so many rows took, from the first that is warm."""
+    deadline = time.monotonic() + 300
+    while True:
+        seen = [each for each in query.recentProgress if each["numInputRows"] == rows]
+        if len(seen) >= batches + WARM_UP:
+            return [each["durationMs"]["triggerExecution"] / 1000 for each in seen[WARM_UP:]]
+        if time.monotonic() > deadline or not query.isActive:
+            message = f"{len(seen)} of {batches + WARM_UP} batches: {query.exception()}"
+            raise RuntimeError(message)
+        time.sleep(0.1)
+
+
+def by_rate(spark: Any, rows: int, batches: int) -> float:
+    """Seconds a batch of Spark's own source."""
+    source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=rows, numPartitions=2).load()
+    with running(source, batches) as query:
+        return median(whole(query, rows, batches))
+
+
+def by_queue(spark: Any, url: str, rows: int, batches: int, after: Callable[[], None]) -> float:
+    """Seconds a batch of a queue; `after`: called when it is empty, while the query goes on."""
+    source = spark.readStream.format("rq_dlq").options(url=url, queue=NAME, maxMessagesPerTrigger=rows).load()
+    with running(source, batches) as query:
+        seconds = median(whole(query, rows, batches))
+        after()
+    return seconds
+
+
+def idle_calls(raw: Any, seconds: float) -> tuple[float, float]:
+    """Scripts a second, and commands, also those inside scripts, while there is nothing to do."""
+    time.sleep(2)  # the last batch is acked
+
+    def calls() -> tuple[int, int]:
+        seen = {name.partition("_")[2]: each["calls"] for name, each in raw.info("commandstats").items()}
+        return seen.get("evalsha", 0), sum(
+            n for name, n in seen.items() if name not in {"info", "slowlog|get"}
+        )
+
+    before = calls()
+    time.sleep(seconds)
+    scripts, commands = (now - then for now, then in zip(calls(), before, strict=True))
+    return scripts / seconds, commands / seconds
+
+
+def worst(raw: Any, names: dict[bytes, str]) -> dict[str, float]:
+    """Milliseconds of each script's longest run, of those in the slow log."""
+    found: dict[str, float] = {}
+    for entry in raw.slowlog_get(-1):
+        words = entry["command"].split(b" ")
+        if words[0].upper() == b"EVALSHA":
+            name = names.get(words[1], "?")
+            found[name] = max(found.get(name, 0), entry["duration"] / 1000)
+    return found
+
+
+def compare(path: str, batches: int, idle: float) -> Iterator[Table]:
+    """All sizes, and what the queries said to Redis."""
+    raw, url = redis.Redis(unix_socket_path=path), f"unix://{path}"
+    version = tuple(int(part) for part in raw.info("server")["redis_version"].split("."))
+    scripts = Scripts().for_server(version)
+    names = {scripts[name].sha.encode(): name for name in scripts.names()}
+    spark = session()
+    table = Table("rows a batch", "rate-micro-batch", "rq_dlq", "more", "goal", title=f"Medians of {batches}")
+    longest: dict[str, float] = {}
+    polls: list[tuple[float, float]] = []
+
+    def after() -> None:
+        for name, milliseconds in worst(raw, names).items():
+            longest[name] = max(longest.get(name, 0), milliseconds)
+        polls.append(idle_calls(raw, idle))
+
+    for rows in SIZES:
+        with Broker(url) as broker:
+            broker.queue(NAME).send_many(BODY for _ in range(rows * (batches + WARM_UP)))
+        raw.slowlog_reset()
+        base = by_rate(spark, rows, batches)
+        own = by_queue(spark, url, rows, batches, after)
+        goal = f"≤ {FIXED + EACH * rows:.3f} s"
+        table.add_row(f"{rows:,}", f"{base:.3f} s", f"{own:.3f} s", f"{own - base:.3f} s", goal)
+    spark.stop()
+    yield table
+    idle_table = Table("idle", "a second", "goal", title="What an idle query says to Redis")
+    idle_table.add_row("scripts", f"{max(each[0] for each in polls):.1f}", f"≤ {POLLS}")
+    idle_table.add_row("commands, also inside scripts", f"{max(each[1] for each in polls):.1f}", "")
+    yield idle_table
+    slow = Table("script", "longest run", "goal", title="Scripts that took more than 1 ms")
+    for name, milliseconds in sorted(longest.items(), key=lambda each: -each[1]):
+        slow.add_row(name, f"{milliseconds:.1f} ms", f"≤ {LONGEST:.0f} ms")
+    yield slow
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, and print what was run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--idle", type=float, default=5, help="seconds")
+    chosen = parser.parse_args(arguments)
+    console = Console()
+    with servers.running(*SLOW) as path:
+        with redis.Redis(unix_socket_path=path) as raw:
+            version = raw.info("server")["redis_version"]
+        console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
+        console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        for table in compare(path, chosen.batches, chosen.idle):
+            console.print(table)
+
+
+if __name__ == "__main__":
+    main()
