@@ -1,6 +1,6 @@
 """Batches: several claims under one name, which whoever knows the name can read, keep and settle.
 
-A claim takes 1,000 messages at most, so that no script runs long; a batch is as many claims as it needs.
+One script shall not claim 50,000 messages, so a batch is as many claims as it needs.
 Their tokens follow from its name, so the name is all that has to be noted: the same name, the same messages.
 """
 

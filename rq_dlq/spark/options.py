@@ -27,7 +27,7 @@ STREAM = (
     *WHERE, *QUEUES, "view", "numPartitions", "fetchSize", "maxMessagesPerTrigger", "lease", "maxWait",
     "maxBatchFailures", "startingOffsets", "failOnDataLoss",
 )  # fmt: skip
-# Those that only some views understand.
+# Those that only some views understand, of tables and of streams.
 _ONLY = {
     "since": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
     "until": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
@@ -35,6 +35,12 @@ _ONLY = {
     "errorClass": ("dlq", "expired", "history"),
     "history": ("dlq", "expired"),
     "batch": ("leased",),
+}
+_ONLY_STREAMED = {
+    "lease": ("queue",),
+    "maxBatchFailures": ("queue",),
+    "numPartitions": ("queue",),
+    "startingOffsets": ("history",),
 }
 STORIES = ("struct", "json", "none")
 STREAMS = ("queue", "history")
@@ -60,6 +66,13 @@ class Given:
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._by_name
+
+    def only(self, views_of: Mapping[str, Sequence[str]], view: str) -> None:
+        """Refuse options that the view does not understand."""
+        for name, views in views_of.items():
+            if name in self and view not in views:
+                message = f"option {name} does not go with view {view!r}, only with {', '.join(views)}"
+                raise InvalidInput(message)
 
     def text(self, name: str, default: str = "") -> str:
         """Text, as it is."""
@@ -160,10 +173,7 @@ class ReadOptions:
         """
         given = Given(options, READ)
         view = given.word("view", VIEWS, "queue")
-        for name, views in _ONLY.items():
-            if name in given and view not in views:
-                message = f"option {name} does not go with view {view!r}, only with {', '.join(views)}"
-                raise InvalidInput(message)
+        given.only(_ONLY, view)
         queues = given.queues()
         for name in queues:
             check_name(name.replace("*", "x"))
@@ -202,7 +212,7 @@ class StreamOptions:
         max_wait: milliseconds that an idle source waits for something to come.
         max_failures: how often a batch may fail before it is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
-        fail_on_loss: end the query where a batch of its checkpoint is held no more.
+        fail_on_loss: end the query where its checkpoint and the queue disagree on what is done.
     """
 
     url: str | None = field(repr=False)
@@ -227,12 +237,14 @@ class StreamOptions:
             InvalidInput: an option or a value that there is not.
         """
         given = Given(options, STREAM)
+        view = given.word("view", STREAMS, "queue")
+        given.only(_ONLY_STREAMED, view)
         queue = given.text("queue").strip()
         check_name(queue)
         return cls(
             url=given.text("url") or None,
             namespace=given.text("namespace", USUAL_NAMESPACE),
-            view=given.word("view", STREAMS, "queue"),
+            view=view,
             queue=queue,
             shards=given.number("shards", 0, least=0, most=MAX_SHARDS),
             partitions=given.number("numPartitions", 0, least=0, most=MAX_PARTITIONS),

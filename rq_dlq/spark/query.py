@@ -8,108 +8,35 @@ batch, so whoever starts the query again finds the batch by its name, and in it 
 2. `plan` deals out what the batch holds. A heartbeat keeps its leases until it is acked.
 3. A query that dies leaves its batch leased. Started again within the lease it plans the same messages;
    started later it finds the batch empty, and the messages come in a later one.
-4. A batch that another run of the query began before has failed. One that fails too often is halved: the
-   second half waits, and goes on as the batch after it, where one failure halves it again. What fails alone
-   is poison.
+4. A batch that another run of the query began before has failed. One that fails too often is halved, and so
+   is a half that fails once (`halving`). What fails alone is poison.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq._calls import claims
 from rq_dlq._work import Wait
-from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost, RqDlqError
+from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by
+from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
+from rq_dlq.spark.halving import halve, halves, take_half
+from rq_dlq.spark.offsets import Position
+from rq_dlq.spark.slices import Slice, dealt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Self
+    from collections.abc import Mapping
 
-    from rq_dlq._keys import QueueKeys
     from rq_dlq._work import Queue, Steps
+    from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
 
 logger = logging.getLogger("rq_dlq.spark")
-ROWS = 10_000  # messages of a batch that are worth a task of their own
-DEPTHS = 32  # halves of halves: enough for a batch of four billion
 LOOK = 250  # milliseconds between two looks at several idle queues: Spark would ask 90 times a second
-
-
-class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter names
-    """A batch failed again and again until this message was left alone in it, and failed then, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """The last batch of one queue.
-
-    Attributes:
-        batch: its number, from 1; 0: none yet.
-        claims: of how many claims it is made.
-        messages: how many it was given.
-    """
-
-    batch: int = 0
-    claims: int = 0
-    messages: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """How far a query has come.
-
-    Attributes:
-        query: drawn once for each checkpoint.
-        queues: the last batch of each queue.
-    """
-
-    query: str
-    queues: Mapping[str, Position]
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
-        """Read one that Spark has kept.
-
-        Raises:
-            InvalidInput: it is of a history, or of another source.
-        """
-        if not {"query", "queues"} <= value.keys():
-            message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
-            raise InvalidInput(message)
-        return cls(value["query"], {home: Position(**said) for home, said in value["queues"].items()})
-
-    def as_json(self) -> dict[str, Any]:
-        """As Spark keeps it. It holds no address."""
-        queues = {
-            home: {"batch": said.batch, "claims": said.claims, "messages": said.messages}
-            for home, said in self.queues.items()
-        }
-        return {"query": self.query, "queues": queues}
-
-    def name(self, number: int) -> str:
-        """The name of a batch."""
-        return f"{self.query}.{number}"
-
-    def tokens(self, home: str) -> list[str]:
-        """The tokens of a queue's last batch."""
-        said = self.queues.get(home, Position())
-        name = self.name(said.batch)
-        return [_work.batches.token_of(name, home, number) for number in range(said.claims)]
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The places from `first` to `end` in the list of one claim."""
-
-    home: str
-    shard: int
-    token: str
-    first: int
-    end: int
 
 
 class Query:
@@ -148,12 +75,11 @@ class Query:
             waiting[home] = (yield from _work.stats(queue)).waiting
         return waiting
 
-    def advance(self, start: Offset, least: int, most: int | None) -> Steps[Offset]:
+    def advance(self, start: Offset, most: int) -> Steps[Offset]:
         """Ack what is up to `start`, then claim the next batch; `start` itself where there is nothing.
 
         Args:
-            least: messages without which there is no batch.
-            most: messages in it; None: all that are ready.
+            most: messages in it.
 
         Raises:
             DataLoss: the queue remembers more, or less, than the checkpoint, and `failOnDataLoss` is set.
@@ -165,7 +91,7 @@ class Query:
         known = {home: start.queues.get(home, Position()) for home in self._queues}
         batches = yield from self._waiting_batches(start, known)
         if not batches:
-            batches = yield from self._claim(start, known, least, most)
+            batches = yield from self._claim(start, known, most)
         if not batches:
             return start
         return replace(start, queues={**start.queues, **batches})
@@ -194,7 +120,7 @@ class Query:
                 "not acked by this one: two drivers use one checkpoint, stop one of them"
             )
             raise LeaseLost(message)
-        yield from _work.batches.ack_batch(keys, start.tokens(home))
+        yield from ack_batch(keys, start.tokens(home))
         self._done[home] = noted
 
     def _lost(self, home: str, batch: int, done: int | None) -> None:
@@ -223,39 +149,24 @@ class Query:
             if home in self._looked:
                 continue
             number = self._next(home, known)
-            batch = yield from _work.batches.find_batch(queue.keys, start.name(number))
+            batch = yield from find_batch(queue.keys, start.name(number))
             if not batch.messages:
-                batch = yield from self._take_half(queue.keys, start, number)
+                batch = yield from take_half(queue.keys, start, number)
             if batch.messages:
                 found[home] = Position(number, len(batch.sizes), batch.messages)
             else:
                 self._looked.add(home)
         return found
 
-    def _take_half(self, keys: QueueKeys, start: Offset, number: int) -> Steps[_work.batches.ClaimedBatch]:
-        """The half that was put aside last becomes a batch; an empty one where there is none."""
-        halves = yield from _halves(keys, start)
-        if not halves:
-            return _work.batches.ClaimedBatch(start.name(number), keys.home)
-        depth, half = halves.popitem()
-        yield claims.note_half(keys, start.query, number)
-        yield from _work.batches.rename_batch(keys, half, start.name(number))
-        logger.info(
-            "%s: the half that was put aside as number %d goes on as batch %d", keys.home, depth, number
-        )
-        return half
-
-    def _claim(
-        self, start: Offset, known: Mapping[str, Position], least: int, most: int | None
-    ) -> Steps[dict[str, Position]]:
-        room = yield from self._room(least, most)
+    def _claim(self, start: Offset, known: Mapping[str, Position], most: int) -> Steps[dict[str, Position]]:
+        room = yield from self._room(most)
         alone = len(room) == 1 and self._allowed is None  # then the claim itself waits for the first message
         batches: dict[str, Position] = {}
         for home, limit in room.items():
             if not limit:
                 continue
             number = self._next(home, known)
-            batch = yield from _work.batches.claim_batch(
+            batch = yield from claim_batch(
                 self._queues[home],
                 start.name(number),
                 limit=limit,
@@ -266,22 +177,17 @@ class Query:
                 batches[home] = Position(number, len(batch.sizes), batch.messages)
             if self._allowed is not None:
                 self._allowed[home] -= batch.messages or self._allowed[home]
-        if not (batches or self._allowed is not None or (alone and any(room.values()))):
+        if not (batches or alone or self._allowed is not None):
             some = next(iter(self._queues.values()))
             yield Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
         return batches
 
-    def _room(self, least: int, most: int | None) -> Steps[dict[str, int]]:
+    def _room(self, most: int) -> Steps[dict[str, int]]:
         """How many messages to claim from each queue: shares of the limit, by what is ready there."""
-        if len(self._queues) == 1 and least == 0 and most is not None and self._allowed is None:
-            return dict.fromkeys(
-                self._queues, most
-            )  # nothing to divide, and a claim sees by itself what is there
+        if len(self._queues) == 1 and self._allowed is None:  # a claim sees by itself what is there
+            return dict.fromkeys(self._queues, most)
         ready = self._allowed if self._allowed is not None else (yield from self._ready())
-        total = sum(ready.values())
-        if total < least and self._allowed is None:
-            return dict.fromkeys(self._queues, 0)
-        share = min(1.0, most / total) if most is not None and total else 1.0
+        share = min(1.0, most / max(1, sum(ready.values())))
         return {home: math.ceil(count * share) for home, count in ready.items()}
 
     def _ready(self) -> Steps[dict[str, int]]:
@@ -303,7 +209,7 @@ class Query:
             if start.queues.get(home) != said:
                 yield from self._begin(end, home, said)
                 slices += yield from self._slices(end, home)
-        return _dealt(slices, self._options.partitions)
+        return dealt(slices, self._options.partitions)
 
     def _begin(self, end: Offset, home: str, said: Position) -> Steps[None]:
         if self._begun.get(home) == said.batch:
@@ -316,76 +222,17 @@ class Query:
         if done != said.batch - 1:
             self._lost(home, said.batch, done)
         elif failures >= (1 if half else self._options.max_failures):
-            yield from self._halve(end, home, failures)
+            yield from halve(queue, end, failures)
         if failures or half:
-            halves = yield from _halves(queue.keys, end)
-            self.aside[home] = [token for waiting in halves.values() for token in waiting.tokens]
-
-    def _halve(self, end: Offset, home: str, failures: int) -> Steps[None]:
-        """Find what makes a batch fail: leave it its first half; at last a single message dies."""
-        queue, number = self._queues[home], end.queues[home].batch
-        tokens = end.tokens(home)
-        held = yield from _work.batches.held_by(queue.keys, tokens)
-        if sum(held) == 1:
-            token = tokens[held.index(1)]
-            ids: list[str] = yield claims.given_ids(queue.keys, token)
-            error = SparkBatchPoison(
-                f"batch {number} failed with this message alone ({failures} failures in all)"
-            )
-            yield from _work.poison(queue, [(message_id, token) for message_id in ids], error)
-        elif sum(held) > 1:
-            depth = max((yield from _halves(queue.keys, end)), default=-1) + 1
-            kept = yield from _work.batches.halve_batch(queue.keys, tokens, _half(end, depth))
-            logger.warning(
-                "%s: batch %d failed %d times; it goes on with %d of its %d messages, the others follow",
-                home, number, failures, kept, sum(held),
-            )  # fmt: skip
+            waiting = yield from halves(queue.keys, end)
+            self.aside[home] = [token for half in waiting.values() for token in half.tokens]
 
     def _slices(self, end: Offset, home: str) -> Steps[list[tuple[int, Slice]]]:
         tokens = end.tokens(home)
-        held = yield from _work.batches.held_by(self._queues[home].keys, tokens)
+        held = yield from held_by(self._queues[home].keys, tokens)
         shard = self._shards[home]
         return [
             (count, Slice(home, shard, token, 0, _work.MOST))
             for token, count in zip(tokens, held, strict=True)
             if count
         ]
-
-
-def _half(offset: Offset, depth: int) -> str:
-    """The name under which the second half of a batch waits; the last one put aside is the first to go on."""
-    return f"{offset.query}.half{depth}"
-
-
-def _halves(keys: QueueKeys, offset: Offset) -> Steps[dict[int, _work.batches.ClaimedBatch]]:
-    """The halves that wait, by depth; the last one put aside is the last one here."""
-    names = [_half(offset, depth) for depth in range(DEPTHS)]
-    firsts = [_work.batches.token_of(name, keys.home, 0) for name in names]
-    given: list[int] = yield claims.given_counts(keys, firsts)
-    halves: dict[int, _work.batches.ClaimedBatch] = {}
-    for depth, (name, count) in enumerate(zip(names, given, strict=True)):
-        if count:
-            halves[depth] = yield from _work.batches.find_batch(keys, name)
-    return halves
-
-
-def _dealt(slices: Sequence[tuple[int, Slice]], tasks: int) -> list[list[Slice]]:
-    """Slices of about the same size for each task; claims are cut where there are more tasks than claims."""
-    messages = sum(count for count, _ in slices)
-    share = math.ceil(messages / (tasks or math.ceil(messages / ROWS))) if messages else 1
-    dealt: list[list[Slice]] = [[]]
-    room = share
-    for count, whole in slices:
-        first = 0
-        while count - first > room:
-            dealt[-1].append(replace(whole, first=first, end=first + room))
-            dealt.append([])
-            first, room = first + room, share
-        dealt[-1].append(
-            replace(whole, first=first)
-        )  # to the end of the list, which may be longer than what is held
-        room -= count - first
-        if room == 0:
-            dealt.append([])
-            room = share
-    return [share for share in dealt if share]

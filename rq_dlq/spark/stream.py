@@ -7,13 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rq_dlq import _work
 from rq_dlq.broker import Broker
@@ -21,8 +15,9 @@ from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.plainly import plainly
-from rq_dlq.spark.query import Offset, Position, Query, Slice
+from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import existing
 
 if TYPE_CHECKING:
@@ -33,6 +28,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._work import Steps
     from rq_dlq.spark.options import StreamOptions
+    from rq_dlq.spark.slices import Slice
 
 R = TypeVar("R")
 
@@ -114,22 +110,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLoss: the checkpoint is older than the queue's memory of the query, or the other way round.
             LeaseLost: another run of the query has begun the batch since.
         """
-        least, most = 0, None
-        if isinstance(limit, ReadMaxRows):
-            most = limit.max_rows
-        elif isinstance(limit, ReadMinRows):
-            least = limit.min_rows
-        elif isinstance(limit, ReadAllAvailable):
+        if not isinstance(limit, ReadMaxRows):  # what Spark asks of a trigger that it runs once
             message = (
                 "trigger(once=True) ends before its batch is acked, so the batch would come again: "
                 "use trigger(availableNow=True)"
             )
             raise ConfigurationError(message)
-        else:
-            message = f"a queue cannot be read by {type(limit).__name__}: use maxMessagesPerTrigger"
-            raise ConfigurationError(message)
         before = Offset.of(start)
-        after = self._driver.run(self._driver.query.advance(before, least, most))
+        after = self._driver.run(self._driver.query.advance(before, limit.max_rows))
         if after != before:
             self._driver.drop(before)
             self._driver.keep(after)

@@ -11,8 +11,10 @@ import pytest
 from rq_dlq import _work
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.message import DeadLetter
+from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
-from rq_dlq.spark.query import Offset, Position, Query, Slice
+from rq_dlq.spark.query import Query
+from rq_dlq.spark.slices import Slice
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
 
@@ -36,9 +38,9 @@ class Runs:
         self.query = Query(self.options, queues, shards, f"run {next(self._numbers)}")
         return self.query
 
-    async def advance(self, start: Offset, least: int = 0, most: int | None = 1_000) -> Offset:
+    async def advance(self, start: Offset, most: int = 1_000) -> Offset:
         """What Spark calls between two batches."""
-        return await self.broker.run_steps(self.query.advance(start, least, most))  # type: ignore[no-any-return]
+        return await self.broker.run_steps(self.query.advance(start, most))  # type: ignore[no-any-return]
 
     async def plan(self, start: Offset, end: Offset) -> list[list[Slice]]:
         """What Spark calls before the tasks."""
@@ -76,7 +78,7 @@ async def test_a_batch_is_acked_when_the_next_one_is_asked_for(broker: Any) -> N
 async def test_a_task_that_is_tried_again_reads_the_same(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker, numPartitions="7")
     sent = await queue.send_many(range(1_100))
-    end = await runs.advance(FRESH, most=None)
+    end = await runs.advance(FRESH, most=10_000)
     shares = await runs.plan(FRESH, end)
     assert len(shares) == 7
     read = [[row.id for row in await runs.rows(share)] for share in shares]
@@ -153,7 +155,7 @@ async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) ->
     (dead,) = await queue.dlq.browse()
     assert isinstance(dead, DeadLetter)
     assert (dead.id, dead.reason) == (sent[poison], "poison")
-    assert dead.cause.type == "rq_dlq.spark.query.SparkBatchPoison"
+    assert dead.cause.type == "rq_dlq.spark.halving.SparkBatchPoison"
     assert await counts(queue) == {"dead": 1}
 
 
@@ -221,14 +223,6 @@ async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
     assert sizes == [10, 10, 5]
 
 
-async def test_a_least_number_is_waited_for(broker: Any) -> None:
-    queue, runs = broker.queue("orders"), Runs(broker)
-    await queue.send_many(range(4))
-    assert await runs.advance(FRESH, least=5) == FRESH
-    await queue.send("fifth")
-    assert (await runs.advance(FRESH, least=5)).queues["orders"].messages == 5
-
-
 async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> None:
     many, few = broker.queue("orders:0"), broker.queue("orders:1")
     runs = Runs(broker, "orders:0", "orders:1")
@@ -294,7 +288,7 @@ async def test_a_run_that_was_replaced_acks_nothing(broker: Any) -> None:
     runs.restart()
     assert await runs.read(FRESH, end) == sent
     with pytest.raises(LeaseLost, match="begun anew by another run of this query"):
-        await broker.run_steps(replaced.advance(end, 0, 1_000))
+        await broker.run_steps(replaced.advance(end, 1_000))
     assert await runs.read(FRESH, end) == sent
     assert await runs.advance(end) == end
     assert await counts(queue) == {}
@@ -303,11 +297,11 @@ async def test_a_run_that_was_replaced_acks_nothing(broker: Any) -> None:
 async def test_a_half_that_was_renamed_in_part_is_found_whole(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
     sent = await queue.send_many(range(4_000))
-    end, processed = await runs.advance(FRESH, most=None), list[str]()
+    end, processed = await runs.advance(FRESH, most=10_000), list[str]()
     await runs.plan(FRESH, end)
     runs.restart()
     processed += await runs.read(FRESH, end)
-    steps, renamed = runs.query.advance(end, 0, None), 0
+    steps, renamed = runs.query.advance(end, 10_000), 0
     answer = None
     while renamed < 2:  # the driver dies after the second of four claims
         step = steps.send(answer)

@@ -159,6 +159,10 @@ def test_checkpoints_and_plans_hold_no_password(
         ({"queue": ""}, "a queue's name"),
         ({"queue": "orders", "view": "dlq"}, "option view: 'dlq' is not one of queue, history"),
         ({"queue": "orders", "maxBatchFailures": "0"}, "a whole number from 1"),
+        (
+            {"queue": "orders", "startingOffsets": "latest"},
+            "does not go with view 'queue', only with history",
+        ),
         ({"queue": "orders", "url": "redis://127.0.0.1:1"}, "127.0.0.1:1"),
     ],
 )

@@ -1,0 +1,78 @@
+"""How the message is found that makes a batch fail: the batch goes on with its first half, then half of that.
+
+The second half waits under a name of its own, and is the next batch; the one that was put aside last is the
+first to go on. So one poison message among n costs log2(n) + 1 failures, and the others are processed once.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _work
+from rq_dlq._calls import claims
+from rq_dlq._work.batches import ClaimedBatch, find_batch, halve_batch, held_by, rename_batch, token_of
+from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq._work import Queue, Steps
+    from rq_dlq.spark.offsets import Offset
+
+logger = logging.getLogger("rq_dlq.spark")
+DEPTHS = 32  # halves of halves: enough for a batch of four billion
+
+
+class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter names
+    """A batch failed again and again until this message was left alone in it, and failed then, too."""
+
+
+def halve(queue: Queue[Any], offset: Offset, failures: int) -> Steps[None]:
+    """Leave a queue's last batch its first half; what is left alone dies.
+
+    Args:
+        failures: of the batch, so far.
+    """
+    keys, home = queue.keys, queue.keys.home
+    number, tokens = offset.queues[home].batch, offset.tokens(home)
+    held = yield from held_by(keys, tokens)
+    if sum(held) == 1:
+        token = tokens[held.index(1)]
+        ids: list[str] = yield claims.given_ids(keys, token)
+        error = SparkBatchPoison(
+            f"batch {number} failed with this message alone ({failures} failures in all)"
+        )
+        yield from _work.poison(queue, [(message_id, token) for message_id in ids], error)
+    elif sum(held) > 1:
+        depth = max((yield from halves(keys, offset)), default=-1) + 1
+        kept = yield from halve_batch(keys, tokens, _name(offset, depth))
+        logger.warning(
+            "%s: batch %d failed %d times; it goes on with %d of its %d messages, the others follow",
+            home, number, failures, kept, sum(held),
+        )  # fmt: skip
+
+
+def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatch]:
+    """The half that was put aside last becomes the batch of this number; an empty one where there is none."""
+    waiting = yield from halves(keys, offset)
+    if not waiting:
+        return ClaimedBatch(offset.name(number), keys.home)
+    _, half = waiting.popitem()
+    yield claims.note_half(keys, offset.query, number)
+    yield from rename_batch(keys, half, offset.name(number))
+    return half
+
+
+def halves(keys: QueueKeys, offset: Offset) -> Steps[dict[int, ClaimedBatch]]:
+    """The halves that wait, by depth; the last one put aside is the last one here."""
+    names = [_name(offset, depth) for depth in range(DEPTHS)]
+    given: list[int] = yield claims.given_counts(keys, [token_of(name, keys.home, 0) for name in names])
+    found: dict[int, ClaimedBatch] = {}
+    for depth, (name, count) in enumerate(zip(names, given, strict=True)):
+        if count:
+            found[depth] = yield from find_batch(keys, name)
+    return found
+
+
+def _name(offset: Offset, depth: int) -> str:
+    return f"{offset.query}.half{depth}"
