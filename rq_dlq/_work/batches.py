@@ -178,9 +178,12 @@ def release_batch(queue: Queue[Any], tokens: Sequence[str]) -> Steps[int]:
 
 
 def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]:
-    """Put the second half of what a batch still holds aside, under a new name, `rest`; how many it keeps."""
+    """Put the greater half of what a batch still holds aside, under the name `rest`; how many it keeps.
+
+    The name must be a new one. What is alone is put aside, too.
+    """
     held = yield from held_by(keys, tokens)
-    keep = (sum(held) + 1) // 2
+    keep = sum(held) // 2
     kept = number = 0
     for token, count in zip(tokens, held, strict=True):
         if kept + count > keep:

@@ -1,7 +1,10 @@
 """How the message is found that makes a batch fail: the batch goes on with its first half, then half of that.
 
 The second half waits under a name of its own, and is the next batch; the one that was put aside last is the
-first to go on. So one poison message among n costs log2(n) + 1 failures, and the others are processed once.
+first to go on. So one poison message among n costs log2(n) + 2 failures, and the others are processed once.
+
+What is left alone waits, too, and the batch goes on empty. Only if that succeeds is the message tried as a
+batch of its own, and only there it dies: while it is the sink that is down, nothing does.
 """
 
 from __future__ import annotations
@@ -27,27 +30,28 @@ class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter
     """A batch failed again and again until this message was left alone in it, and failed then, too."""
 
 
-def halve(queue: Queue[Any], offset: Offset, failures: int) -> Steps[None]:
-    """Leave a queue's last batch its first half; what is left alone dies.
+def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> Steps[None]:
+    """Leave a queue's last batch its first half; a message that has a batch of its own dies.
 
     Args:
         failures: of the batch, so far.
+        half: it was put aside before.
     """
     keys, home = queue.keys, queue.keys.home
     number, tokens = offset.queues[home].batch, offset.tokens(home)
     held = yield from held_by(keys, tokens)
-    if sum(held) == 1:
+    if half and sum(held) == 1 == offset.queues[home].messages:
         token = tokens[held.index(1)]
         ids: list[str] = yield claims.given_ids(keys, token)
         error = SparkBatchPoison(
-            f"batch {number} failed with this message alone ({failures} failures in all)"
+            f"batch {number}, this message alone, failed as those before it did that it was in"
         )
         yield from _work.poison(queue, [(message_id, token) for message_id in ids], error)
-    elif sum(held) > 1:
+    elif any(held):
         depth = max((yield from halves(keys, offset)), default=-1) + 1
         kept = yield from halve_batch(keys, tokens, _name(offset, depth))
         logger.warning(
-            "%s: batch %d failed %d times; it goes on with %d of its %d messages, the others follow",
+            "%s: batch %d failed %d times; it goes on with %d of its %d messages, the rest follows",
             home, number, failures, kept, sum(held),
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ batch, so whoever starts the query again finds the batch by its name, and in it 
 3. A query that dies leaves its batch leased. Started again within the lease it plans the same messages;
    started later it finds the batch empty, and the messages come in a later one.
 4. A batch that another run of the query began before has failed. One that fails too often is halved, and so
-   is a half that fails once (`halving`). What fails alone is poison.
+   is a half that fails once (`halving`). What fails alone, while an empty batch does not, is poison.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Query:
         if done != said.batch - 1:
             self._lost(home, said.batch, done)
         elif failures >= (1 if half else self._options.max_failures):
-            yield from halve(queue, end, failures)
+            yield from halve(queue, end, failures, half=half)
         if failures or half:
             waiting = yield from halves(queue.keys, end)
             self.aside[home] = [token for half in waiting.values() for token in half.tokens]

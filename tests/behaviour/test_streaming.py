@@ -151,12 +151,28 @@ async def test_a_poison_message_is_found_by_halving(broker: Any, poison: int) ->
         processed += rows
         start = end
     assert sorted(processed) == sorted(sent[:poison] + sent[poison + 1 :])
-    assert failures <= 11
+    assert failures <= 12
     (dead,) = await queue.dlq.browse()
     assert isinstance(dead, DeadLetter)
     assert (dead.id, dead.reason) == (sent[poison], "poison")
     assert dead.cause.type == "rq_dlq.spark.halving.SparkBatchPoison"
     assert await counts(queue) == {"dead": 1}
+
+
+async def test_while_the_sink_is_down_nothing_dies(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    sent = await queue.send_many(range(20))
+    end = await runs.advance(FRESH)
+    for _ in range(30):
+        await runs.read(FRESH, end)
+        runs.restart()
+    assert await counts(queue) == {"leased": 20}
+    start, processed = FRESH, await runs.read(FRESH, end)
+    while (after := await runs.advance(end)) != end:
+        start, end = end, after
+        processed += await runs.read(start, end)
+    assert sorted(processed) == sorted(sent)
+    assert await counts(queue) == {}
 
 
 async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -> None:

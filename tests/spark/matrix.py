@@ -17,11 +17,19 @@ from rich.console import Console
 
 ROOT = Path(__file__).parent.parent.parent
 SERIES = ("4.0", "4.1", "4.2")
-TOOLS = (
-    "hypothesis matplotlib psutil pytest pytest-asyncio pytest-timeout pyyaml time-machine pandas<3".split()
-)
+TOOLS = [
+    "hypothesis",
+    "matplotlib",
+    "psutil",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "pyyaml",
+    "time-machine",
+    "pandas<3",
+]
 # What older versions of Spark leave open is not our affair.
-QUIET = "-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning".split()
+QUIET = ["-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
 
 
 def run_with(version: str, console: Console) -> bool:
