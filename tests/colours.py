@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import GeneratorType
 from typing import Any, Self
 
 import rq_dlq
@@ -56,6 +57,8 @@ def _face(value: Any) -> Any:
 def _bare(value: Any) -> Any:
     if isinstance(value, Awaited):
         return value.inner
+    if isinstance(value, GeneratorType):
+        return (_bare(item) for item in value)
     if isinstance(value, list | tuple):
         return type(value)(_bare(item) for item in value)
     return value

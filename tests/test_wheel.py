@@ -62,7 +62,8 @@ def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Pat
     examples = {f"rq_dlq/examples/{file.name}" for file in (ROOT / "examples").glob("[0-9]*.py")}
     assert examples
     assert examples <= names
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rq_dlq"}
+    beside = "pyspark_rq_dlq.py"  # where Spark looks for formats
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rq_dlq", beside}
     assert "rq_dlq/py.typed" in names
 
 

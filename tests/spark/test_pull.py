@@ -137,7 +137,8 @@ def test_a_handler_that_takes_its_process_along_leaves_a_lease(
         ({"timeout": "never"}, InvalidInput, "timeout"),
         ({"policy": "often"}, InvalidInput, "pass a RedeliveryPolicy"),
         ({"type": {1: 2}}, InvalidInput, "type"),
-        ({"url": "unix:///nowhere/redis.sock"}, BrokerUnavailable, "nowhere"),
+        ({"url": "unix:///nowhere/redis.sock"}, ConfigurationError, "nowhere"),
+        ({"url": "redis://127.0.0.1:1"}, BrokerUnavailable, "127.0.0.1:1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_job(
