@@ -7,11 +7,13 @@ spark.read.format("rq_dlq").option("queue", "orders").load()
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
 
 from rq_dlq.spark.batch import Batch, claim
 from rq_dlq.spark.pull import Pulled, foreach_message
+from rq_dlq.spark.pythons import check_python
 from rq_dlq.spark.report import poison_report
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
 from rq_dlq.spark.source import BATCHES, RqDlqSource, check_version
@@ -38,11 +40,15 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Tell a session the format `rq_dlq`, unless Spark finds it by itself: where the package is installed.
+    """Tell a session the format `rq_dlq`; it does no harm where Spark knows it already.
 
     Raises:
-        ConfigurationError: this Spark is too old.
+        ConfigurationError: this Spark is too old, or runs its tasks with a Python that lacks this package.
     """
     check_version(BATCHES, "rq_dlq")
-    if find_spec("pyspark_rq_dlq") is None:
+    check_python(spark)
+    try:
         spark.dataSource.register(RqDlqSource)
+    except AnalysisException as error:  # newer versions replace it, and warn
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise

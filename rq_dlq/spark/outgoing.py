@@ -97,7 +97,7 @@ class Outgoing:
 
     Args:
         shards: over how many queues they are spread: those with ids of their own by the id, so that a queue
-            knows an id again, others in turn.
+            knows an id again, others in turn, each task beginning with another one.
     """
 
     options: WriteOptions
@@ -117,15 +117,15 @@ class Outgoing:
         if not batch.num_rows:
             return
         ids, payloads, times = self._ids(batch), self._payloads(batch), self._times(batch)
-        spread = self.options.id_column and self.shards > 1
-        if times is None and not spread:
+        if times is None and self.shards == 1:
             items: list[Any] = [None] * (2 * len(payloads))
             items[::2], items[1::2] = ids, payloads
-            yield turn % self.shards, (0, 0), items
+            yield 0, (0, 0), items
             return
         grouped: defaultdict[tuple[int, Times], list[Argument]] = defaultdict(list)
         for n, name in enumerate(ids):
-            shard = (zlib.crc32(name.encode()) if spread else turn) % self.shards
+            place = zlib.crc32(name.encode()) if self.options.id_column else turn + n
+            shard = place % self.shards
             grouped[shard, times[n] if times else (0, 0)] += (name, payloads[n])
         for (shard, pair), items in grouped.items():
             yield shard, pair, items

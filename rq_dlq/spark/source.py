@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql.datasource import DataSource
 
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.options import READ, STORIES, STREAM, Given
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
@@ -68,12 +68,16 @@ class RqDlqSource(DataSource):
         """
         check_version(STREAMS, "reading a queue as a stream")
         from rq_dlq.spark.options import StreamOptions  # noqa: PLC0415
-        from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - their bases are new in 4.2
+        from rq_dlq.spark.refused import RefusedStream  # noqa: PLC0415 - their bases are new in 4.2
+        from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
 
-        options = StreamOptions.of(self.options)
-        check_chosen(schema, schema_of(options.view), options.view)
-        return (HistoryStreamReader if options.view == "history" else StreamReader)(options, schema)
+        try:
+            options = StreamOptions.of(self.options)
+            check_chosen(schema, schema_of(options.view), options.view)
+            return (HistoryStreamReader if options.view == "history" else StreamReader)(options, schema)
+        except RqDlqError as error:
+            return RefusedStream(error)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's

@@ -173,6 +173,7 @@ def test_bad_input_ends_the_query_with_a_sentence(
     with pytest.raises(Exception, match=sentence) as failure:
         run(spark, Collected(), tmp_path, **options)
     assert "rq_dlq/spark/query.py" not in str(failure.value)  # no traceback of ours
+    assert "UnboundLocalError" not in str(failure.value)  # nor of Spark, where no reader can be made
 
 
 @streams
