@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import GeneratorType
 from typing import Any, Self
 
 import rq_dlq
@@ -57,8 +56,8 @@ def _face(value: Any) -> Any:
 def _bare(value: Any) -> Any:
     if isinstance(value, Awaited):
         return value.inner
-    if isinstance(value, GeneratorType):
-        return (_bare(item) for item in value)
+    if isinstance(value, reversed):  # an iterable that is no list; generators are steps
+        return iter([_bare(item) for item in value])
     if isinstance(value, list | tuple):
         return type(value)(_bare(item) for item in value)
     return value

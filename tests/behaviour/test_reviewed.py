@@ -43,7 +43,7 @@ async def test_a_batch_may_come_from_any_iterable(broker: Any, clock: Clock) -> 
     queue = broker.queue("a")
     await queue.send_many(["x", "y"])
     deliveries = await queue.claim(2)
-    assert len(await queue.ack(delivery for delivery in deliveries)) == 2
+    assert len(await queue.ack(reversed(deliveries))) == 2
     assert all(delivery.settled for delivery in deliveries)
 
 
