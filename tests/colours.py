@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Self
 
 import rq_dlq
@@ -56,8 +57,6 @@ def _face(value: Any) -> Any:
 def _bare(value: Any) -> Any:
     if isinstance(value, Awaited):
         return value.inner
-    if isinstance(value, reversed):  # an iterable that is no list; generators are steps
-        return iter([_bare(item) for item in value])
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return type(value)(_bare(item) for item in value)
     return value

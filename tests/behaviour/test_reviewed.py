@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ async def test_a_batch_may_come_from_any_iterable(broker: Any, clock: Clock) -> 
     queue = broker.queue("a")
     await queue.send_many(["x", "y"])
     deliveries = await queue.claim(2)
-    assert len(await queue.ack(reversed(deliveries))) == 2
+    assert len(await queue.ack(deque(deliveries))) == 2
     assert all(delivery.settled for delivery in deliveries)
 
 
