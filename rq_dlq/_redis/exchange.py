@@ -22,14 +22,14 @@ Exchange: TypeAlias = Generator[Commands, list[Any], Any]
 
 SOCKET_TIMEOUT = 5.0  # seconds; longer than any blocking wait of ours (_work.MAX_BLOCK)
 CONNECT_TIMEOUT = 2.0
-BLPOP_SLACK = 0.001  # seconds: to Redis a timeout of 0 means for ever
+LEAST_BLOCK = 0.002  # seconds: Redis 6.2 cuts 0.001 down to 0, which means for ever
 
 
 def perform(step: Step, scripts: Scripts, *, repeated: bool) -> Exchange:
     """What a step says to the server; returns what the step is sent back."""
     if isinstance(step, Wait):
         began = time.monotonic()
-        yield [(b"BLPOP", step.key, max(BLPOP_SLACK, step.milliseconds / 1000))]
+        yield [(b"BLPOP", step.key, max(LEAST_BLOCK, step.milliseconds / 1000))]
         return (time.monotonic() - began) * 1000
     if isinstance(step, Batch):
         return (yield from exchange(step.calls, scripts, repeated=repeated))
