@@ -143,6 +143,14 @@ def held_by(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return held
 
 
+def places_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
+    """How many places the list of each of these claims has; 0: it is over."""
+    places: list[int] = []
+    for start in range(0, len(tokens), PAGE):
+        places += yield claims.given_counts(keys, tokens[start : start + PAGE])
+    return places
+
+
 def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[list[Row]]:
     """What a claim still holds of `limit` places from `first` on, untouched; one page."""
     return (yield claims.read_claim(keys, token, first=first, limit=limit))  # type: ignore[no-any-return]

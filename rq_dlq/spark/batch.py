@@ -6,12 +6,11 @@ import secrets
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
-from rq_dlq.broker import Broker
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.leases import LeaseKeeper
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.queues import check_queues
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from rq_dlq.broker import Broker
 
 MOST = 10_000_000  # messages in one batch
 
@@ -110,8 +110,7 @@ def claim(
         raise InvalidInput(message)
     span = milliseconds(lease, name="lease", minimum=1_000)
     address = resolve(url)
-    with Broker(address, namespace=namespace) as broker:  # which gives up sooner than those of tasks
-        existing(broker, [queue])
+    check_queues(address, namespace, [queue])
     broker = broker_at(address, namespace)
     work = broker.queue(queue).work
     steps = _work.batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)

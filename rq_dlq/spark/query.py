@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq._calls import claims
 from rq_dlq._work import Wait
-from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by
+from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, places_of
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import halve, halves, take_half
 from rq_dlq.spark.offsets import Position
@@ -204,7 +204,7 @@ class Query:
             DataLoss: such a batch is done already, and `failOnDataLoss` is set.
         """
         self._check(end)
-        slices: list[tuple[int, Slice]] = []
+        slices: list[Slice] = []
         for home, said in end.queues.items():
             if start.queues.get(home) != said:
                 yield from self._begin(end, home, said)
@@ -227,12 +227,11 @@ class Query:
             waiting = yield from halves(queue.keys, end)
             self.aside[home] = [token for half in waiting.values() for token in half.tokens]
 
-    def _slices(self, end: Offset, home: str) -> Steps[list[tuple[int, Slice]]]:
-        tokens = end.tokens(home)
-        held = yield from held_by(self._queues[home].keys, tokens)
-        shard = self._shards[home]
+    def _slices(self, end: Offset, home: str) -> Steps[list[Slice]]:
+        keys, tokens = self._queues[home].keys, end.tokens(home)
+        places = yield from places_of(keys, tokens)
         return [
-            (count, Slice(home, shard, token, 0, _work.MOST))
-            for token, count in zip(tokens, held, strict=True)
+            Slice(keys, self._shards[home], token, 0, count)
+            for token, count in zip(tokens, places, strict=True)
             if count
         ]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rq_dlq.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.options import shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.broker import Broker
+
+def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:
+    """`existing`, by a broker that gives up sooner than those of tasks; before a job starts."""
+    with Broker(url, namespace=namespace) as broker:
+        existing(broker, names)
 
 
 def existing(broker: Broker, names: Sequence[str]) -> None:

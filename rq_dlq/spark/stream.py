@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from rq_dlq import _work
-from rq_dlq.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.claimed import claimed
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.leases import LeaseKeeper
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.query import Query
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.queues import check_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,8 +45,7 @@ class Driver:
 
     def __init__(self, options: StreamOptions, url: str) -> None:
         shards = dict(options.homes())
-        with Broker(url, namespace=options.namespace) as broker:  # which gives up sooner than those of tasks
-            existing(broker, list(shards))
+        check_queues(url, options.namespace, list(shards))
         self._broker = broker = broker_at(url, options.namespace)
         self._queues = {home: broker.queue(home).work for home in shards}
         self._keeper = LeaseKeeper(broker, options.lease)
@@ -146,12 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broker = broker_at(self._url, self._options.namespace)
         columns = MessageColumns(self._schema)
         for part in partition.slices:
-            keys = broker.queue(part.home).work.keys
-            for first in range(part.first, part.end, self._options.fetch_size):
-                size = min(self._options.fetch_size, part.end - first)
-                rows = broker.run_steps(_work.batches.read_claim(keys, part.token, first, size))
-                if rows:
-                    yield columns.batch(rows, part.home, part.shard, part.token)
+            yield from claimed(broker, part, columns, self._options.fetch_size)
 
     def stop(self) -> None:
         """Renew no more leases."""

@@ -16,13 +16,12 @@ from pyspark.sql.streaming.datasource import (
 from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import outcomes
-from rq_dlq.broker import Broker
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.outcome import after, is_event_id
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
 from rq_dlq.spark.plainly import plainly
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.queues import check_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,8 +67,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
         """Where a new query begins."""
-        with Broker(self._url, namespace=self._options.namespace) as broker:
-            existing(broker, list(self._keys()))
+        check_queues(self._url, self._options.namespace, list(self._keys()))
         if self._options.starting == "latest":
             return self._last()
         return dict.fromkeys(

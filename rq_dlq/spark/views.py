@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rq_dlq import _calls
-from rq_dlq._calls import claims, scans
+from rq_dlq._calls import scans
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import MOST, Steps, batches, outcomes
+from rq_dlq._work import Steps, batches, outcomes
 from rq_dlq._work.scans import Stretch, divide, pages, shares_of
 from rq_dlq.broker import Broker
 from rq_dlq.outcome import after, milliseconds_of
 from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.claimed import claimed
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
 from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
+from rq_dlq.spark.slices import Slice, dealt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,15 +48,6 @@ INDEXES: dict[str, tuple[Index, ...]] = {
     "expired": ("expired",),
 }
 SENT = ("queue", "leased")  # the views whose since and until are about when a message was sent
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim and how many messages it held when it was planned."""
-
-    keys: QueueKeys
-    token: str
-    held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,43 +160,31 @@ class LeasedReader(MessageReader):
     """Reads what claims hold, claim by claim."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
-        found: list[Claim] = []
+        found: list[Slice] = []
         for keys in queues:
             if self._options.batch:
                 tokens = batches.tokens_at(self._options.batch, keys.home)
-                held = yield from batches.held_by(keys, tokens)
-                found += (Claim(keys, token, n) for token, n in zip(tokens, held, strict=True) if n)
             else:
-                found += yield from _claims(keys)
-        total = sum(claim.held for claim in found)
-        step = max(1, -(-total // shares_of(total, self._options.partitions)))
-        shares: list[list[Claim]] = [[] for _ in range(-(-total // step))]
-        done = 0
-        for claim in found:
-            shares[done // step].append(claim)
-            done += claim.held
-        return shares
+                tokens = yield from _leases(keys)
+            places = yield from batches.places_of(keys, tokens)
+            shard = self._shard(keys.home)
+            found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
+        total = sum(part.end for part in found)
+        return dealt(found, shares_of(total, self._options.partitions))
 
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        columns, home = self._columns(), part.keys.home
-        for first in range(0, MOST, self._options.fetch_size):
-            rows = broker.run_steps(
-                batches.read_claim(part.keys, part.token, first, self._options.fetch_size)
-            )
-            if rows:
-                yield columns.batch(rows, home, self._shard(home), part.token)
+        yield from claimed(broker, part, self._columns(), self._options.fetch_size)
 
 
-def _claims(keys: QueueKeys) -> Steps[list[Claim]]:
-    """The claims that hold something."""
-    found: dict[str, Claim] = {}  # a lease that is extended moves, and may come twice
+def _leases(keys: QueueKeys) -> Steps[list[str]]:
+    """The tokens that hold something."""
+    found: dict[str, None] = {}  # a lease that is extended moves, and may come twice
     for first in count(0, TOKENS):
         tokens: list[str] = yield scans.leases(keys, first=first, limit=TOKENS)
-        held = (yield claims.held_counts(keys, tokens)) if tokens else []
-        found |= {token: Claim(keys, token, n) for token, n in zip(tokens, held, strict=True) if n}
+        found |= dict.fromkeys(tokens)
         if len(tokens) < TOKENS:
             break
-    return list(found.values())
+    return list(found)
 
 
 class HistoryReader(Reader):

@@ -54,8 +54,7 @@ class Runs:
         """What one task reads."""
         found: list[Any] = []
         for part in share:
-            keys = self.broker.queue(part.home).work.keys
-            steps = _work.batches.read_claim(keys, part.token, part.first, part.end - part.first)
+            steps = _work.batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
             found += await self.broker.run_steps(steps)
         return found
 
@@ -249,7 +248,7 @@ async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> N
     end = await runs.advance(start, most=50)
     assert {home: said.messages for home, said in end.queues.items()} == {"orders:0": 45, "orders:1": 5}
     shares = await runs.plan(start, end)
-    assert {(part.home, part.shard) for part in itertools.chain(*shares)} == {
+    assert {(part.keys.home, part.shard) for part in itertools.chain(*shares)} == {
         ("orders:0", 0),
         ("orders:1", 1),
     }
