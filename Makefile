@@ -3,7 +3,7 @@ BIN := $(addsuffix /,$(wildcard .venv/bin))
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test reliability spark-chaos spark-matrix bench wheel format constraints clean
+.PHONY: help check lint types test slow reliability soak spark-chaos spark-matrix bench wheel format constraints clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,8 +25,14 @@ types: ## mypy and pyright
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
-reliability: ## the long suites: faults, kills, exhaustive search
+slow: ## the long tests, which `pytest` leaves out
 	$(BIN)pytest -m slow --timeout 0
+
+reliability: ## what is promised under faults, shown: a table; at most 30 minutes
+	$(BIN)python3 -m tests.reliability
+
+soak: ## the rows of it that gain by it, for hours
+	$(BIN)python3 -m tests.reliability --scale soak
 
 spark-chaos: ## kills drivers, executors, writers and Redis under Spark; at most 15 minutes
 	$(BIN)python3 -m tests.spark.chaos

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 import redis
@@ -35,29 +37,96 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-@contextmanager
-def running(*options: str, program: str | None = None) -> Iterator[str]:
-    """A server with nothing on disk, as the path of its socket.
+class Server:
+    """A server that can be killed, frozen and started again, with what it has on disk.
 
-    Where there is no program the test is skipped, and fails in CI.
+    Args:
+        directory: where its files are: its socket, its log, its append-only file.
+        options: as on its command line; by default it keeps nothing on disk.
+        port: on 127.0.0.1, beside the socket; 0: none.
+        environment: variables beside ours, as LD_PRELOAD.
     """
-    program = program or binary()
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *options: str,
+        program: str | None = None,
+        port: int = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory, self.port = Path(directory), port
+        self.socket = str(self.directory / "redis.sock")
+        self.log = self.directory / "redis.log"
+        self._command = [program or needed(), "--port", str(port), "--unixsocket", self.socket]
+        self._command += ["--dir", str(directory), "--save", "", "--appendonly", "no", *options]
+        self._environment = {**os.environ, **(environment or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """For a broker."""
+        return f"unix://{self.socket}"
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and wait until it answers."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+        if wait:
+            wait_until(lambda: answers(self.socket))
+
+    def signal(self, number: int) -> None:
+        """Send it a signal: SIGSTOP freezes it, SIGCONT has it go on."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL: it writes nothing more."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A plain client."""
+        return redis.Redis(unix_socket_path=self.socket, **options)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def needed() -> str:
+    """A redis-server; where there is none the test is skipped, and fails in CI."""
+    program = binary()
     if program is None:
         reason = "no redis-server here: install Redis 6.2 or newer to run this test"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    with tempfile.TemporaryDirectory(prefix="rq-dlq-") as directory:
-        path = f"{directory}/redis.sock"
-        command = [program, "--port", "0", "--unixsocket", path, "--dir", directory]
-        command += ["--save", "", "--appendonly", "no", *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        try:
-            wait_until(lambda: answers(path))
-            yield path
-        finally:
-            process.kill()
-            process.wait()
+    return program
+
+
+@contextmanager
+def running(*options: str, program: str | None = None) -> Iterator[str]:
+    """A server with nothing on disk, as the path of its socket."""
+    program = program or needed()
+    with (
+        tempfile.TemporaryDirectory(prefix="rq-dlq-") as directory,
+        Server(directory, *options, program=program) as server,
+    ):
+        yield server.socket
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def need_java() -> None:

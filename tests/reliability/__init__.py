@@ -1,0 +1,1 @@
+"""What is promised under faults, shown: one row a fault (`docs/reliability.md`)."""

@@ -1,0 +1,44 @@
+"""Show what is promised under faults.
+
+make reliability, make soak, or
+
+python -m tests.reliability T5 T7 --seed 42
+python -m tests.reliability --write            # the table goes into docs/reliability.md, too
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.console import Console
+
+from tests.reliability.program import PAGE, run_rows, write_page
+from tests.reliability.row import SCALES, Scale
+from tests.reliability.rows import all_rows
+from tests.reliability.table import shown
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--scale", type=click.Choice(SCALES), default="whole", show_default=True)
+@click.option(
+    "--seed", type=int, help="What is drawn follows from it; unless given it is drawn, and printed."
+)
+@click.option("--write", is_flag=True, help=f"Write the table into {PAGE.name}, too.")
+def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool) -> None:
+    """Run these rows, or all, and print what came of them."""
+    rows = all_rows()
+    unknown = [name for name in names if name not in rows]
+    if unknown:
+        message = f"no row {', '.join(unknown)}: there are {', '.join(rows)}"
+        raise click.BadParameter(message)
+    results = run_rows([rows[name] for name in names or rows], scale, seed)
+    Console(width=None if sys.stdout.isatty() else 200).print(shown(results))
+    if write:
+        write_page(results)
+    sys.exit(not all(result.state == "met" for result in results if result.state != "not run"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Runs rows one after the other, and writes down what came of them."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import subprocess
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import redis
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.reliability.row import Row, Run, Scale
+from tests.reliability.table import Result, State, as_markdown
+from tests.servers import binary
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
+
+def run_rows(rows: Sequence[Row], scale: Scale, seed: int | None) -> list[Result]:
+    """Run them, and show how far they have come."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}"),
+    )
+    results: list[Result] = []
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        for row in rows:
+            task = progress.add_task(f"{row.name} {row.fault}", total=None, what="")
+            results.append(
+                run_row(row, scale, secrets.randbelow(1 << 31) if seed is None else seed, progress, task)
+            )
+            progress.update(task, total=1, completed=1, what=results[-1].state)
+    return results
+
+
+def run_row(row: Row, scale: Scale, seed: int, progress: Progress, task: object) -> Result:
+    """Run one; what ends it by an error is at least not met."""
+    reason = row.missing()
+    if reason:
+        return Result(row, "not run", None, seed, 0.0, reason)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rq-dlq-", ignore_cleanup_errors=True) as directory:
+        try:
+            figures = row.run(Run(scale, seed, Path(directory), progress, task))  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - the other rows are to run, too
+            progress.console.print(traceback.format_exc(), markup=False)
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            return Result(row, "broke off", None, seed, time.monotonic() - began, said)
+    state: State = "met" if figures.met else "not met"
+    return Result(row, state, figures, seed, time.monotonic() - began, figures.note)
+
+
+def write_page(results: Sequence[Result]) -> None:
+    """Put the table into the page, in place of the one that is there, and say on what it was made."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    made_on = f"{server_version()}, redis-py {redis.__version__}, Python {platform.python_version()}"
+    text = "\n".join((BEGIN, "", f"{made_on}.", "", as_markdown(results), "", END))
+    PAGE.write_text(before + text + after)
+
+
+def server_version() -> str:
+    """Of the server that the rows start."""
+    told = subprocess.run(
+        [binary() or "redis-server", "--version"], capture_output=True, text=True, check=False
+    )
+    return " ".join(("Redis", *(word[2:] for word in told.stdout.split() if word.startswith("v="))))
