@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from rq_dlq.errors import InvalidMessage, InvalidName
 
 MAX_BYTES = 200
-_PLAIN = r"[^\s\x00-\x1f\x7f*#>{}\"'\\]+"
+_PLAIN = r"[^\s\x00-\x1f\x7f-\x9f*#>{}\"'\\]+"
 _NAME = re.compile(
     rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}"
 )  # "{shop}.orders" shares a node of a cluster with "{shop}.mail"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rq_dlq._terminal import visible
 from rq_dlq.broker import Broker
 from rq_dlq.cli._show import FORMATS, Output
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, RqDlqError
@@ -50,7 +51,9 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Say it on stderr."""
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", file=file, err=True)
+        click.echo(
+            f"{click.style('Error:', fg='red', bold=True)} {visible(self.message)}", file=file, err=True
+        )
 
 
 class Command(click.Command):
@@ -172,7 +175,7 @@ class _ToStderr(logging.Handler):
     """Writes to what stderr is at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), err=True)
+        click.echo(visible(self.format(record)), err=True)
 
 
 def _log(verbose: int) -> None:

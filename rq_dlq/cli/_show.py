@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rq_dlq._terminal import visible
 from rq_dlq.durations import human
 from rq_dlq.errors import UnprocessableMessage
 
@@ -57,7 +58,7 @@ class Column:
         if len(shown) > MOST_OF_A_CELL:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
-        return Text(shown, style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
+        return Text(visible(shown), style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
 
 
 def text_of(key: str, value: Any) -> str:
@@ -267,12 +268,16 @@ class Output:
                 inner = cast("dict[str, Any]", value)
             for key, part in inner.items():
                 title = f"{name} {key}".strip().replace("_", " ")
-                table.add_row(title, Text(text_of(name, part)))
+                table.add_row(Text(visible(title)), Text(visible(text_of(name, part))))
         self.stdout.print(table)
 
     def say(self, text: str) -> None:
         """Talk to the user."""
-        self.stderr.print(text, markup=False, soft_wrap=True)
+        self.stderr.print(visible(text), markup=False, soft_wrap=True)
+
+    def tell(self, text: str, style: str = "") -> None:
+        """Write text for people, as it is."""
+        self.stdout.print(visible(text), markup=False, style=style or None, soft_wrap=True)
 
     def _write(self, text: str) -> None:
         self.stdout.out(text, highlight=False)

@@ -73,7 +73,7 @@ def show(context: Context, name: str, message_id: str) -> None:
     context.output.stdout.print()
     context.output.rows(history, _show.HISTORY, "it has no history")
     if tail := letters[0].cause.traceback:
-        context.output.stdout.print(f"\n{tail}", markup=False, style="dim", soft_wrap=True)
+        context.output.tell(f"\n{tail}", "dim")
 
 
 @dlq.command("redrive")

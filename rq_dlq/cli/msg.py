@@ -109,7 +109,7 @@ def explain(context: Context, name: str, message_id: str) -> None:
     used(context, name)
     told = context.broker.queue(name).explain(message_id)
     if context.output.format == "table":
-        context.output.stdout.print(str(told), highlight=False, markup=False, soft_wrap=True)
+        context.output.tell(str(told))
     else:
         context.output.record({key: getattr(told, key) for key in ("id", "place", "why", "next", "at")})
 

@@ -213,3 +213,14 @@ def test_a_name_for_the_dead_letters_of_several_queues(
     for verb in ("pause", "resume", "reset"):
         assert "it takes only what failed" in shell("queue", verb, "lost", code=2).stderr
     assert "dlq purge lost" in shell("queue", "purge", "lost", "--yes", code=1).stderr
+
+
+def test_nothing_that_others_wrote_steers_the_terminal(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("\x1b]0;mine\x07 \u202egnp", id="m")
+    orders.poison(orders.claim(), "\x1b[31mred \x9b0m")
+    for words in ("dlq show orders m", "dlq groups orders", "msg explain orders m"):
+        told = shell(*words.split()).output
+        assert not set("\x1b\x07\x9b\u202e") & set(told)
+        assert r"\x1b[31mred \x9b0m" in told
+    assert shell.json("dlq", "show", "orders", "m")["body"] == "\x1b]0;mine\x07 \u202egnp"

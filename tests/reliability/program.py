@@ -29,7 +29,7 @@ def run_rows(rows: Sequence[Row], scale: Scale, seed: int | None) -> list[Result
         TextColumn("{task.description}"),
         BarColumn(20),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[what]}"),
+        TextColumn("{task.fields[what]}", markup=False),
     )
     results: list[Result] = []
     with Progress(*columns, console=Console(stderr=True)) as progress:

@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from rq_dlq._terminal import visible
 from rq_dlq.durations import human
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
 from rq_dlq.spark.pipeline.manifest import Kind
@@ -158,8 +159,8 @@ def _frame(title: str) -> Table:
 
 def _cell(row: Mapping[str, Any], name: str) -> Text:
     if name == "error":
-        return Text(": ".join(filter(None, (row["error_class"], row["error_message"]))))
-    return Text("-", "dim") if row[name] is None else Text(_text(name, row[name]))
+        return Text(visible(": ".join(filter(None, (row["error_class"], row["error_message"])))))
+    return Text("-", "dim") if row[name] is None else Text(visible(_text(name, row[name])))
 
 
 def _text(name: str, value: Any) -> str:

@@ -1,0 +1,249 @@
+"""T25: hostile names, ids, headers, bodies, errors: refused or inert, by the API and the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+import rq_dlq
+from rq_dlq.cli import main
+from rq_dlq.errors import RqDlqError
+from tests.audit import audit
+from tests.behaviour.helpers import snapshot
+from tests.reliability.row import Figures, Row, Run
+from tests.servers import Server
+
+TABLE = Path(__file__).parents[1] / "data" / "hostile.yaml"
+NAMESPACE = "ours"
+RAW_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+Way = Callable[[Any, str], None]
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """All rows of the table."""
+    table: list[Any] = yaml.safe_load(TABLE.read_text())
+    return tuple(row["text"] * row["times"] if isinstance(row, dict) else row for row in table)
+
+
+# Through the API: what is not refused comes back as it went in.
+
+
+def _as_queue(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue(text)
+    if queue.name != text:
+        raise AssertionError(queue.name)
+    queue.send("x")
+    (delivery,) = queue.claim()
+    delivery.poison("bad")
+    assert len(queue.dlq.browse()) == 1
+    assert text in broker.queues()
+
+
+def _as_id(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue("safe")
+    sent = queue.send("x", id=text)
+    assert sent == text
+    (delivery,) = queue.claim()
+    assert delivery.id == text
+    delivery.poison("bad")
+    assert queue.dlq.redrive(ids=[text])
+    assert queue.select(ids=[text], places=["ready"]).remove() == 1
+
+
+def _as_content(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue("safe")
+    queue.send(text, headers={text: text})
+    (delivery,) = queue.claim()
+    assert (delivery.body, delivery.headers) == (text, {text: text})
+    delivery.nack(text)
+    queue.maintain()
+
+
+def _as_reason(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue("safe")
+    queue.send("x")
+    (delivery,) = queue.claim()
+    delivery.poison(ValueError(text))
+    (letter,) = queue.dlq.browse()
+    assert letter.cause.type == "ValueError"
+    assert letter.cause.message == text[: len(letter.cause.message)]
+    (group,) = queue.dlq.groups()
+    queue.dlq.redrive(group=group.fingerprint)
+
+
+def _as_filter(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue("safe")
+    queue.send("x", id="stays")
+    queue.select(text).count()
+    queue.dlq.redrive(group=text)
+    queue.dlq.browse(reason=text)
+    assert queue.stats().ready == 1
+
+
+def _as_pattern(broker: rq_dlq.Broker, text: str) -> None:
+    broker.policies.set(text, max_in_flight=7)
+    broker.policies.explain("safe")
+    broker.policies.remove(text)
+
+
+def _as_namespace(broker: rq_dlq.Broker, text: str) -> None:
+    with rq_dlq.Broker(broker.address(), namespace=f"{NAMESPACE}:{text}") as inner:
+        inner.queue("safe").send("x")
+        assert inner.queues() == ["safe"]
+
+
+def _as_dead_letter_queue(broker: rq_dlq.Broker, text: str) -> None:
+    queue = broker.queue("safe", dead_letter=rq_dlq.SharedDeadLetterStrategy(text))
+    queue.send("x")
+    queue.poison(queue.claim())
+    assert [letter.id for letter in broker.queue(text).claim()]
+
+
+WAYS: dict[str, Way] = {
+    "a queue": _as_queue,
+    "an id": _as_id,
+    "headers and a body": _as_content,
+    "an error": _as_reason,
+    "a filter": _as_filter,
+    "a pattern": _as_pattern,
+    "a namespace": _as_namespace,
+    "a shared dead-letter queue": _as_dead_letter_queue,
+}
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("send", "{}", "--", "body"),
+    ("send", "safe", "--header", "a={}", "--", "{}"),
+    ("send", "safe", "--id", "{}", "--", "1"),
+    ("peek", "{}"),
+    ("peek", "safe"),
+    ("queue", "show", "{}"),
+    ("queue", "ls"),
+    ("msg", "show", "safe", "{}"),
+    ("msg", "explain", "safe", "{}"),
+    ("msg", "ls", "safe", "--where", "{}"),
+    ("dlq", "show", "safe", "{}"),
+    ("dlq", "groups", "safe"),
+    ("dlq", "ls", "safe", "--group", "{}"),
+    ("policy", "set", "{}", "max_in_flight=3"),
+    ("policy", "explain", "{}"),
+    ("policy", "ls"),
+)
+
+
+@dataclass
+class Trial:
+    """One text in all its ways; what was wrong is in `wrong`."""
+
+    raw: Any
+    url: str
+    text: str
+    wrong: list[str]
+    trials: int = 0
+
+    def run(self) -> None:
+        """Try it."""
+        for name, way in WAYS.items():
+            self.begin()
+            with rq_dlq.Broker(self.url, namespace=NAMESPACE) as broker:
+                try:
+                    way(broker, self.text)
+                except RqDlqError as error:
+                    self.refused(name, error)
+                except Exception as error:  # noqa: BLE001 - a finding
+                    self.wrong.append(f"{self.text[:60]!r} as {name}: {type(error).__name__}: {error}")
+            self.look(name)
+        self.begin()
+        self.hold()
+        for words in COMMANDS if "\0" not in self.text else ():  # no argument of a program holds a NUL
+            self.type(words)
+
+    def begin(self) -> None:
+        """An empty server, but for what is somebody else's."""
+        self.trials += 1
+        self.raw.flushall()
+        self.raw.set("theirs", "untouched")
+        self.raw.set("rq:{safe}:messages", "theirs, too")
+
+    def hold(self) -> None:
+        """A queue whose every part shows the text, as far as it can be one."""
+        with rq_dlq.Broker(self.url, namespace=NAMESPACE) as broker:
+            queue = broker.queue("safe")
+            for way in (
+                {"body": self.text},
+                {"body": 1, "headers": {"a": self.text}},
+                {"body": 2, "id": self.text},
+            ):
+                try:
+                    queue.send(**way)
+                except RqDlqError:
+                    queue.send("in its place")
+            first, _, third = queue.claim(3)
+            first.nack(self.text, delay=0)
+            third.poison(RuntimeError(self.text))
+
+    def refused(self, name: str, error: RqDlqError) -> None:
+        """What is refused says so in a sentence, in which the text does no harm."""
+        if len(str(error)) > 1_000:
+            self.wrong.append(f"{self.text[:60]!r} as {name}: an error of {len(str(error)):,} characters")
+
+    def look(self, name: str) -> None:
+        """Nothing outside the prefix, and all keys agree."""
+        foreign = {key for key in self.raw.keys("*") if not key.startswith(NAMESPACE.encode())}
+        if foreign != {b"theirs", b"rq:{safe}:messages"} or self.raw.get("theirs") != b"untouched":
+            self.wrong.append(f"{self.text[:60]!r} as {name}: touched {foreign}")
+        try:
+            for home in self.raw.smembers(f"{NAMESPACE}:queues"):
+                audit(self.raw, home.decode(), NAMESPACE)
+        except AssertionError as error:
+            self.wrong.append(f"{self.text[:60]!r} as {name}: {error}")
+
+    def type(self, words: tuple[str, ...]) -> None:
+        """A command with the text in it: an exit code that is meant, no traceback, no control characters."""
+        self.trials += 1
+        line = [word.replace("{}", self.text) if word != "--" else word for word in words]
+        options = ["--url", self.url, "--namespace", NAMESPACE]
+        result = CliRunner().invoke(main, [*options, *line])
+        shown = f"{self.text[:60]!r} typed: {' '.join(words)}"
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            self.wrong.append(f"{shown}: {type(result.exception).__name__}: {result.exception}")
+        if RAW_CONTROL.search(result.output):
+            self.wrong.append(f"{shown}: control characters reach the terminal: {result.output[-200:]!r}")
+        self.look(" ".join(words))
+
+
+def run(run: Run) -> Figures:
+    """Every text in every way."""
+    wrong: list[str] = []
+    trials = 0
+    chosen = run.pick(short=run.random.sample(texts(), 25), whole=list(texts()))
+    with Server(run.directory) as server, server.client() as raw:
+        for number, text in enumerate(chosen):
+            run.done(number, len(chosen), repr(text[:20]))
+            trial = Trial(raw, server.url, text, wrong)
+            trial.run()
+            trials += trial.trials
+            snapshot(raw)
+    hacked = [path for path in (Path("hacked"), run.directory / "hacked") if os.path.lexists(path)]
+    wrong += [f"{path} was made" for path in hacked]
+    for each in wrong:
+        run.progress.console.print(each, markup=False)
+    note = "; ".join([f"{len(chosen)} texts", *wrong[:1]])
+    return Figures(trials=trials, met=not wrong, note=note)
+
+
+ROWS = (
+    Row(
+        "T25",
+        "hostile names, ids, headers, bodies, errors through the API and the command line",
+        "100 of 100 refused or inert; no key outside the prefix",
+        run,
+    ),
+)
