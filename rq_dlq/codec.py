@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
+NO_JSON = (ValueError, RecursionError)
+"""What msgspec raises for bytes that are no JSON: its own error, one of UTF-8, or too deep."""
 NO_HEADERS: Mapping[str, str] = {}
 MAX_HEADERS = 0xFFFF  # bytes, encoded: their length takes two
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from rq_dlq._names import check_id
-from rq_dlq.codec import BYTES, EXPIRES, HEADERS, NO_HEADERS, Codec
+from rq_dlq.codec import BYTES, EXPIRES, HEADERS, NO_HEADERS, NO_JSON, Codec
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.failure import EXPIRY, FAILURES, Cause, Event, moment, read_history
 
@@ -101,7 +101,7 @@ class Received(Generic[T]):
         end = start + 2 + int.from_bytes(record[start : start + 2], "big")
         try:
             headers = msgspec.json.decode(record[start + 2 : end], type=dict[str, str])
-        except (ValueError, RecursionError) as error:
+        except NO_JSON as error:
             message = f"the headers of message {self.id} do not decode: {error}"
             raise UnprocessableMessage(message) from error
         return headers, record[end:]
@@ -195,10 +195,12 @@ class Leased(Received[T]):
     Attributes:
         token: what proves that it is; the claim's id.
         outcome: what became of it, if it was acked, nacked, poisoned or released through this object.
+        begun: its claim says already that its handler runs.
         lost: a worker found that the lease was lost while the handler runs.
     """
 
     outcome: Outcome | None = None
+    begun = False
     lost = False
 
     def __init__(self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int) -> None:

@@ -18,6 +18,7 @@ from rq_dlq import _calls
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, Role, script, step
+from rq_dlq.codec import NO_JSON
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.dead_letter import REPORT_INTERVAL
@@ -53,13 +54,18 @@ class Watched:
         self.policy = policy
         self._indexes = [index for role in roles for index in INDEXES[role]]
         heads = [_calls.first_score(keys, index) for index, _, _ in self._indexes]
-        self.looks: Sequence[_calls.Command[Any]] = (*heads, _calls.strategy(keys), _calls.discarded(keys))
+        self.looks: Sequence[_calls.Command[Any]] = (
+            _calls.clock(),  # of its own node, in a cluster
+            *heads,
+            _calls.strategy(keys),
+            _calls.discarded(keys),
+        )
         self._discarded: int | None = None
         self._quiet = 0
 
-    def due(self, replies: Sequence[Any], now: int) -> tuple[list[str], float | None]:
+    def due(self, replies: Sequence[Any]) -> tuple[list[str], float | None]:
         """What is to be done now, and in how many milliseconds something else falls due."""
-        *heads, text, discarded = replies
+        now, *heads, text, discarded = replies
         strategy = _strategy(text)
         self._quiet = max(0, self._quiet - 1)
         self._report(strategy, discarded)
@@ -93,7 +99,7 @@ class Watched:
 def _strategy(text: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text or b"{}")
-    except msgspec.DecodeError:
+    except NO_JSON:
         value = None
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
@@ -150,16 +156,15 @@ def look(queues: Sequence[Watched], stopped: Callable[[], bool] = bool) -> Steps
     while groups and not stopped():
         group = groups.popleft()
         try:
-            now, *heads = yield Batch([_calls.clock(), *(read for queue in group for read in queue.looks)])
+            replies = iter((yield Batch([read for queue in group for read in queue.looks])))
         except BrokerRefused as error:
             if len(group) == 1:
                 group[0].refuse(error)
             else:  # one that is damaged does not hold up the others
                 groups.extendleft([queue] for queue in group)
             continue
-        replies = iter(heads)
         for queue in group:
-            names, later = queue.due(list(islice(replies, len(queue.looks))), now)
+            names, later = queue.due(list(islice(replies, len(queue.looks))))
             due.work.extend((queue, name) for name in names)
             due.soonest = min((span for span in (due.soonest, later) if span is not None), default=None)
     return due

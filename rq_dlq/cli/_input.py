@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from rq_dlq.codec import NO_JSON
 from rq_dlq.errors import InvalidInput, InvalidMessage
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _text(line: bytes) -> str | InvalidInput:
 def _json(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
-    except (ValueError, RecursionError) as error:
+    except NO_JSON as error:
         return InvalidMessage(f"no JSON: {error}")
 
 

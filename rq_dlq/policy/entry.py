@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from rq_dlq.codec import NO_JSON
 from rq_dlq.durations import shown
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
@@ -102,7 +103,7 @@ class Entry:
         """
         try:
             given: object = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except NO_JSON as error:
             message = f"no entry of the map of policies: {shown(text)} is no JSON ({error})"
             raise PolicyError(message) from None
         fields = check.fields(given, KEYS, "the entry")

@@ -19,7 +19,7 @@ def read(wire: Mapping[str, Any]) -> RedeliveryPolicy:
     """See `RedeliveryPolicy.from_wire`."""
     fields = dict(wire)
     arithmetic = fields.pop("arithmetic", None)
-    if arithmetic not in READERS:
+    if not isinstance(arithmetic, str) or arithmetic not in READERS:
         message = f"no policy: its arithmetic is {arithmetic!r}, none of {', '.join(READERS)}"
         raise PolicyError(message)
     own, reader = READERS[arithmetic]

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from rq_dlq._names import check_id
-from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
 from rq_dlq.durations import milliseconds
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.spark.write_options import BYTES, JSON
@@ -170,7 +170,7 @@ class Outgoing:
             return bodies
         try:
             return [_JSON_TEXT.decode(body) for body in bodies]
-        except msgspec.DecodeError as error:
+        except NO_JSON as error:
             message = f"a body is no JSON document, as contentType says it is: {error}. Use to_json()"
             raise InvalidMessage(message) from None
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import SharedDeadLetterStrategy
+from rq_dlq._work import ROLES, Watch, one_round
 from tests.behaviour.helpers import after, counts, ids, one
 from tests.conftest import DIAGONAL, Clock
 
@@ -138,3 +139,17 @@ async def test_a_map_of_nonsense(version: str | bytes, entry: str | bytes, broke
     assert (settings.max_in_flight, settings.redelivery.max_redeliveries) == (5, 3)
     assert b'"max_redeliveries":3' in raw.hget(SETTINGS, "redelivery")
     assert await ids(broker.queue("a")) == ["m", "n"]
+
+
+@pytest.mark.parametrize("value", [b'{"dead\x8d": 1}', b'{"dead_for": "\xff"}', b"[" * 100_000])
+async def test_maintenance_goes_on_where_a_strategy_is_no_text(
+    value: bytes, broker: Any, clock: Clock, raw: Any
+) -> None:
+    queue = broker.queue("a", redelivery=TWICE)
+    await queue.send("x", id="m", delay="1s")
+    raw.hset(SETTINGS, "dead_letter", value)
+    clock.advance("1s")
+    watch = Watch("rq", ROLES)
+    await queue.run(one_round(watch, bool))
+    assert watch.done["promoted"] == 1
+    assert await ids(queue) == ["m"]

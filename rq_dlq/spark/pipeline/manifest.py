@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rq_dlq.codec import NO_JSON
 from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
 
@@ -62,7 +63,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             return cls(url=url, namespace=namespace, format=form)
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except NO_JSON as error:
             message = f"{path} is damaged ({error}): bring it back from a copy, or pass another directory"
             raise InvalidInput(message) from None
         for name, asked in (("url", url), ("namespace", namespace), ("format", form)):
