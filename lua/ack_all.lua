@@ -7,14 +7,14 @@ local leases, claims, counters, settings, outcomes = KEYS[4], KEYS[5], KEYS[6], 
 -- @include lib/refusal
 -- @include lib/let_go
 -- @include lib/remove_acked
-local ids, held, lost = {}, {}, {}
+local ids, held, lost, seen = {}, {}, {}, {}
 for i = 1, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
   local text = redis.call('HGET', states, id)
   local verdict = holds(token, text) and SETTLED or refusal(id, token, text)
-  if verdict == SETTLED then
-    ids[#ids + 1], held[token] = id, (held[token] or 0) + 1
-  else
+  if verdict == SETTLED and not seen[id] then -- an item may be there twice
+    ids[#ids + 1], held[token], seen[id] = id, (held[token] or 0) + 1, true
+  elseif verdict ~= SETTLED then
     lost[#lost + 1], lost[#lost + 2] = (i + 1) / 2, verdict
   end
 end

@@ -17,6 +17,6 @@ end
 if #held > 0 then
   remove_acked(held)
 end
-redis.call('HDEL', claims, token, token .. ':held')
+redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
 redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
 return #held

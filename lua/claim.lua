@@ -8,15 +8,15 @@ local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9
 local counters, wake, alarm, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local seed, default_policy, lapse_error, answer = ARGV[8], ARGV[9], ARGV[10], ARGV[11] -- answer: rows or count
-local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
+local attributed, answer = ARGV[8], ARGV[9] -- 1 where the client says what it begins; rows or count
+local seed, default_policy, lapse_error = ARGV[10], ARGV[11], ARGV[12]
+local STEPS = 25 -- messages that a claim moves at most in each step of maintenance (I9)
 -- @include lib/now
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)
 if given then
   -- @include lib/given_before
 end
-
 local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
 local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
 local outlived = redis.call('ZCOUNT', expiring, '-inf', now)

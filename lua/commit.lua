@@ -31,13 +31,14 @@ end
 
 local queues, lost = {}, { 0 }
 for n = 1, (#KEYS - 1) / FAMILY do
-  local q = queue(2 + (n - 1) * FAMILY)
+  local q, seen = queue(2 + (n - 1) * FAMILY), {}
   for _ = 1, read() do
     local id, token = ARGV[at], ARGV[at + 1]
     at = at + 2
-    if holds(token, redis.call('HGET', q.states, id)) then
-      q.ids[#q.ids + 1], q.held[token] = id, (q.held[token] or 0) + 1
-    elseif not sent then
+    local held = holds(token, redis.call('HGET', q.states, id))
+    if held and not seen[id] then -- an item may be there twice
+      q.ids[#q.ids + 1], q.held[token], seen[id] = id, (q.held[token] or 0) + 1, true
+    elseif not held and not sent then
       lost[#lost + 1], lost[#lost + 2] = n, id
     end
   end

@@ -1,7 +1,7 @@
 -- Scheduled messages become ready at once, at the place where they were born, so ahead of what came later (I8).
 -- Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local history, dead, expired, wake, leases = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- items from ARGV[1]: id
 -- @include lib/now
 -- @include lib/record

@@ -1,7 +1,7 @@
 -- An operator has waiting messages expire, whatever their time to live. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
+local counters, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local place = ARGV[1] -- ready or scheduled
 -- items from ARGV[2]: id
 -- @include lib/now

@@ -1,6 +1,6 @@
 -- Changes the priority of waiting messages: the one byte of a record that is not written for ever. Returns the ids.
 local messages, states, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local expiring, history, dead, expired = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local expiring, history, dead, expired, leases = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local place, priority = ARGV[1], tonumber(ARGV[2]) -- place: ready or scheduled
 -- items from ARGV[3]: id
 -- @include lib/record

@@ -1,7 +1,7 @@
 -- Removes messages that wait, for good; what is leased is left alone. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
+local counters, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
 -- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
 -- @include lib/now

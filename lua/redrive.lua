@@ -2,7 +2,7 @@
 -- step for each message, so none is lost or doubled on the way. Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, wake, settings, outcomes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local counters, wake, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local part, limit, before, by = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- items from ARGV[5]: id; none: the oldest `limit` of those that died before `before`, a time taken when the
 -- redrive began, so that what dies again meanwhile is not redriven again

@@ -12,6 +12,7 @@ local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14
 -- @include lib/held
 -- @include lib/outcome
 -- @include lib/holder
+-- @include lib/give_back
 -- @include lib/wake
 return settle(1, 2, function(id, text)
   local record = held_record(id)
@@ -20,10 +21,5 @@ return settle(1, 2, function(id, text)
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)
-  state.released = state.released + 1
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, 'released', 1)
-  if setting('outcomes') then
-    outcome('released', id, head, state, 0, { consumer = holder(state.token) })
-  end
+  give_back(id, state, head, setting('outcomes') and holder(state.token))
 end, wake_one)

@@ -2,7 +2,7 @@
 -- as discarded (I14). Returns how many.
 local messages, states, history, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ready, scheduled, expiring = KEYS[5], KEYS[6], KEYS[7]
-local dead, expired, counters, outcomes = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local dead, expired, counters, outcomes, leases = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local limit = tonumber(ARGV[1])
 -- @include lib/now
 -- @include lib/record

@@ -3,7 +3,7 @@
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expiring, dead, expired, counters, settings, outcomes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local to_messages, to_states, to_history, to_ready = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local to_scheduled, to_expiring, to_counters, to_wake = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+local to_scheduled, to_expiring, to_counters, to_wake, leases = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[5]: id
 -- @include lib/now

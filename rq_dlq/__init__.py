@@ -15,10 +15,12 @@ from rq_dlq.errors import (
     InvalidName,
     LeaseLost,
     MessageTooLarge,
+    MissingRights,
     Poison,
     PolicyError,
     Redeliver,
     RqDlqError,
+    Unconfirmed,
     UnprocessableMessage,
 )
 from rq_dlq.failure import Cause, Event
@@ -64,6 +66,7 @@ __all__ = [
     "LeaseLost",
     "Message",
     "MessageTooLarge",
+    "MissingRights",
     "Naming",
     "Outcome",
     "Poison",
@@ -80,5 +83,6 @@ __all__ = [
     "Settlement",
     "SharedDeadLetterStrategy",
     "Template",
+    "Unconfirmed",
     "UnprocessableMessage",
 ]

@@ -72,6 +72,11 @@ class QueueKeys(Keys):
         return self._key(f"stream:{query}")
 
     @property
+    def confirm(self) -> str:
+        """What is written to ask replicas for what was written before; goes by itself."""
+        return self._key("confirm")
+
+    @property
     def silent(self) -> str:
         """A key that never exists: who waits for dead letters sleeps on it, and takes no consumer's call."""
         return self._key("silent")

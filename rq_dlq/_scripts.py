@@ -25,9 +25,11 @@ _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
 _ITEMS = re.compile(r"^-- items from ARGV\[(\d+)\]: (.+)$", re.MULTILINE)
 _FAMILIES = re.compile(r"^-- families from KEYS\[(\d+)\]: (.+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^( *)-- @include (\S+)$")
+_CALLED = re.compile(r"\bredis\.p?call\(\s*'(\w+)'")
 # What has to run when memory is full, so that a full server can drain; Redis 6.2 has no word for it.
 _DRAINS = {
     "claim",
+    "begin",
     "ack",
     "ack_all",
     "nack",
@@ -80,6 +82,11 @@ class Script:
     def sha(self) -> str:
         """The name under which Redis knows it."""
         return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+    @cached_property
+    def commands(self) -> frozenset[bytes]:
+        """The names of the Redis commands that it may run."""
+        return frozenset(name.encode() for name in _CALLED.findall(self.source))
 
     def arguments(self, given: Mapping[str, object]) -> list[object]:
         """The values in the script's order.

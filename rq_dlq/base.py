@@ -24,8 +24,9 @@ class BrokerBase:
     """Queues on one Redis. Connects when it is first used; pickles as its settings.
 
     Args:
-        url: redis://…, rediss://… or unix://…; None: $RQ_DLQ_URL, else the embedded server (it says so).
-        settings: everything else about it; keyword arguments of BrokerSettings do as well.
+        url: redis://…, rediss://…, unix://… or redis+sentinel://…, of a cluster that of any node; None:
+            $RQ_DLQ_URL, else the embedded server (it says so).
+        settings: everything else about it, as its durability; keyword arguments of BrokerSettings do as well.
         pool: a redis-py connection pool to use instead of a URL (such a broker does not pickle).
         scripts: the Lua files; tests pass some with another clock.
         retries: how long a call is repeated while Redis does not answer.

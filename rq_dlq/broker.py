@@ -37,20 +37,36 @@ class Broker(BrokerBase):
         """What `queue.handler` has registered, for `run`."""
         return []
 
-    @cached_property
+    _connections: Connections | None = None
+
+    @property
     def connections(self) -> Connections:
-        """Runs the steps of every operation."""
-        return self.connect(self._retries)
+        """Runs the steps of every operation.
+
+        Made without a lock, which a forked child might find locked for ever: of threads that connect at once
+        the first one's stay.
+        """
+        if self._connections is None:
+            connections = self.connect(self._retries)
+            if self.__dict__.setdefault("_connections", connections) is not connections:
+                connections.close()
+        return self.__dict__["_connections"]  # type: ignore[no-any-return]
 
     def connect(self, retries: Retries) -> Connections:
         """Connections of one's own, with other patience: what a worker uses.
 
         Raises:
-            BrokerRefused: the server is too old, or would evict queues.
+            BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
         """
+        connections = self.unchecked(retries)
+        versions = connections.everywhere(self.settings.check_server)
+        connections.scripts = self._scripts.for_server(min(versions.values()))
+        return connections
+
+    def unchecked(self, retries: Retries = FAIL_FAST) -> Connections:
+        """The same, to a server that nobody has looked at yet."""
         connections = Connections(retries=retries, **self._connection_settings())
-        version = connections.run(self.settings.check_server())
-        connections.scripts = self._scripts.for_server(version)
+        connections.route()
         return connections
 
     @overload
@@ -100,7 +116,7 @@ class Broker(BrokerBase):
 
     def run_steps(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
-        return self.connections.run(steps)
+        return (self._connections or self.connections).run(steps)
 
     def queues(self) -> list[str]:
         """The names of all queues that were ever used, sorted."""
@@ -141,9 +157,9 @@ class Broker(BrokerBase):
         )
 
     def close(self) -> None:
-        """Close the connections; the next use opens new ones."""
-        if "connections" in self.__dict__:
-            self.connections.close()
+        """Close the connections, but for those of a pool that was passed in; the next use opens new ones."""
+        if self._connections is not None:
+            self._connections.close()
 
     def __enter__(self) -> Self:
         return self

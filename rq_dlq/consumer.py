@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
+from rq_dlq.attribution import Attribution
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.handlers import Handler, Pace, Tally, logger, report
+from rq_dlq.holding import Holding
 from rq_dlq.message import Settlement
+from rq_dlq.running import Running
 from rq_dlq.stopping import HandlerTimeout, Patience, Stop, Stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq._redis import Connections
-    from rq_dlq.delivery import Delivery
     from rq_dlq.message import Leased
     from rq_dlq.queue import Queue
     from rq_dlq.stopping import Until
@@ -80,13 +82,9 @@ class Consumer:
         self._tally = tally
         self._patience = Patience(until)
         self._pace = Pace()
-        self._lock = threading.Lock()  # guards all below: both threads use them
-        self._unstarted: deque[Delivery[Any]] = deque()
-        self._running: Delivery[Any] | None = None
-        self._done: list[Delivery[Any]] = []
-        self._claimed = self._began = self._extended = 0.0  # when
-        self._interrupted = False
-        self._in_doubt = False  # whether what was not started is still held
+        self._attribution = Attribution(self._work, tending)
+        self._holding = Holding()
+        self._running = Running(handler)
         self._thread = threading.Thread(target=self._consume, name=f"rq-dlq {self._queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -103,26 +101,30 @@ class Consumer:
             while not self._stop.finishing.is_set():
                 deliveries = self._claim()
                 if deliveries:
-                    with self._lock:
-                        self._unstarted.extend(deliveries)
-                        self._claimed = self._extended = time.monotonic()
+                    self._holding.add(deliveries)
                     self._run_all()
                 elif self._over():
                     break
         except Exception:  # noqa: BLE001 - it is logged, and ends the worker
             logger.exception("%s: the consumer broke off", self._queue.name)
-            self._stop.finishing.set()
+            self._stop.break_off()
             self._next()  # gives back what was not started
+        finally:
+            self._attribution.close()
 
-    def _claim(self) -> list[Delivery[Any]]:
+    def _claim(self) -> Sequence[Leased[Any]]:
+        count = self._pace.claim
+        attributed = self._attribution.ready(count)
         steps = _work.claim(
             self._work,
             self._queue.delivery,
-            count=self._pace.claim,
+            count=count,
             wait=self._patience.wait,
+            attributed=attributed,
             spoiled=self._tally.note,
+            stopped=self._stop.finishing.is_set,
         )
-        deliveries: list[Delivery[Any]] = []
+        deliveries: Sequence[Leased[Any]] = ()
         try:
             deliveries = self._claiming.run(steps)
         except BrokerUnavailable:  # only once the worker is stopping
@@ -131,6 +133,8 @@ class Consumer:
             logger.error("%s: cannot claim: %s", self._queue.name, error)
             self._stop.finishing.wait(0 if self._until == "empty" else RETRY_AFTER)
         self._patience.note(found=bool(deliveries))
+        if attributed:
+            self._attribution.take(deliveries)
         return deliveries
 
     def _over(self) -> bool:
@@ -145,26 +149,23 @@ class Consumer:
 
     def _run_all(self) -> None:
         while (delivery := self._next()) is not None:
-            error = self._call(delivery)
+            self._attribution.begin(delivery)
+            error = self._running.run(delivery)
             self._settle(delivery, error)
-            self._pace.note(time.monotonic() - self._began)
+            self._attribution.end(delivery)
+            self._pace.note(time.monotonic() - self._running.began)
         self._flush(self._settling)
 
-    def _next(self) -> Delivery[Any] | None:
+    def _next(self) -> Leased[Any] | None:
         self._drop_lost()
-        with self._lock:
-            if self._unstarted and not self._stop.finishing.is_set():
-                return self._unstarted.popleft()
-            unstarted = self._take_unstarted()
-        self._release(unstarted, self._settling)
+        if not self._stop.finishing.is_set():
+            return self._holding.next()
+        self._release(self._holding.take_unstarted(), self._settling)
         return None
 
     def _drop_lost(self) -> None:
         """Where the lease may have run out: run no handler on what is somebody else's by now."""
-        with self._lock:
-            late = time.monotonic() - self._extended > self._work.lease / 1000
-            unstarted = list(self._unstarted) if late or self._in_doubt else []
-            self._in_doubt = False
+        unstarted = self._holding.doubtful(self._work.lease / 1000)
         if not unstarted:
             return
         try:
@@ -174,79 +175,30 @@ class Consumer:
             logger.warning("%s: cannot see whether the leases still hold: %s", self._queue.name, failure)
             return
         lost = [d for d, held in zip(unstarted, still, strict=True) if not held]
-        with self._lock:
-            self._extended = time.monotonic()
-            self._unstarted = deque(d for d in self._unstarted if d not in lost)
+        self._holding.drop(lost)
         if lost:
             self._tally.add([Settlement(d.id, "lost") for d in lost], "lost")
             logger.warning("%s: the lease was lost before %d calls began", self._queue.name, len(lost))
 
-    def _call(self, delivery: Delivery[Any]) -> BaseException | None:
-        """Run the handler; the error that it ended with.
-
-        An interrupt is raised some instructions after tend() asked for it, so perhaps after the call has
-        ended: then it is caught here, and the call counts as it ended. There is one for each call at most,
-        none before _begin and none after _end.
-        """
-        error: BaseException | None = None
-        ended = False
-        try:
-            self._begin(delivery)
-            try:
-                if self._handler.takes_delivery:
-                    self._handler.function(delivery.body, delivery)
-                else:
-                    self._handler.function(delivery.body)
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, the worker lives
-                error = raised
-            ended = True
-            self._end()
-        except (HandlerTimeout, Stopped) as late:
-            if not ended and error is None:
-                error = late
-            self._end()
-        return error
-
-    def _begin(self, delivery: Delivery[Any]) -> None:
-        with self._lock:
-            self._running = delivery
-            self._began = time.monotonic()
-
-    def _end(self) -> None:
-        with self._lock:
-            self._running = None
-            interrupted, self._interrupted = self._interrupted, False
-        if interrupted:
-            self._interrupt(None)
-
-    def _interrupt(self, reason: type[BaseException] | None) -> None:
-        """Have an error raised in the consumer's thread; None: no more the one that was asked for."""
-        ident = ctypes.c_ulong(self._thread.ident or 0)
-        error = None if reason is None else ctypes.py_object(reason)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)
-
-    def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
+    def _settle(self, delivery: Leased[Any], error: BaseException | None) -> None:
         if delivery.outcome is not None:  # the handler did it
             self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
-            return
-        if error is None:
-            with self._lock:
-                self._done.append(delivery)
-                enough = len(self._done) >= ACK_TOGETHER
-            if enough or time.monotonic() - self._began > ACK_WITHIN:
+        elif error is None:
+            done = self._holding.finish(delivery)
+            if done >= ACK_TOGETHER or time.monotonic() - self._running.began > ACK_WITHIN:
                 self._flush(self._settling)
-            return
-        try:
-            (settlement,) = self._settling.run(settle_call(self._work, delivery, error))
-        except RqDlqError as failure:
-            logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
         else:
-            self._tally.note(delivery, settlement, error)
+            try:
+                (settlement,) = self._settling.run(settle_call(self._work, delivery, error))
+            except RqDlqError as failure:
+                logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
+            else:
+                self._tally.note(delivery, settlement, error)
+        self._holding.let_go()
 
     def _flush(self, connections: Connections) -> None:
         """Ack what is done."""
-        with self._lock:
-            done, self._done = self._done, []
+        done = self._holding.take_done()
         if not done:
             return
         try:
@@ -254,20 +206,14 @@ class Consumer:
         except RqDlqError as failure:
             logger.error("%s: cannot ack %d messages: %s", self._queue.name, len(done), failure)
             if isinstance(failure, BrokerUnavailable):
-                with self._lock:
-                    self._done = done + self._done  # for the next flush
+                self._holding.put_back(done)  # for the next flush
             return
         self._tally.add(settlements, "acked")
         for delivery, settlement in zip(done, settlements, strict=True):
             if not settlement:
                 report(delivery, settlement, None)
 
-    def _take_unstarted(self) -> list[Delivery[Any]]:
-        """What is to be given back; the lock is held."""
-        unstarted, self._unstarted = list(self._unstarted), deque()
-        return unstarted
-
-    def _release(self, deliveries: list[Delivery[Any]], connections: Connections) -> None:
+    def _release(self, deliveries: list[Leased[Any]], connections: Connections) -> None:
         if not deliveries:
             return
         try:
@@ -281,67 +227,43 @@ class Consumer:
 
     def tend(self) -> None:
         """Keep the lease alive, end what runs too long, give back what waits behind it."""
-        now = time.monotonic()
-        with self._lock:
-            seconds = now - self._began if self._running is not None else 0.0
-            timeout = self._handler.timeout
-            timed_out = timeout is not None and seconds > timeout
-            if self._running is not None and not self._interrupted:
-                self._end_early(timed_out=timed_out)
-            stuck: list[Delivery[Any]] = []
-            if timed_out or (self._running is not None and now - self._claimed > STUCK_AFTER):
-                stuck = self._take_unstarted()
-            kept: list[Delivery[Any]] = []
-            if now - self._extended > self._work.lease / 3000:
-                kept = self._kept(timed_out=timed_out)
-        self._release(stuck, self._tending)
+        running, timeout, now = self._running.delivery, self._handler.timeout, time.monotonic()
+        seconds = now - self._running.began if running is not None else 0.0
+        timed_out = timeout is not None and seconds > timeout
+        if self._stop.cancelling.is_set():
+            self._running.cut_short(running, Stopped)
+        elif timed_out:
+            self._running.cut_short(running, HandlerTimeout)
+        if timed_out or (running is not None and now - self._holding.claimed > STUCK_AFTER):
+            self._release(self._holding.take_unstarted(), self._tending)
         if seconds > ACK_WITHIN:
             self._flush(self._tending)
-        if kept:
-            self._extend(kept, now)
+        if now - self._holding.extended > self._work.lease / 3000:
+            self._extend(self._holding.kept(current=not timed_out), now)
 
     def abandon(self) -> None:
         """Give back the message of a call that does not end, just before the process does."""
-        with self._lock:
-            running = [self._running] if self._running is not None else []
-        self._release([delivery for delivery in running if not delivery.settled], self._tending)
+        running = self._running.delivery
+        self._release([running] if running is not None and not running.settled else [], self._tending)
 
-    def _end_early(self, *, timed_out: bool) -> None:
-        """Raise an error inside the running call, if it is to end; the lock is held."""
-        if self._stop.cancelling.is_set():
-            self._interrupted = True
-            self._interrupt(Stopped)
-        elif timed_out:
-            self._interrupted = True
-            self._interrupt(HandlerTimeout)
-
-    def _kept(self, *, timed_out: bool) -> list[Delivery[Any]]:
-        """What each lease is kept for: one for all that was claimed of one queue. The lock is held."""
-        running = [self._running] if self._running is not None and not timed_out else []
-        kept: dict[str, Delivery[Any]] = {}
-        for delivery in (*running, *self._done, *self._unstarted):
-            if not (delivery.settled or delivery.lost):
-                kept.setdefault(delivery.token, delivery)
-        return list(kept.values())
-
-    def _extend(self, kept: list[Delivery[Any]], now: float) -> None:
-        self._extended = now
+    def _extend(self, kept: list[Leased[Any]], now: float) -> None:
+        if not kept:
+            return
+        self._holding.extended = now
         try:
             steps = _work.extend(self._work, [delivery.held for delivery in kept], self._work.lease)
             deadline, still = self._tending.run(steps)
         except RqDlqError as failure:
             logger.warning("%s %s: cannot extend the lease: %s", kept[0].queue, kept[0].id, failure)
             return
-        with self._lock:
-            running = self._running
-            self._in_doubt = self._in_doubt or not all(still)
-            for delivery, held in zip(kept, still, strict=True):
-                if running is None or delivery.token != running.token:
-                    continue
-                if held:
-                    running.lease_ends = deadline
-                elif running is delivery and not running.settled:
-                    running.lost = True
-                    logger.warning(
-                        "%s %s: the lease was lost while its handler runs", running.queue, running.id
-                    )
+        if not all(still):
+            self._holding.doubt()
+        running = self._running.delivery
+        for delivery, held in zip(kept, still, strict=True):
+            if running is None or delivery.token != running.token:
+                continue
+            if held:
+                running.lease_ends = deadline
+            elif running is delivery and not running.settled:
+                running.lost = True
+                logger.warning("%s %s: the lease was lost while its handler runs", running.queue, running.id)

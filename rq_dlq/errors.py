@@ -2,8 +2,10 @@
 
     RqDlqError
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
+    │   └── Unconfirmed              it is taken in, but too few replicas have it
     ├── BrokerRefused            Redis answers, but must not or will not do this
-    │   └── CrossSlot                queues of different cluster nodes in one step
+    │   ├── CrossSlot                queues of different cluster nodes in one step
+    │   └── MissingRights            the Redis user may not do what this takes
     ├── DataLoss                 a checkpoint and its queue disagree on what was done
     ├── LeaseLost                the delivery is no longer ours to settle
     ├── UnprocessableMessage     a body that cannot be decoded, or that no handler knows
@@ -26,6 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
 
@@ -37,12 +40,44 @@ class BrokerUnavailable(RqDlqError):
     """Redis cannot be reached, or did not answer in time."""
 
 
+class Unconfirmed(BrokerUnavailable):
+    """It is taken in, but too few replicas have confirmed it, so a failover may lose it.
+
+    To do it again, under the same ids, is safe.
+
+    Attributes:
+        ids: of the messages; empty where it is about a job.
+    """
+
+    def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
+        super().__init__(message, tuple(ids))
+        self.ids = tuple(ids)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class BrokerRefused(RqDlqError):
     """Redis answers, but will not (or must not) do what was asked."""
 
 
 class CrossSlot(BrokerRefused):
     """Several queues in one step that a cluster keeps on different nodes; nothing was done."""
+
+
+class MissingRights(BrokerRefused):
+    """The Redis user may not do what this takes.
+
+    Args:
+        rights: those that are lacking, as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
+    """
+
+    def __init__(self, message: str, rights: tuple[str, ...] = ()) -> None:
+        super().__init__(message, rights)
+        self.rights = rights
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DataLoss(RqDlqError):

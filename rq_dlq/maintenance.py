@@ -12,7 +12,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work
+from rq_dlq import _work, doctor
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq._work import ROLES, Role
 from rq_dlq.consumer import RETRY_AFTER
@@ -42,13 +42,21 @@ class Maintenance:
             among the dead letters and the expired messages for as long as it was to be, "commits" makes
             visible what a job has committed and did not live to move into its queue.
         period: how late it may be at most: between two looks at the queues, 10 ms or more.
+        checkup: between two looks at the server: what turned bad there is logged as an error.
 
     Raises:
         InvalidInput: an unknown role, or none.
-        InvalidDuration: the period makes no sense.
+        InvalidDuration: a period makes no sense.
     """
 
-    def __init__(self, broker: Broker, roles: Iterable[str] = ROLES, period: Duration = "1s") -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        roles: Iterable[str] = ROLES,
+        period: Duration = "1s",
+        *,
+        checkup: Duration = "30s",
+    ) -> None:
         self._broker = broker
         self._period = milliseconds(period, name="period", minimum=10) / 1000
         self._watch = _work.Watch(broker.settings.namespace, roles_of(roles))
@@ -58,6 +66,7 @@ class Maintenance:
             round(self._period * 1000),
             self._watch.done,
         )
+        self._doctor = doctor.Watch(broker.settings, checkup)
         self._stop = Stop()
         self._trouble = ""  # what was said of Redis last
         self._reported, self._told = float("-inf"), 0  # when figures were logged, and of how many messages
@@ -76,6 +85,7 @@ class Maintenance:
             while not self._stop.finishing.is_set():
                 try:
                     connections = connections or self._broker.connect(FAIL_FAST)
+                    self._doctor.look(connections)
                     pause = self._round(connections)
                 except RqDlqError as error:
                     self._note_trouble(str(error))

@@ -260,7 +260,7 @@ class DeadLetter(Received[T]):
 
     @property
     def reason(self) -> str:
-        """Why it died: exhausted, poison, unprocessable or expired."""
+        """Why it died: exhausted, poison, unprocessable or expired; empty where its state is damaged."""
         return self._state[0].partition("/")[2]
 
     @property

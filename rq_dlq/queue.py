@@ -92,6 +92,7 @@ class Queue(Generic[T]):
         Raises:
             InvalidInput: an argument makes no sense, or the body does not encode; nothing was sent.
             BrokerUnavailable: the outcome is not known; sending again under the same id is safe.
+            Unconfirmed: with durability "replicated": it is sent, but too few replicas have it; likewise.
         """
         options = _work.send_options(delay, ttl, priority, headers, persistent)
         return self.run(_work.send_one(self.work, body, id, options))
@@ -115,7 +116,11 @@ class Queue(Generic[T]):
             The ids, in order.
 
         Raises:
-            InvalidInput: a body does not encode; a note on the error says how many were sent before it.
+            InvalidInput: a body does not encode.
+            BrokerRefused, BrokerUnavailable: of the thousand that it was at, some may be sent.
+            Unconfirmed: with durability "replicated": too few replicas have these ids; what comes after them
+                was not sent.
+            A note on the error says how many were sent before.
         """
         options = _work.send_options(delay, ttl, priority, headers, persistent)
         return self.run(_work.send(self.work, bodies, options))

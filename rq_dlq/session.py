@@ -82,6 +82,8 @@ class Session(Generic[T]):
         Raises:
             LeaseLost: a delivery is no longer ours; nothing was done.
             CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
+            Unconfirmed: with durability "replicated": it is done, but too few replicas have what was sent; to
+                commit again does nothing twice.
             BrokerUnavailable: the outcome is not known; to commit again finds out, and does nothing twice.
         """
         return self._queue.run(steps.commit(self._work))

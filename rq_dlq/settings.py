@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 from msgspec import UNSET
 
+from rq_dlq import _calls
 from rq_dlq._calls import Command
 from rq_dlq._keys import QueueKeys
 from rq_dlq._names import Naming, check_name
-from rq_dlq._work import MOST, Queue, Steps
+from rq_dlq._work import MOST, Batch, Confirm, Queue, Steps
 from rq_dlq.codec import Codec, Ids
+from rq_dlq.durability import DURABILITIES, Durability, configuration, what_fsync_lacks
 from rq_dlq.durations import Duration, milliseconds, shown
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import DeadLetterStrategy, Entry, ExpiryPolicy, RedeliveryPolicy
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_MESSAGE_BYTES = 1 << 20
+MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
 OLDEST_SERVER = (6, 2)
 
 
@@ -53,6 +56,12 @@ class BrokerSettings:
         naming: how dead-letter and expiry queues are called.
         max_message_bytes: of headers and body, encoded.
         require_noeviction: refuse a server that would evict queues when memory is full.
+        durability: what it means that a message was taken in: that it is sent, sent in many, in a session
+            that was committed, or by a job. "memory": the server has it. "fsync": its disk has it; a server
+            that does not write each change to disk before it answers is refused. "replicated": as many
+            replicas have it, too, or `Unconfirmed` is raised. See docs/reliability.md.
+        replicas: how many have to confirm, with "replicated".
+        confirm_within: how long they are waited for; 4 s at most, and less than a `socket_timeout` of yours.
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
@@ -60,6 +69,9 @@ class BrokerSettings:
     naming: Naming = field(default_factory=Naming)
     max_message_bytes: int = MAX_MESSAGE_BYTES
     require_noeviction: bool = True
+    durability: Durability = "memory"
+    replicas: int = 1
+    confirm_within: Duration = "1s"
 
     def __post_init__(self) -> None:
         check_name(self.namespace)
@@ -70,6 +82,28 @@ class BrokerSettings:
         if not isinstance(naming, Naming):
             message = f"naming {self.naming!r}: pass a Naming, with a template for each kind of queue"
             raise ConfigurationError(message)
+        self._check_durability()
+
+    def _check_durability(self) -> None:
+        if self.durability not in DURABILITIES:
+            message = f"durability {shown(self.durability)}: choose of {', '.join(DURABILITIES)}"
+            raise ConfigurationError(message)
+        if type(self.replicas) is not int or self.replicas < 1:
+            message = f"replicas {self.replicas!r}: use a whole number of replicas, at least 1"
+            raise ConfigurationError(message)
+        if self.replicas > 1 and self.durability != "replicated":
+            message = f"replicas={self.replicas} goes with durability='replicated', not {self.durability!r}"
+            raise ConfigurationError(message)
+        if milliseconds(self.confirm_within, name="confirm_within", minimum=1) > MAX_CONFIRM:
+            message = f"confirm_within {self.confirm_within!r}: wait {MAX_CONFIRM} ms at most"
+            raise ConfigurationError(message)
+
+    @property
+    def confirm(self) -> Confirm | None:
+        """Who has to confirm what is taken in; None: nobody but the server."""
+        if self.durability != "replicated":
+            return None
+        return Confirm(self.replicas, milliseconds(self.confirm_within, name="confirm_within"))
 
     def queue(
         self, name: str, ids: Ids, kind: Any, lease: Duration, declared: Mapping[str, Any]
@@ -106,13 +140,14 @@ class BrokerSettings:
             consumer=consumer_name(),
             ids=ids,
             naming=self.naming,
+            confirm=self.confirm,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:
         """Look at the server once, before the first operation; its version, empty where it does not say.
 
         Raises:
-            BrokerRefused: it is older than Redis 6.2, or would evict queues.
+            BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot keep this durability.
         """
         facts = yield from server_facts()
         version = version_of(facts.get("redis_version", ""))
@@ -129,21 +164,36 @@ class BrokerSettings:
                 "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
             )
             raise BrokerRefused(message)
+        yield from self._check_promise(facts)
         return version
+
+    def _check_promise(self, facts: Mapping[str, str]) -> Steps[None]:
+        """Refuse a server that cannot do what `durability` promises."""
+        if self.durability == "fsync":
+            lacks = what_fsync_lacks(facts, (yield from configuration()))
+            if lacks:
+                message = f"the server cannot keep durability='fsync': {lacks}"
+                raise BrokerRefused(message)
+        elif self.durability == "replicated":
+            try:
+                yield _calls.confirmed_by(0, 1)
+            except BrokerRefused as error:
+                message = f"durability='replicated' asks replicas by WAIT: {error}"
+                raise BrokerRefused(message) from None
 
 
 def server_facts() -> Steps[Mapping[str, str]]:
     """What INFO says; empty where it may not be asked."""
-    facts: dict[str, str] = {}
-    for section in (b"server", b"memory", b"persistence", b"replication"):
-        try:
-            facts |= yield Command((b"INFO", section), _read_info)
-        except BrokerRefused:
-            return facts
-    return facts
+    sections = (b"server", b"memory", b"persistence", b"replication", b"cluster")
+    try:
+        parts = yield Batch([Command((b"INFO", section), read_info) for section in sections])
+    except BrokerRefused:
+        return {}
+    return {name: value for part in parts for name, value in part.items()}
 
 
-def _read_info(reply: Any, repeated: bool) -> dict[str, str]:
+def read_info(reply: Any, repeated: bool) -> dict[str, str]:
+    """A reply of lines, `name:value`."""
     del repeated
     lines = reply.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))

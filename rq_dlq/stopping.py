@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 0.05  # seconds between two looks at whether to stop
-IDLE_WAIT = 1_000  # milliseconds of one waiting claim
-FIRST_WAIT = 10  # of the first one of who waits for the end
+LONG_WAIT = 60_000  # milliseconds of one waiting claim, which a stop cuts short
+IDLE_WAIT = 1_000  # of one of who waits for the end, at most
+FIRST_WAIT = 10  # of the first one of those
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
 """When a worker ends by itself: never, when nothing is ready, or when nothing is to be delivered any more."""
@@ -40,7 +41,7 @@ class Patience:
 
     def __init__(self, until: Until) -> None:
         self._until = until
-        self.wait = IDLE_WAIT if until == "stopped" else 0  # milliseconds
+        self.wait = LONG_WAIT if until == "stopped" else 0  # milliseconds
 
     def note(self, *, found: bool) -> None:
         """A claim found messages, or none."""
@@ -55,12 +56,19 @@ class Stop:
         finishing: nothing new begins.
         cancelling: what runs is cut short.
         giving_up: what Redis does not answer by now is not tried again.
+        broken: it ends because something in it broke off.
     """
 
     def __init__(self) -> None:
         self.finishing = threading.Event()
         self.cancelling = threading.Event()
         self.giving_up = threading.Event()
+        self.broken = False
+
+    def break_off(self) -> None:
+        """A part of it cannot go on."""
+        self.broken = True
+        self.finishing.set()
 
     def signal(self) -> None:
         """The first time finish, the second time cancel."""

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rq_dlq import _work
+from rq_dlq import _work, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.asyncio.consumer import AsyncConsumers
 from rq_dlq.consumer import Consumer
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis import Connections
     from rq_dlq.broker import Broker
+    from rq_dlq.durations import Duration
     from rq_dlq.handlers import Handler
     from rq_dlq.stopping import Until
 
@@ -35,6 +36,7 @@ class Worker:
             ready. drained: nothing is ready, scheduled or leased, by anybody, so that redeliveries are waited
             for (and a paused queue until it is resumed).
         queues: only these, each with its concurrency (None: the handler's own).
+        checkup: between two looks at the server: what turned bad there is logged as an error.
 
     Attributes:
         tally: how deliveries ended so far.
@@ -49,6 +51,7 @@ class Worker:
         *,
         until: Until = "stopped",
         queues: Mapping[str, int | None] | None = None,
+        checkup: Duration = "30s",
     ) -> None:
         self.stop = Stop()
         self.tally = Tally()
@@ -56,10 +59,15 @@ class Worker:
         self._until: Until = until
         self._handlers = list(_wanted(broker.handlers, queues))
         works = {handler.queue.work.keys: handler.queue.work for handler, _ in self._handlers}
+        self._doctor = doctor.Watch(broker.settings, checkup)
         self._watched = [_work.Watched(keys, policy=work.policy) for keys, work in works.items()]
 
     def run(self) -> None:
-        """Consume until the end; the first SIGTERM or SIGINT finishes what has begun, a second cancels it."""
+        """Consume until the end; the first SIGTERM or SIGINT finishes what has begun, a second cancels it.
+
+        Raises:
+            RqDlqError: a consumer broke off; the log has its error.
+        """
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
@@ -79,11 +87,15 @@ class Worker:
                 )
         try:
             with heeding_signals(self.stop, logger):
+                self._doctor.look(tending)
                 for consumer in consumers:
                     consumer.start()
                 self._tend(consumers, tending)
         finally:
             claiming.close()
+        if self.stop.broken:
+            message = "the worker ended, since a consumer broke off: see the log, and start it again"
+            raise RqDlqError(message)
         logger.info("stopped")
 
     def _connect(self) -> Connections:
@@ -107,6 +119,7 @@ class Worker:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
             for consumer in alive:
                 consumer.tend()
+            self._doctor.look(tending)
             now = time.monotonic()
             if now - kept_up > UPKEEP and not self.stop.finishing.is_set():
                 kept_up = now

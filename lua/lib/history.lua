@@ -12,11 +12,14 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     for old in text:gmatch('[^\n]+') do
       lines[#lines + 1] = old
     end
-    lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    if #lines > 0 then
+      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    end
     if #lines >= 2 * KEEP then
       table.remove(lines, KEEP + 1)
     end
-    line = table.concat(lines, '\n') .. '\n' .. line
+    lines[#lines + 1] = line
+    line = table.concat(lines, '\n')
   end
   redis.call('HSET', history, id, line)
 end

@@ -1,23 +1,35 @@
--- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
--- than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed), the lease stays
--- until the last part.
+-- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). Where its holder said
+-- which handlers run (begin.lua) only those are charged: the rest is not what it died of, and goes back as it came.
+-- A claim larger than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed),
+-- the lease stays until the last part.
 -- @include lib/holds
 -- @include lib/let_go
 -- @include lib/held
+-- @include lib/give_back
+-- @include lib/stranded
 
-local function sweep_message(id, token, consumer)
+local function sweep_message(id, token, consumer, begun)
   local text = redis.call('HGET', states, id)
-  if not holds(token, text) then
+  if not text then
     return 0
   end
-  local record = held_record(id)
+  local held = holds(token, text)
+  local record = held and held_record(id) or redis.call('HGET', messages, id)
   if not record then
-    return 1
+    return held and 1 or 0
   end
   local head = read_record(record)
-  local failure = { charge = true, consumer = consumer, error = lapse_error }
-  judge(id, parse_state(text, head.birth), head, 'lapsed', failure)
-  return 1
+  local state = parse_state(text, head.birth)
+  if not held and not stranded(id, state, head) then
+    return 0
+  end
+  state.token = '' -- its holder did not settle it, and is not to be told so when it repeats a call
+  if begun and not begun:find('\n' .. id .. '\n', 1, true) then
+    give_back(id, state, head, consumer)
+  else
+    judge(id, state, head, 'lapsed', { charge = true, consumer = consumer, error = lapse_error })
+  end
+  return held and 1 or 0
 end
 
 local function sweep(limit)
@@ -26,24 +38,22 @@ local function sweep(limit)
     if looked == limit then
       break
     end
-    local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-    local left, swept, more = {}, 0, false
-    for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-      if id ~= '' and looked == limit then
-        left[#left + 1], more = id, true
-      else
-        left[#left + 1] = ''
-        if id ~= '' then
-          looked = looked + 1
-          swept = swept + sweep_message(id, token, consumer)
-        end
-      end
+    local claim = redis.call('HMGET', claims, token, token .. ':begun')
+    local consumer, list = (claim[1] or ''):match('^([^\n]*)\n?(.*)$')
+    local begun = claim[2] and '\n' .. claim[2] .. '\n'
+    local swept, place = 0, 1 -- the place after what was looked at
+    local first, last = list:find('[^\n]+')
+    while first and looked < limit do
+      looked, place = looked + 1, last + 1
+      swept = swept + sweep_message(list:sub(first, last), token, consumer, begun)
+      first, last = list:find('[^\n]+', place)
     end
-    if not more then
-      redis.call('HDEL', claims, token, token .. ':held')
+    if not first then
+      redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
       redis.call('ZREM', leases, token)
     else
-      redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(left, '\n'))
+      local empty = list:sub(1, place - 1):gsub('[^\n]+', '')
+      redis.call('HSET', claims, token, consumer .. '\n' .. empty .. list:sub(place))
       if swept > 0 then -- minus nothing is "-0", which Redis does not count with
         let_go(token, swept)
       end

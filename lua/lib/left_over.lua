@@ -1,8 +1,8 @@
--- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
--- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
--- damage strands a message where nobody finds it.
+-- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
+-- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
+-- that no damage strands a message where nobody finds it.
 local function left_over(index, row, id, state, head)
-  if state.mark == '+' then
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
     return true
   end
   local member = member_of(id, head, state.due)

@@ -40,6 +40,9 @@ if #rows > 0 then
     end
     redis.call('ZADD', leases, now + lease, token)
     redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+    if attributed == '1' then -- its holder begins with the first at once, and says so of the others
+      redis.call('HSET', claims, token .. ':begun', chosen[1])
+    end
     redis.call('HSET', states, unpack(leased)) -- from here on they are leased
   end
   if #gone > 0 then -- left behind by a send or a purge that was cut off

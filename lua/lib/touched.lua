@@ -11,6 +11,9 @@ return function(id, record, stated, row)
   local head = read_record(record)
   local state = parse_state(stated, head.birth)
   local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
+  if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
+    state.mark = '-' -- a stranger's word: nobody holds it
+  end
   if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
     return nil
   end

@@ -3,7 +3,8 @@
 Nothing here talks to Redis; `_redis` does.
 """
 
-from rq_dlq._calls.call import Argument, Call, Command, Part, Place
+from rq_dlq._calls.call import Argument, Call, Command, Part, Place, repetition
+from rq_dlq._calls.confirm import confirmed_by, mark
 from rq_dlq._calls.delivery import (
     Claimed,
     Held,
@@ -11,6 +12,7 @@ from rq_dlq._calls.delivery import (
     Share,
     ack,
     ack_all,
+    begin,
     claim,
     commit,
     extend,
@@ -77,6 +79,7 @@ __all__ = [
     "ack",
     "ack_all",
     "add_aliases",
+    "begin",
     "browse",
     "claim",
     "clock",
@@ -84,6 +87,7 @@ __all__ = [
     "commit_job",
     "configure",
     "configured",
+    "confirmed_by",
     "dead_letter",
     "deliver_now",
     "discarded",
@@ -99,6 +103,7 @@ __all__ = [
     "is_alias",
     "is_registered",
     "maintainers",
+    "mark",
     "move_staged",
     "nack",
     "note_maintainer",
@@ -113,6 +118,7 @@ __all__ = [
     "register",
     "registered",
     "release",
+    "repetition",
     "reset",
     "retire",
     "send",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ class Call(Generic[R]):
     def loads(self, scripts: Scripts) -> Script | None:
         """The script that the server must know before."""
         return scripts[self.script]
+
+
+def repetition(call: Call[R]) -> Call[R]:
+    """The same call again, where it is known that an earlier one had no known outcome."""
+
+    def read(reply: Any, repeated: bool) -> R:
+        del repeated
+        return call.read(reply, True)  # noqa: FBT003 - as all readers are called
+
+    return replace(call, read=read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def claim(
     lease: int,
     patience: int,
     alarmed: bool = False,
+    attributed: bool = False,
     consumer: str,
     seed: float,
     default_policy: bytes,
@@ -62,6 +63,8 @@ def claim(
     Args:
         patience: milliseconds that the client would wait for something to come.
         alarmed: the last claim told this client when to wake, and no other.
+        attributed: the client says which messages it works on (`begin`), the first of them at once; when the
+            lease lapses only those are charged.
         answer: count: who reads the messages is somebody else, see `read_claim`.
     """
     args: dict[str, Argument] = {
@@ -72,10 +75,11 @@ def claim(
         "consumer": consumer,
         "patience": patience,
         "alarmed": int(alarmed),
+        "attributed": int(attributed),
+        "answer": answer,
         "seed": seed,
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),
-        "answer": answer,
     }
     return Call("claim", keys, args, (), _read_claim if answer == "rows" else _read_claimed)
 
@@ -95,6 +99,14 @@ def _read_claim(reply: Any, repeated: bool) -> Claimed:
         for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
     ]
     return Claimed(now, wait, len(rows), rows)
+
+
+def begin(keys: QueueKeys, token: str, ids: Sequence[str]) -> Call[bool]:
+    """The handlers of these messages run from here on, and no others of the claim.
+
+    Reads as whether it was noted: it is not where the claim is over, or not attributed.
+    """
+    return Call("begin", keys, {"token": token}, ids, lambda reply, _: bool(reply))
 
 
 def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:

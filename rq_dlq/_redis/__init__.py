@@ -7,6 +7,7 @@ repeated only as a repetition (I12). Connections are redis-py's, without its com
 from rq_dlq._redis.awaiting import AsyncConnections
 from rq_dlq._redis.blocking import Connections
 from rq_dlq._redis.exchange import exchange
+from rq_dlq._redis.notes import Notes
 from rq_dlq._redis.trouble import FAIL_FAST, Retries, masked
 
-__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "exchange", "masked"]
+__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Notes", "Retries", "exchange", "masked"]

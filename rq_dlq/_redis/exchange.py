@@ -20,16 +20,22 @@ Calls: TypeAlias = Sequence[Call[Any] | Command[Any]]
 Commands: TypeAlias = list[tuple[Any, ...]]
 Exchange: TypeAlias = Generator[Commands, list[Any], Any]
 
-SOCKET_TIMEOUT = 5.0  # seconds; longer than any blocking wait of ours (_work.MAX_BLOCK)
-CONNECT_TIMEOUT = 2.0
 LEAST_BLOCK = 0.002  # seconds: Redis 6.2 cuts 0.001 down to 0, which means for ever
 
 
-def perform(step: Step, scripts: Scripts, *, repeated: bool) -> Exchange:
-    """What a step says to the server; returns what the step is sent back."""
+def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | None = None) -> Exchange:
+    """What a step says to the server; returns what the step is sent back.
+
+    Args:
+        timeout: seconds after which a connection gives up a reply; a wait is shorter.
+    """
     if isinstance(step, Wait):
         began = time.monotonic()
-        yield [(b"BLPOP", step.key, max(LEAST_BLOCK, step.milliseconds / 1000))]
+        seconds = min(step.milliseconds / 1000, timeout / 2) if timeout else step.milliseconds / 1000
+        command = (b"BLPOP", step.key, max(LEAST_BLOCK, seconds))
+        (reply,) = yield [command]
+        if isinstance(reply, exceptions.NoPermissionError):
+            raise refusal(reply, command)
         return (time.monotonic() - began) * 1000
     if isinstance(step, Batch):
         return (yield from exchange(step.calls, scripts, repeated=repeated))
@@ -39,16 +45,24 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool) -> Exchange:
 
 def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
     """Commands out, replies in; scripts that the server does not know are loaded on the way."""
-    replies = yield [call.command(scripts) for call in calls]
+    commands = [call.command(scripts) for call in calls]
+    replies = yield commands
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
     if unknown:
-        missing = {script.sha: script for i in unknown if (script := calls[i].loads(scripts))}
-        yield [(b"SCRIPT", b"LOAD", script.source) for script in missing.values()]
-        for i, reply in zip(unknown, (yield [calls[i].command(scripts) for i in unknown]), strict=True):
-            replies[i] = reply
-    for reply in replies:
+        # A plain command may be about the calls before it (a WAIT): it is said again with them.
+        again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
+        # Each script is loaded right before its call, so that in a cluster it gets where that goes.
+        loads = {
+            i: (b"SCRIPT", b"LOAD", script.source) for i in unknown if (script := calls[i].loads(scripts))
+        }
+        heard = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
+        for i in again:
+            if i in loads and isinstance(reply := next(heard), Exception):
+                raise refusal(reply, loads[i])
+            replies[i] = next(heard)
+    for command, reply in zip(commands, replies, strict=True):
         if isinstance(reply, Exception):
-            raise refusal(reply)
+            raise refusal(reply, command)
     return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
 
 
@@ -58,17 +72,3 @@ _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ign
 def packed(commands: Commands) -> bytes:
     """As they go over the wire."""
     return b"".join(map(_pack, commands))
-
-
-def pool_settings(retry: Any) -> dict[str, Any]:
-    """For a pool of redis-py's; `retry`: none, in the words of its colour."""
-    return {
-        "socket_timeout": SOCKET_TIMEOUT,
-        "socket_connect_timeout": CONNECT_TIMEOUT,
-        "decode_responses": False,
-        "protocol": 2,
-        "retry": retry,
-        "retry_on_error": [],
-        "health_check_interval": 0,
-        "max_connections": 1 << 20,  # a worker has one for each thread; redis-py 8 would stop at 100
-    }

@@ -6,6 +6,7 @@ the result. `_redis` runs the steps, blocking or awaiting.
 
 from rq_dlq._work import batches, select, session
 from rq_dlq._work.claim import claim
+from rq_dlq._work.confirm import Confirm
 from rq_dlq._work.dead import DeadFilter, dead_letters, groups, redrive
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.health import Health, Maintainer, maintainers
@@ -47,6 +48,7 @@ __all__ = [
     "WINDOW",
     "Batch",
     "Choice",
+    "Confirm",
     "DeadFilter",
     "Explanation",
     "Health",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rq_dlq import _calls
@@ -12,7 +11,7 @@ from rq_dlq._work.policies import open_queue
 from rq_dlq._work.settle import poison
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
 from rq_dlq._work.views import members
-from rq_dlq.errors import BrokerRefused, UnprocessableMessage
+from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +31,14 @@ def claim(
     count: int = 1,
     wait: int = 0,
     lease: int | None = None,
+    attributed: bool = False,
     spoiled: Spoiled[D] | None = None,
+    stopped: Callable[[], bool] = bool,
 ) -> Steps[list[D]]:
-    """Claim up to `count` messages, waiting for the first up to `wait` milliseconds.
+    """Claim up to `count` messages, waiting for the first up to `wait` milliseconds, or until it is stopped.
+
+    Where it is `attributed`, a lapse charges only those of which the caller said that it works on them
+    (`_calls.begin`); of the first one this is said already (`Leased.begun`).
 
     A message whose body does not decode is dead at once (`unprocessable`) and not returned, but told to
     `spoiled`. One that is dead
@@ -43,23 +47,37 @@ def claim(
     yield from open_to_drain(queue)
     held_for = queue.lease if lease is None else lease
     if queue.view:
-        return (yield from _claim_view(queue, make, count, wait, held_for))
+        return (yield from _claim_view(queue, make, count, wait=wait, lease=held_for, stopped=stopped))
 
     def once(patience: int, alarmed: bool) -> Steps[tuple[list[D], int]]:  # noqa: FBT001 - as patiently calls it
-        return _claim_once(queue, make, count, held_for, patience, alarmed=alarmed, spoiled=spoiled)
+        return _claim_once(
+            queue, make, count, held_for, patience, alarmed=alarmed, attributed=attributed, spoiled=spoiled
+        )
 
-    return (yield from patiently(queue, once, wait))
+    return (yield from patiently(queue, once, wait, stopped))
 
 
 def open_to_drain(queue: Queue[Any]) -> Steps[None]:
-    """Before the first claim: what `open_queue` does, where the server lets it."""
-    if not queue.opened:
-        with suppress(BrokerRefused):  # memory is full: to note the queue's name can wait, to drain it cannot
-            yield from open_queue(queue)
+    """Before the first claim: what `open_queue` does, also where memory is full."""
+    if queue.opened:
+        return
+    try:
+        yield from open_queue(queue)
+    except MissingRights:
+        raise
+    except BrokerRefused:
+        pass  # to note the queue's name can wait, to drain it cannot
 
 
-def patiently(queue: Queue[Any], once: Callable[[int, bool], Steps[tuple[C, int]]], wait: int) -> Steps[C]:
-    """Claim again until there is something, for up to `wait` milliseconds.
+def patiently(
+    queue: Queue[Any],
+    once: Callable[[int, bool], Steps[tuple[C, int]]],
+    wait: int,
+    stopped: Callable[[], bool] = bool,
+) -> Steps[C]:
+    """Claim again until there is something, for up to `wait` milliseconds, or until it is stopped.
+
+    Who would wait again waits for long, since the last claim of each wait has to hand on the alarm.
 
     Args:
         once: one claim, given the milliseconds that it would wait and whether it was told when to wake: what
@@ -67,9 +85,9 @@ def patiently(queue: Queue[Any], once: Callable[[int, bool], Steps[tuple[C, int]
     """
     left, alarmed = wait, False
     while True:
-        patience = max(0, min(left, MAX_BLOCK))
+        patience = 0 if stopped() else max(0, min(left, MAX_BLOCK))
         claimed, wait_for = yield from once(patience, alarmed)
-        if claimed or (wait_for != 0 and left <= 0):
+        if claimed or (wait_for != 0 and patience == 0):
             return claimed
         if wait_for == 0:
             continue
@@ -86,6 +104,7 @@ def _claim_once(
     patience: int,
     *,
     alarmed: bool,
+    attributed: bool = False,
     spoiled: Spoiled[D] | None = None,
 ) -> Steps[tuple[list[D], int]]:
     """One claim: what decodes of it, and as `Claimed.wait` when to claim again."""
@@ -99,6 +118,7 @@ def _claim_once(
             lease=lease,
             patience=patience,
             alarmed=alarmed,
+            attributed=attributed and queue.part == "live",  # of the dead none is charged
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,
@@ -106,6 +126,7 @@ def _claim_once(
         if not claimed.rows:
             return [], claimed.wait
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
+        deliveries[0].begun = True
         return (yield from _decodable(queue, deliveries, spoiled)), 0
     except BaseException:
         queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
@@ -113,7 +134,13 @@ def _claim_once(
 
 
 def _claim_view(
-    queue: Queue[Any], make: Callable[[Row, str, int], D], count: int, wait: int, lease: int
+    queue: Queue[Any],
+    make: Callable[[Row, str, int], D],
+    count: int,
+    *,
+    wait: int,
+    lease: int,
+    stopped: Callable[[], bool],
 ) -> Steps[list[D]]:
     """Claim from all queues that a view shows, each time beginning with another one."""
     left = wait
@@ -129,7 +156,7 @@ def _claim_view(
                 except BaseException:
                     _take_up_again(queue, {delivery.token for delivery in found})
                     raise
-        if found or left <= 0:
+        if found or left <= 0 or stopped():
             return found
         left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
 

@@ -11,7 +11,8 @@ import msgspec
 
 from rq_dlq import _calls
 from rq_dlq._work.steps import Batch, Steps
-from rq_dlq.errors import BrokerRefused
+from rq_dlq.codec import NO_JSON
+from rq_dlq.errors import BrokerRefused, MissingRights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ class Health:
     began: int = 0
 
     def note(self, namespace: str) -> Steps[None]:
-        """Say it, and forget who is dead. That the server refuses it, since memory is full, stops nothing."""
+        """Say it, and forget who is dead. That the server has no memory for it stops nothing."""
         now, _ = yield from _heard(namespace)
         self.began = self.began or now
         said = {
@@ -53,8 +54,12 @@ class Health:
             "longest": self.longest,
             **self.done,
         }
-        with suppress(BrokerRefused):
+        try:
             yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(said))
+        except MissingRights:
+            raise
+        except BrokerRefused:
+            pass
 
     def leave(self, namespace: str) -> Steps[None]:
         """Take it back: the process ends."""
@@ -117,5 +122,5 @@ def _heard(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
 def _read(text: bytes) -> Maintainer | None:
     try:
         return msgspec.json.decode(text, type=Maintainer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NO_JSON:
         return None

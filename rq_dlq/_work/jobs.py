@@ -15,17 +15,19 @@ import msgspec
 
 from rq_dlq._calls import jobs
 from rq_dlq._names import check_id
+from rq_dlq._work.confirm import taken_in
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
 from rq_dlq.durations import human
-from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rq_dlq._calls import Argument, Call, Command
     from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.confirm import Confirm
     from rq_dlq._work.queue import Queue
 
 GRACE = 10_000  # milliseconds that a committer has between two chunks before maintenance takes over
@@ -105,6 +107,7 @@ def commit(
 
     Raises:
         BrokerRefused: something staged is gone; nothing was done.
+        Unconfirmed: it is committed, but too few replicas have it; said again, it asks again.
         BrokerUnavailable: the outcome is not known.
     """
     for queue in queues:
@@ -120,11 +123,17 @@ def commit(
         said = jobs.stage(keys, job, note, [msgspec.json.encode(order)])
         yield Batch([said, jobs.cut(keys, job, note, 1), jobs.keep(keys, job, note, ttl)])
         here = {note: 1, **here}
-    verdict = yield order.commit(keys, job, here)
+    confirm = queues[0].confirm
+    (verdict,), why = yield from taken_in(confirm, keys, [order.commit(keys, job, here)])
     if verdict == "gone":
         raise _gone(job, keys.home, ttl)
-    if others:
-        yield from (_tell(keys, job, note) if verdict == "committed" else drop(keys, job, [note]))
+    if why:
+        raise _unconfirmed(job, why)
+    if others and verdict == "committed":
+        yield from _tell(keys, job, note, confirm)
+    elif others:
+        yield from drop(keys, job, [note])
+        yield from _ask(keys, job, others, confirm)
     return bool(verdict == "committed")
 
 
@@ -161,16 +170,34 @@ def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], tt
                 raise _gone(job, home, ttl)
 
 
-def _tell(keys: QueueKeys, job: str, note: str) -> Steps[None]:
+def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | None) -> Steps[None]:
+    """Whether what was committed before to other queues, perhaps on other nodes, is confirmed there."""
+    for home in others if confirm else ():
+        _, why = yield from taken_in(confirm, replace(keys, home=home), [])
+        if why:
+            raise _unconfirmed(job, why)
+
+
+def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) -> Steps[None]:
     """Commit in the other queues, as the first one has noted. Whoever does it again changes nothing."""
     text: bytes | None = yield jobs.first_of(keys, job, note)
     order = msgspec.json.decode(text, type=Order) if text else None
     for home, lengths in order.others.items() if order else ():
-        verdict = yield order.commit(replace(keys, home=home), job, lengths)  # type: ignore[union-attr]
+        there = replace(keys, home=home)
+        (verdict,), why = yield from taken_in(confirm, there, [order.commit(there, job, lengths)])  # type: ignore[union-attr]
         if verdict == "gone":
             message = f"job {job}: what it has committed to {home!r} is gone, since nobody moved it in time"
             raise BrokerRefused(message)
+        if why:
+            raise _unconfirmed(job, why)
     yield Batch([jobs.remove(keys, job, note), jobs.move_staged(keys, job, note, limit=1, early=True)])
+
+
+def _unconfirmed(job: str, why: str) -> Unconfirmed:
+    return Unconfirmed(
+        f"job {job}: committed, but too few replicas confirmed it, so a failover may lose it ({why}). Run it "
+        "again under the same id, which writes nothing twice; `rq-dlq doctor` shows the replicas"
+    )
 
 
 def _gone(job: str, home: str, ttl: int) -> BrokerRefused:

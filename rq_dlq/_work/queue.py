@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import Address, Naming
+from rq_dlq._work.doubts import Doubts
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._calls import Part, Place
     from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.confirm import Confirm
     from rq_dlq.codec import Codec, Ids
     from rq_dlq.policy import Entry, RedeliveryPolicy
 
@@ -32,10 +34,12 @@ class Queue(Generic[T]):
         consumer: who claims, as a JSON text.
         unsure: processes and tokens of claims whose outcome is not known; the next claim of that process
             takes one up again (I12).
+        doubts: settlements whose outcome is not known.
         found: it was asked whether the name is one that policies gave.
         view: the name is one that policies gave to the dead letters or the expired messages of other queues.
         members: of a view: the queues that it has shown so far, by their names and parts.
         viewed: this is such a member; its tokens say so.
+        confirm: who has to confirm what is taken in; None: nobody but the server.
     """
 
     name: str
@@ -51,10 +55,12 @@ class Queue(Generic[T]):
     naming: Naming = field(default_factory=Naming)
     opened: bool = False
     unsure: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
+    doubts: Doubts = field(default_factory=Doubts)
     found: bool = False
     view: bool = False
     members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
     viewed: bool = False
+    confirm: Confirm | None = None
 
     def __post_init__(self) -> None:
         self.policy = _calls.encode_policy(self.redelivery.as_wire())

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
+from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq._work.steps import CHUNK, WINDOW, Steps
 from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.message import Message
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ def send_options(
 
 
 def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
-    """Send one message; its id."""
+    """Send one message; its id.
+
+    Raises:
+        Unconfirmed: too few replicas have it.
+    """
     only_live(queue, "send to")
     if message_id is None:
         message_id = queue.ids.draw()
@@ -71,12 +76,19 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
     if not queue.opened:
         yield from open_queue(queue)
         only_live(queue, "send to")
-    yield _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+    call = _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
+    if why:
+        raise unconfirmed([message_id], why)
     return message_id
 
 
 def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
-    """Send any number of messages, in chunks; an error says how many were sent before it."""
+    """Send any number of messages, in chunks; an error says how many were sent before it.
+
+    Raises:
+        Unconfirmed: too few replicas have some of them; those after them were not sent.
+    """
     only_live(queue, "send to")
     if isinstance(bodies, str | bytes) or not isinstance(bodies, Iterable):
         message = f"send_many takes an iterable of bodies, not one of type {type(bodies).__name__}: use send"
@@ -84,17 +96,19 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     yield from open_queue(queue)
     only_live(queue, "send to")
     sent: list[str] = []
-    source = iter(bodies)
+    before, source = 0, iter(bodies)
     try:
         while True:
+            before = len(sent)
             calls = [_send_chunk(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
             if not calls:
                 return sent
-            yield Batch(calls) if len(calls) > 1 else calls[0]
-    except InvalidInput as error:
-        done = len(sent) // (CHUNK * WINDOW) * CHUNK * WINDOW
-        if done:
-            error.add_note(f"{done:,} messages before it were sent")
+            _, why = yield from taken_in(queue.confirm, queue.keys, calls)
+            if why:
+                raise unconfirmed(sent[before:], why)
+    except RqDlqError as error:
+        if before:
+            error.add_note(f"{before:,} messages before it were sent")
         raise
 
 

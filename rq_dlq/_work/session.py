@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._names import check_id
+from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
@@ -116,19 +117,26 @@ def commit(session: Session) -> Steps[int]:
     Raises:
         LeaseLost: some deliveries are no longer ours; nothing was done.
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
+        Unconfirmed: it is done, but too few replicas have what was sent; to commit again asks again.
         BrokerUnavailable: the outcome is not known; to commit again finds out, and does nothing twice.
     """
     held = session.held
-    if session.unsure is None:
+    if session.unsure is not None:
+        call = _calls.repetition(session.unsure)
+    else:
         shares = _shares(session, held)
         if not shares:
             return 0
-        session.unsure = _ending(shares)
+        call = session.unsure = _ending(shares)
+    keys = next(iter(session.outgoing), session.queue.keys)
+    lost: list[str]
     try:
-        lost: list[str] = yield session.unsure
+        (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
     except BrokerRefused:
         session.unsure = None
         raise
+    if why and not lost:
+        raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
     session.unsure = None
     if lost:
         names = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
@@ -157,6 +165,12 @@ def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
         )
         for family in dict.fromkeys((*acks, *session.outgoing))
     ]
+
+
+def _sent(session: Session) -> list[str]:
+    """The ids of the messages."""
+    groups = (items for by_times in session.outgoing.values() for items in by_times.values())
+    return [message_id for items in groups for message_id in items[::2]]
 
 
 def _ending(shares: list[Share]) -> Call[list[str]]:

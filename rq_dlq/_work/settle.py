@@ -135,15 +135,35 @@ def _settle(
     call: Callable[[QueueKeys, Sequence[Held]], Call[list[Settlement]]],
 ) -> Steps[list[Settlement]]:
     if len(held) <= CHUNK and not any("@" in token for _, token in held):
-        return (yield call(queue.keys, held)) if held else []
+        if not held:
+            return []
+        (settlements,) = yield from _say(queue, [(call(queue.keys, held), held)])
+        return settlements
     chunks = _by_family(queue, held)
-    settlements: dict[int, Settlement] = {}
+    found: dict[int, Settlement] = {}
     for start in range(0, len(chunks), WINDOW):
         window = chunks[start : start + WINDOW]
-        replies = yield Batch([call(keys, [held[n] for n in numbers]) for keys, numbers in window])
+        parts = [(keys, [held[n] for n in numbers]) for keys, numbers in window]
+        replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):
-            settlements |= zip(numbers, reply, strict=True)
-    return [settlements[n] for n in range(len(held))]
+            found |= zip(numbers, reply, strict=True)
+    return [found[n] for n in range(len(held))]
+
+
+def _say(
+    queue: Queue[Any], parts: Sequence[tuple[Call[list[Settlement]], Sequence[Held]]]
+) -> Steps[list[list[Settlement]]]:
+    """Settle each part by its call; remember for the next time what stays in doubt."""
+    calls = [queue.doubts.resolve(call, held) for call, held in parts]
+    try:
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+    except BaseException as error:
+        for call, held in parts:
+            queue.doubts.note(call, held, error)
+        raise
+    for call, held in parts:
+        queue.doubts.settle(call, held)
+    return replies
 
 
 def one(steps: Steps[list[Settlement]]) -> Steps[Settlement]:

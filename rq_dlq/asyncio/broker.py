@@ -36,11 +36,12 @@ class Broker(BrokerBase):
     async def _connect(self) -> AsyncConnections:
         connections = AsyncConnections(retries=self._retries, **self._connection_settings())
         try:
-            version = await connections.run(self.settings.check_server())
+            await connections.route()
+            versions = await connections.everywhere(self.settings.check_server)
         except BaseException:
             await connections.close()
             raise
-        connections.scripts = self._scripts.for_server(version)
+        connections.scripts = self._scripts.for_server(min(versions.values()))
         if self._connections is not None:  # another task was faster
             await connections.close()
             return self._connections
@@ -86,7 +87,7 @@ class Broker(BrokerBase):
         return await self.run_steps(self._step(_calls.registered(self.settings.namespace)))
 
     async def close(self) -> None:
-        """Close the connections; the next use opens new ones."""
+        """Close the connections, but for those of a pool that was passed in; the next use opens new ones."""
         if self._connections is not None:
             await self._connections.close()
 

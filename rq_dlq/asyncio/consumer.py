@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq import _work
+from rq_dlq.attribution import Attribution
 from rq_dlq.consumer import (
     ACK_TOGETHER,
     ACK_WITHIN,
@@ -17,6 +19,7 @@ from rq_dlq.consumer import (
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.handlers import Handler, Tally, logger, report
 from rq_dlq.message import Settlement
+from rq_dlq.running import end_child
 from rq_dlq.stopping import HandlerTimeout, Patience, Stop, Stopped
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class AsyncConsumers:
             **sync.work.said,
         )
         self._work = self._queue.work
+        self._attribution = Attribution(self._work, tending, abreast=True)
         self._running: dict[asyncio.Task[None], Delivery[Any]] = {}
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
@@ -97,7 +101,7 @@ class AsyncConsumers:
             asyncio.run(self.consume())
         except BaseException:  # noqa: BLE001 - it is logged, and ends the worker
             logger.exception("%s: the consumer broke off", self._queue.name)
-            self._stop.finishing.set()
+            self._stop.break_off()
 
     async def consume(self) -> None:
         """Claim and run until the stop, then wait for what runs."""
@@ -111,6 +115,7 @@ class AsyncConsumers:
                 await asyncio.wait(self._flushes or {asyncio.create_task(self._flush())})
         finally:
             tending.cancel()
+            self._attribution.close()
             await self._broker.close()
 
     async def _consume(self) -> None:
@@ -131,12 +136,16 @@ class AsyncConsumers:
                 break
 
     async def _claim(self, room: int) -> list[Delivery[Any]]:
+        count = min(room, 100)
+        attributed = await self._attributed(count)
         steps = _work.claim(
             self._work,
             self._queue.delivery,
-            count=min(room, 100),
+            count=count,
             wait=self._patience.wait,
+            attributed=attributed,
             spoiled=self._tally.note,
+            stopped=self._stop.finishing.is_set,
         )
         deliveries: list[Delivery[Any]] = []
         try:
@@ -145,7 +154,14 @@ class AsyncConsumers:
             logger.error("%s: cannot claim: %s", self._queue.name, error)
             await asyncio.sleep(0 if self._until == "empty" else RETRY_AFTER)
         self._patience.note(found=bool(deliveries))
+        if attributed:
+            self._attribution.take(deliveries)
         return deliveries
+
+    async def _attributed(self, count: int) -> bool:
+        if self._attribution.prompt(count):
+            return self._attribution.ready(count)
+        return await asyncio.to_thread(self._attribution.ready, count)
 
     async def _over(self) -> bool:
         """Whether it was the last claim, since it found nothing."""
@@ -178,19 +194,23 @@ class AsyncConsumers:
             logger.error("%s: a call broke off", self._queue.name, exc_info=error)
 
     async def _run(self, delivery: Delivery[Any]) -> None:
+        process = os.getpid()
         error = await self._call(delivery)
+        if os.getpid() != process:
+            end_child(error)
         if delivery.outcome is not None:  # the handler did it
             self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
-            return
-        if error is None:
+        elif error is None:
             self._done.append(delivery)
             self._flush_within(0 if len(self._done) >= ACK_TOGETHER else ACK_WITHIN)
         else:
             await self._settle(delivery, error)
+        self._attribution.end(delivery)
 
     async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; the error that it ended with."""
         handler, task = self._handler, cast("asyncio.Task[Any]", asyncio.current_task())
+        self._attribution.begin(delivery)
         limit = asyncio.timeout(handler.timeout)
         self._calling.add(task)
         try:

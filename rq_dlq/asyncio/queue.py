@@ -13,7 +13,7 @@ from rq_dlq.asyncio.selection import Selection
 from rq_dlq.asyncio.session import Session
 from rq_dlq.codec import DEFAULT_PRIORITY
 from rq_dlq.durations import Duration, milliseconds
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import RqDlqError
 from rq_dlq.message import Message, Received, Row, batch, held, settled
 from rq_dlq.selection import choice
 from rq_dlq.settings import count_of
@@ -105,7 +105,7 @@ class Queue(Generic[T]):
                     ids += await self.run(_work.send(self.work, window, options))
                     window = []
             return ids + await self.run(_work.send(self.work, window, options))
-        except InvalidInput as error:
+        except RqDlqError as error:
             if ids:
                 error.add_note(f"{len(ids):,} messages before it were sent")
             raise

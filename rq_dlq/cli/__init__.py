@@ -6,6 +6,7 @@ import click
 
 from rq_dlq import __version__
 from rq_dlq.cli._context import Commands
+from rq_dlq.cli.acl import acl
 from rq_dlq.cli.demo import demo
 from rq_dlq.cli.dlq import dlq
 from rq_dlq.cli.doctor import doctor
@@ -29,5 +30,5 @@ def main() -> None:
     """
 
 
-for command in (demo, doctor, worker, maintain, send, peek, queue, msg, dlq, policy):
+for command in (demo, doctor, worker, maintain, send, peek, queue, msg, dlq, policy, acl):
     main.add_command(command)

@@ -140,7 +140,7 @@ def _global_options(*, hidden: bool) -> list[click.Parameter]:
 
     return [
         option("--url", keep=_setter("url"),
-               help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server."),
+               help="redis://…, rediss://…, unix://…, redis+sentinel://…; else $RQ_DLQ_URL, else embedded."),
         option("--namespace", keep=_setter("namespace"),
                help='What all keys begin with; else $RQ_DLQ_NAMESPACE, else "rq".'),
         option("-o", "--output", keep=_form, type=click.Choice(FORMATS),

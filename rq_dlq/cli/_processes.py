@@ -110,7 +110,7 @@ class Supervisor:
         if slot.process.stdin is not None:
             slot.process.stdin.close()
         slot.process = None
-        if self._stopping or code == 0 or (self.burst and code > 0):
+        if self._stopping or (self.burst and code >= 0):
             slot.done = True
             self._worst = max(self._worst, code)
             return

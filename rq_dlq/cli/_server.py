@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
 from rq_dlq._calls import Command
-from rq_dlq.broker import Broker
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq._work import Step, Steps
-    from rq_dlq.cli._context import Context
-
-
-def server_url(context: Context) -> str:
-    """Where the server is; the embedded one is started if it has to be."""
-    return Broker(context.url).address()
 
 
 def asked(step: Step) -> Steps[Any]:

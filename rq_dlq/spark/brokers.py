@@ -6,6 +6,7 @@ import os
 import socket
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rq_dlq._redis import Retries
@@ -13,24 +14,30 @@ from rq_dlq.broker import Broker
 from rq_dlq.embedded import ensure
 from rq_dlq.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from rq_dlq.durability import Durability
+
 PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis fails no task
 USUAL_NAMESPACE = "rq"
 
 
-def broker_at(url: str, namespace: str = USUAL_NAMESPACE) -> Broker:
+def broker_at(
+    url: str, namespace: str = USUAL_NAMESPACE, durability: Durability = "memory", replicas: int = 1
+) -> Broker:
     """The broker of this process for a URL; Spark uses its Python workers again, and so their connections.
 
     Raises:
         ConfigurationError: the URL cannot be read, or is a socket of another machine.
     """
-    return _made(os.getpid(), url, namespace)  # a forked worker shares no socket with its parent
+    # A forked worker shares no socket with its parent.
+    return _made(os.getpid(), url, namespace, durability, replicas)
 
 
 @lru_cache(maxsize=8)
-def _made(process: int, url: str, namespace: str) -> Broker:
+def _made(process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
     del process
     _check_socket(url)
-    return Broker(url, namespace=namespace, retries=PATIENCE)
+    return Broker(url, namespace=namespace, durability=durability, replicas=replicas, retries=PATIENCE)
 
 
 def _check_socket(url: str) -> None:

@@ -69,14 +69,20 @@ class Send:
         self._stream = stream
         self._options = replace(options, url=resolve(options.url))
         self._job = options.job or secrets.token_hex(12)
-        with Broker(self._options.url, namespace=options.namespace) as broker:
+        with Broker(
+            self._options.url,
+            namespace=options.namespace,
+            durability=options.durability,
+            replicas=options.replicas,
+        ) as broker:
             broker.queues()
             for home in options.homes():
                 only_live(broker.queue(home).work, "write to")
 
     @property
     def _broker(self) -> Broker:
-        return broker_at(self._options.url or "", self._options.namespace)
+        options = self._options
+        return broker_at(options.url or "", options.namespace, options.durability, options.replicas)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task."""
@@ -105,6 +111,8 @@ class Send:
 
         Raises:
             BrokerRefused: something staged is gone; nothing was sent.
+            Unconfirmed: with durability "replicated": it is written, but too few replicas have it. Run again
+                under the same job id it writes nothing twice.
             BrokerUnavailable: the outcome is not known.
         """
         staged = [message for message in messages if message and message.lists]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._names import check_name
 from rq_dlq._work.jobs import check_job
+from rq_dlq.durability import DURABILITIES
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.options import MAX_SHARDS, QUEUES, WHERE, Given, shards_of
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
+    from rq_dlq.durability import Durability
+
 OPERATIONS = ("send", "ack", "nack", "discard", "redrive")
 SETTLES = ("ack", "nack", "discard")
 WRITE = (
     *WHERE, *QUEUES, "operation", "jobId", "contentType", "idColumn", "priorityColumn", "headersColumn",
-    "delayColumn", "ttlColumn", "rateLimit", "stageTtl", "failOnLost",
+    "delayColumn", "ttlColumn", "rateLimit", "stageTtl", "failOnLost", "durability", "replicas",
 )  # fmt: skip
 # Those that only some operations understand.
 _ONLY = {
@@ -34,6 +37,8 @@ _ONLY = {
     "rateLimit": ("send", "redrive"),
     "stageTtl": ("send",),
     "failOnLost": SETTLES,
+    "durability": ("send",),
+    "replicas": ("send",),
 }
 JSON, BYTES = "application/json", "application/octet-stream"
 
@@ -55,6 +60,7 @@ class WriteOptions:
         rate: messages a second that become visible, or are redriven; 0: as fast as it goes.
         stage_ttl: milliseconds that what a task has written waits for the end of the job.
         fail_on_lost: fail where a row cannot be settled any more, since its lease was lost.
+        durability, replicas: what it means that a job was written, as for a broker (`BrokerSettings`).
     """
 
     url: str | None = field(repr=False)
@@ -72,6 +78,8 @@ class WriteOptions:
     rate: int
     stage_ttl: int
     fail_on_lost: bool
+    durability: Durability
+    replicas: int
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
@@ -107,6 +115,8 @@ class WriteOptions:
             rate=given.number("rateLimit", 0, least=0),
             stage_ttl=given.duration("stageTtl", "1d", minimum=1_000),
             fail_on_lost=given.flag("failOnLost", default=False),
+            durability=given.word("durability", DURABILITIES, "memory"),  # type: ignore[arg-type]
+            replicas=given.number("replicas", 1),
         )
 
     def homes(self) -> list[str]:

@@ -24,7 +24,7 @@ end
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
     redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
@@ -45,7 +45,7 @@ local function remove_acked(ids)
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     -- The immutable half of a message, written once by send:
-    --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
     --            outlive its failure (persistent=False), the rest is the sender's
     --   6 bytes  expiry in milliseconds, only with that flag
@@ -186,14 +186,14 @@ local function remove_acked(ids)
     end
   end
 end
-local ids, held, lost = {}, {}, {}
+local ids, held, lost, seen = {}, {}, {}, {}
 for i = 1, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
   local text = redis.call('HGET', states, id)
   local verdict = holds(token, text) and SETTLED or refusal(id, token, text)
-  if verdict == SETTLED then
-    ids[#ids + 1], held[token] = id, (held[token] or 0) + 1
-  else
+  if verdict == SETTLED and not seen[id] then -- an item may be there twice
+    ids[#ids + 1], held[token], seen[id] = id, (held[token] or 0) + 1, true
+  elseif verdict ~= SETTLED then
     lost[#lost + 1], lost[#lost + 2] = (i + 1) / 2, verdict
   end
 end

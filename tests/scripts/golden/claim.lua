@@ -8,8 +8,9 @@ local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9
 local counters, wake, alarm, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local seed, default_policy, lapse_error, answer = ARGV[8], ARGV[9], ARGV[10], ARGV[11] -- answer: rows or count
-local STEPS = 100 -- messages that a claim moves at most in each step of maintenance (I9)
+local attributed, answer = ARGV[8], ARGV[9] -- 1 where the client says what it begins; rows or count
+local seed, default_policy, lapse_error = ARGV[10], ARGV[11], ARGV[12]
+local STEPS = 25 -- messages that a claim moves at most in each step of maintenance (I9)
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -25,18 +26,22 @@ if given then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  local still = false
+  local said = attributed == '1' and '\n' .. (redis.call('HGET', claims, token .. ':begun') or '') .. '\n'
+  local first, begun = nil, not said
   for id in given:match('\n.*'):gmatch('[^\n]+') do
     local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
     if record and holds(token, text) then
-      still = true
+      first, begun = first or id, begun or said:find('\n' .. id .. '\n', 1, true)
       if answer == 'rows' then
         reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
         reply[#reply + 1] = redis.call('HGET', history, id) or ''
       end
     end
   end
-  if still then
+  if first then
+    if not begun then -- what it was to begin with, it holds no more
+      redis.call('HSET', claims, token .. ':begun', first)
+    end
     if answer == 'count' then
       reply[3] = select(2, given:gsub('\n', '\n')) -- of all that it was given: so many places its list has
     end
@@ -44,13 +49,12 @@ if given then
     return reply
   end
 end
-
 local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
 local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
 local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 if lapsed + fallen_due + outlived > 0 then
   -- The immutable half of a message, written once by send:
-  --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
   --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
   --            outlive its failure (persistent=False), the rest is the sender's
   --   6 bytes  expiry in milliseconds, only with that flag
@@ -271,11 +275,14 @@ if lapsed + fallen_due + outlived > 0 then
       for old in text:gmatch('[^\n]+') do
         lines[#lines + 1] = old
       end
-      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+      if #lines > 0 then
+        lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+      end
       if #lines >= 2 * KEEP then
         table.remove(lines, KEEP + 1)
       end
-      line = table.concat(lines, '\n') .. '\n' .. line
+      lines[#lines + 1] = line
+      line = table.concat(lines, '\n')
     end
     redis.call('HSET', history, id, line)
   end
@@ -393,9 +400,10 @@ if lapsed + fallen_due + outlived > 0 then
     outcome('redelivered', id, head, state, delay, failure)
     return 'redelivered ' .. delay
   end
-  -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
-  -- than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed), the lease stays
-  -- until the last part.
+  -- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). Where its holder said
+  -- which handlers run (begin.lua) only those are charged: the rest is not what it died of, and goes back as it came.
+  -- A claim larger than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed),
+  -- the lease stays until the last part.
   -- The fence (I2): only the token that holds a message settles it.
   local needle_of, needle
   local function holds(token, text)
@@ -407,7 +415,7 @@ if lapsed + fallen_due + outlived > 0 then
   -- The lease goes with the last message of its claim.
   local function let_go(token, count)
     if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
       redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
     end
   end
@@ -420,20 +428,54 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return record
   end
+  -- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
+  -- consumer: who held it, for the outcome history
+  local function give_back(id, state, head, consumer)
+    state.released = state.released + 1
+    stand(id, state, head)
+    redis.call('HINCRBY', counters, 'released', 1)
+    outcome('released', id, head, state, 0, { consumer = consumer })
+  end
+  -- Whether a message in a lapsed claim's list is nowhere: a stranger wrote over its state while it was held, so that no
+  -- lease that there is holds it, and no index has it, in either form of its member (lib/place).
+  local function stranded(id, state, head)
+    if state.mark == '+' then
+      return not redis.call('ZSCORE', leases, state.token)
+    end
+    local born = math.floor(head.birth / 4096)
+    for _, due in ipairs({ state.due, born, born + 1 }) do
+      local member = member_of(id, head, due)
+      for _, index in ipairs({ ready, scheduled, dead, expired }) do
+        if redis.call('ZSCORE', index, member) then
+          return false
+        end
+      end
+    end
+    return true
+  end
 
-  local function sweep_message(id, token, consumer)
+  local function sweep_message(id, token, consumer, begun)
     local text = redis.call('HGET', states, id)
-    if not holds(token, text) then
+    if not text then
       return 0
     end
-    local record = held_record(id)
+    local held = holds(token, text)
+    local record = held and held_record(id) or redis.call('HGET', messages, id)
     if not record then
-      return 1
+      return held and 1 or 0
     end
     local head = read_record(record)
-    local failure = { charge = true, consumer = consumer, error = lapse_error }
-    judge(id, parse_state(text, head.birth), head, 'lapsed', failure)
-    return 1
+    local state = parse_state(text, head.birth)
+    if not held and not stranded(id, state, head) then
+      return 0
+    end
+    state.token = '' -- its holder did not settle it, and is not to be told so when it repeats a call
+    if begun and not begun:find('\n' .. id .. '\n', 1, true) then
+      give_back(id, state, head, consumer)
+    else
+      judge(id, state, head, 'lapsed', { charge = true, consumer = consumer, error = lapse_error })
+    end
+    return held and 1 or 0
   end
 
   local function sweep(limit)
@@ -442,24 +484,22 @@ if lapsed + fallen_due + outlived > 0 then
       if looked == limit then
         break
       end
-      local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-      local left, swept, more = {}, 0, false
-      for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-        if id ~= '' and looked == limit then
-          left[#left + 1], more = id, true
-        else
-          left[#left + 1] = ''
-          if id ~= '' then
-            looked = looked + 1
-            swept = swept + sweep_message(id, token, consumer)
-          end
-        end
+      local claim = redis.call('HMGET', claims, token, token .. ':begun')
+      local consumer, list = (claim[1] or ''):match('^([^\n]*)\n?(.*)$')
+      local begun = claim[2] and '\n' .. claim[2] .. '\n'
+      local swept, place = 0, 1 -- the place after what was looked at
+      local first, last = list:find('[^\n]+')
+      while first and looked < limit do
+        looked, place = looked + 1, last + 1
+        swept = swept + sweep_message(list:sub(first, last), token, consumer, begun)
+        first, last = list:find('[^\n]+', place)
       end
-      if not more then
-        redis.call('HDEL', claims, token, token .. ':held')
+      if not first then
+        redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
         redis.call('ZREM', leases, token)
       else
-        redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(left, '\n'))
+        local empty = list:sub(1, place - 1):gsub('[^\n]+', '')
+        redis.call('HSET', claims, token, consumer .. '\n' .. empty .. list:sub(place))
         if swept > 0 then -- minus nothing is "-0", which Redis does not count with
           let_go(token, swept)
         end
@@ -561,7 +601,7 @@ if room > 0 then
           -- For a message that was touched before or has a time to live: its state once leased; nil where the row of the
           -- index is stale (a script was cut off), or the message has no redelivery or no time left.
           -- The immutable half of a message, written once by send:
-          --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
           --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
           --            outlive its failure (persistent=False), the rest is the sender's
           --   6 bytes  expiry in milliseconds, only with that flag
@@ -768,11 +808,11 @@ if room > 0 then
             end
             return fate
           end
-          -- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
-          -- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
-          -- damage strands a message where nobody finds it.
+          -- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
+          -- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
+          -- that no damage strands a message where nobody finds it.
           local function left_over(index, row, id, state, head)
-            if state.mark == '+' then
+            if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
               return true
             end
             local member = member_of(id, head, state.due)
@@ -789,6 +829,9 @@ if room > 0 then
             local head = read_record(record)
             local state = parse_state(stated, head.birth)
             local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
+            if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
+              state.mark = '-' -- a stranger's word: nobody holds it
+            end
             if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
               return nil
             end
@@ -858,6 +901,9 @@ if room > 0 then
       end
       redis.call('ZADD', leases, now + lease, token)
       redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+      if attributed == '1' then -- its holder begins with the first at once, and says so of the others
+        redis.call('HSET', claims, token .. ':begun', chosen[1])
+      end
       redis.call('HSET', states, unpack(leased)) -- from here on they are leased
     end
     if #gone > 0 then -- left behind by a send or a purge that was cut off

@@ -11,7 +11,7 @@ local FAMILY, REMEMBERED = 12, 600000 -- keys of a queue; milliseconds, far long
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -207,7 +207,7 @@ local function queue(base)
       local clock = redis.call('TIME')
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
       -- The immutable half of a message, written once by send:
-      --   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+      --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
       --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
       --            outlive its failure (persistent=False), the rest is the sender's
       --   6 bytes  expiry in milliseconds, only with that flag
@@ -351,7 +351,7 @@ local function queue(base)
   -- The lease goes with the last message of its claim.
   local function let_go(token, count)
     if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
       redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
     end
   end
@@ -360,13 +360,14 @@ end
 
 local queues, lost = {}, { 0 }
 for n = 1, (#KEYS - 1) / FAMILY do
-  local q = queue(2 + (n - 1) * FAMILY)
+  local q, seen = queue(2 + (n - 1) * FAMILY), {}
   for _ = 1, read() do
     local id, token = ARGV[at], ARGV[at + 1]
     at = at + 2
-    if holds(token, redis.call('HGET', q.states, id)) then
-      q.ids[#q.ids + 1], q.held[token] = id, (q.held[token] or 0) + 1
-    elseif not sent then
+    local held = holds(token, redis.call('HGET', q.states, id))
+    if held and not seen[id] then -- an item may be there twice
+      q.ids[#q.ids + 1], q.held[token], seen[id] = id, (q.held[token] or 0) + 1, true
+    elseif not held and not sent then
       lost[#lost + 1], lost[#lost + 2] = n, id
     end
   end

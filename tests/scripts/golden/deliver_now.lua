@@ -1,13 +1,13 @@
 -- Scheduled messages become ready at once, at the place where they were born, so ahead of what came later (I8).
 -- Returns the ids.
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local history, dead, expired, wake, leases = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- items from ARGV[1]: id
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -155,11 +155,11 @@ local function id_of(member)
 end
 -- The messages that an operation on a waiting part of the queue is about: the ids given from ARGV[first] on, or
 -- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
--- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
--- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
--- damage strands a message where nobody finds it.
+-- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
+-- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
+-- that no damage strands a message where nobody finds it.
 local function left_over(index, row, id, state, head)
-  if state.mark == '+' then
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
     return true
   end
   local member = member_of(id, head, state.due)

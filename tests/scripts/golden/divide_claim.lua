@@ -52,6 +52,10 @@ end
 if #moved > 0 then
   redis.call('ZADD', leases, ends, to)
   redis.call('HSET', claims, to, consumer .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
+  local begun = redis.call('HGET', claims, token .. ':begun')
+  if begun then -- it may name more than the other token holds: that says nothing
+    redis.call('HSET', claims, to .. ':begun', begun)
+  end
   redis.call('HSET', states, unpack(stated)) -- from here on they are the other token's
 end
 if kept > 0 then
@@ -60,7 +64,7 @@ if kept > 0 then
   end)
   redis.call('HSET', claims, token, consumer .. '\n' .. left, token .. ':held', kept)
 else
-  redis.call('HDEL', claims, token, token .. ':held')
+  redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
   redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
 end
 return tonumber(redis.call('HGET', claims, to .. ':held') or 0)

@@ -8,7 +8,7 @@ local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -236,7 +236,7 @@ end
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
     redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
@@ -293,11 +293,14 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     for old in text:gmatch('[^\n]+') do
       lines[#lines + 1] = old
     end
-    lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    if #lines > 0 then
+      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    end
     if #lines >= 2 * KEEP then
       table.remove(lines, KEEP + 1)
     end
-    line = table.concat(lines, '\n') .. '\n' .. line
+    lines[#lines + 1] = line
+    line = table.concat(lines, '\n')
   end
   redis.call('HSET', history, id, line)
 end

@@ -1,10 +1,10 @@
 -- Changes the priority of waiting messages: the one byte of a record that is not written for ever. Returns the ids.
 local messages, states, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local expiring, history, dead, expired = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local expiring, history, dead, expired, leases = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local place, priority = ARGV[1], tonumber(ARGV[2]) -- place: ready or scheduled
 -- items from ARGV[3]: id
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -144,11 +144,11 @@ local function id_of(member)
 end
 -- The messages that an operation on a waiting part of the queue is about: the ids given from ARGV[first] on, or
 -- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
--- Whether a row of an index was left behind by a script that was cut off: its message is held, or stands at another
--- place, where its state says. The only row of a message counts, whatever a damaged record or state says, so that no
--- damage strands a message where nobody finds it.
+-- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
+-- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
+-- that no damage strands a message where nobody finds it.
 local function left_over(index, row, id, state, head)
-  if state.mark == '+' then
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
     return true
   end
   local member = member_of(id, head, state.due)

@@ -7,7 +7,7 @@ local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -162,7 +162,7 @@ end
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
     redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
@@ -244,6 +244,14 @@ local function holder(token)
   holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
   return holders[token]
 end
+-- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
+-- consumer: who held it, for the outcome history
+local function give_back(id, state, head, consumer)
+  state.released = state.released + 1
+  stand(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = consumer })
+end
 -- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
 -- polls, and a message wakes one client of a thousand.
 local function wake_one()
@@ -259,10 +267,5 @@ return settle(1, 2, function(id, text)
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)
-  state.released = state.released + 1
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, 'released', 1)
-  if setting('outcomes') then
-    outcome('released', id, head, state, 0, { consumer = holder(state.token) })
-  end
+  give_back(id, state, head, setting('outcomes') and holder(state.token))
 end, wake_one)

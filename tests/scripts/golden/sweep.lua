@@ -8,7 +8,7 @@ local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARG
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number within that millisecond; unique in a queue
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
 --            outlive its failure (persistent=False), the rest is the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
@@ -229,11 +229,14 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     for old in text:gmatch('[^\n]+') do
       lines[#lines + 1] = old
     end
-    lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    if #lines > 0 then
+      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    end
     if #lines >= 2 * KEEP then
       table.remove(lines, KEEP + 1)
     end
-    line = table.concat(lines, '\n') .. '\n' .. line
+    lines[#lines + 1] = line
+    line = table.concat(lines, '\n')
   end
   redis.call('HSET', history, id, line)
 end
@@ -351,9 +354,10 @@ local function judge(id, state, head, event, failure)
   outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end
--- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). A claim larger
--- than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed), the lease stays
--- until the last part.
+-- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). Where its holder said
+-- which handlers run (begin.lua) only those are charged: the rest is not what it died of, and goes back as it came.
+-- A claim larger than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed),
+-- the lease stays until the last part.
 -- The fence (I2): only the token that holds a message settles it.
 local needle_of, needle
 local function holds(token, text)
@@ -365,7 +369,7 @@ end
 -- The lease goes with the last message of its claim.
 local function let_go(token, count)
   if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
     redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
@@ -378,20 +382,54 @@ local function held_record(id)
   end
   return record
 end
+-- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
+-- consumer: who held it, for the outcome history
+local function give_back(id, state, head, consumer)
+  state.released = state.released + 1
+  stand(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = consumer })
+end
+-- Whether a message in a lapsed claim's list is nowhere: a stranger wrote over its state while it was held, so that no
+-- lease that there is holds it, and no index has it, in either form of its member (lib/place).
+local function stranded(id, state, head)
+  if state.mark == '+' then
+    return not redis.call('ZSCORE', leases, state.token)
+  end
+  local born = math.floor(head.birth / 4096)
+  for _, due in ipairs({ state.due, born, born + 1 }) do
+    local member = member_of(id, head, due)
+    for _, index in ipairs({ ready, scheduled, dead, expired }) do
+      if redis.call('ZSCORE', index, member) then
+        return false
+      end
+    end
+  end
+  return true
+end
 
-local function sweep_message(id, token, consumer)
+local function sweep_message(id, token, consumer, begun)
   local text = redis.call('HGET', states, id)
-  if not holds(token, text) then
+  if not text then
     return 0
   end
-  local record = held_record(id)
+  local held = holds(token, text)
+  local record = held and held_record(id) or redis.call('HGET', messages, id)
   if not record then
-    return 1
+    return held and 1 or 0
   end
   local head = read_record(record)
-  local failure = { charge = true, consumer = consumer, error = lapse_error }
-  judge(id, parse_state(text, head.birth), head, 'lapsed', failure)
-  return 1
+  local state = parse_state(text, head.birth)
+  if not held and not stranded(id, state, head) then
+    return 0
+  end
+  state.token = '' -- its holder did not settle it, and is not to be told so when it repeats a call
+  if begun and not begun:find('\n' .. id .. '\n', 1, true) then
+    give_back(id, state, head, consumer)
+  else
+    judge(id, state, head, 'lapsed', { charge = true, consumer = consumer, error = lapse_error })
+  end
+  return held and 1 or 0
 end
 
 local function sweep(limit)
@@ -400,24 +438,22 @@ local function sweep(limit)
     if looked == limit then
       break
     end
-    local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
-    local left, swept, more = {}, 0, false
-    for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-      if id ~= '' and looked == limit then
-        left[#left + 1], more = id, true
-      else
-        left[#left + 1] = ''
-        if id ~= '' then
-          looked = looked + 1
-          swept = swept + sweep_message(id, token, consumer)
-        end
-      end
+    local claim = redis.call('HMGET', claims, token, token .. ':begun')
+    local consumer, list = (claim[1] or ''):match('^([^\n]*)\n?(.*)$')
+    local begun = claim[2] and '\n' .. claim[2] .. '\n'
+    local swept, place = 0, 1 -- the place after what was looked at
+    local first, last = list:find('[^\n]+')
+    while first and looked < limit do
+      looked, place = looked + 1, last + 1
+      swept = swept + sweep_message(list:sub(first, last), token, consumer, begun)
+      first, last = list:find('[^\n]+', place)
     end
-    if not more then
-      redis.call('HDEL', claims, token, token .. ':held')
+    if not first then
+      redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
       redis.call('ZREM', leases, token)
     else
-      redis.call('HSET', claims, token, consumer .. '\n' .. table.concat(left, '\n'))
+      local empty = list:sub(1, place - 1):gsub('[^\n]+', '')
+      redis.call('HSET', claims, token, consumer .. '\n' .. empty .. list:sub(place))
       if swept > 0 then -- minus nothing is "-0", which Redis does not count with
         let_go(token, swept)
       end

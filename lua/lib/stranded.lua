@@ -1,0 +1,17 @@
+-- Whether a message in a lapsed claim's list is nowhere: a stranger wrote over its state while it was held, so that no
+-- lease that there is holds it, and no index has it, in either form of its member (lib/place).
+local function stranded(id, state, head)
+  if state.mark == '+' then
+    return not redis.call('ZSCORE', leases, state.token)
+  end
+  local born = math.floor(head.birth / 4096)
+  for _, due in ipairs({ state.due, born, born + 1 }) do
+    local member = member_of(id, head, due)
+    for _, index in ipairs({ ready, scheduled, dead, expired }) do
+      if redis.call('ZSCORE', index, member) then
+        return false
+      end
+    end
+  end
+  return true
+end

@@ -1,0 +1,25 @@
+"""Whether replicas have what was taken in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq._calls.call import Command, read_number
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+
+STAYS = 60_000  # milliseconds that the mark is there
+
+
+def mark(keys: QueueKeys) -> Command[bytes]:
+    """Write something, whatever was written before."""
+    return Command((b"SET", keys.confirm, b"1", b"PX", STAYS), lambda reply, _: reply)
+
+
+def confirmed_by(replicas: int, within: int) -> Command[int]:
+    """Wait until so many replicas have what was written last on this connection; milliseconds, 1 or more.
+
+    Reads as how many have it.
+    """
+    return Command((b"WAIT", replicas, within), read_number)

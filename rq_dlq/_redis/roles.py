@@ -1,0 +1,241 @@
+"""Who may do what in Redis: a producer, a consumer, maintenance, and who only looks.
+
+A role is told by what its programs say to Redis: scripts, whose commands are read from their text, and the
+plain commands. Its line for Redis' ACLs follows from that, and so does what a user lacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _calls
+from rq_dlq._calls import Command, claims, jobs, outcomes, scans
+from rq_dlq._keys import QueueKeys
+from rq_dlq._redis.exchange import perform
+from rq_dlq._redis.rights import keys_of, pattern_of, refused, right_of, trials
+from rq_dlq._scripts import Scripts
+from rq_dlq._work import Wait
+from rq_dlq.durations import shown
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._work import Step
+
+    Said = Iterator[Step]
+
+ID, JOB, TOKENS = "id", ("job", "attempt"), ("token",)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What programs of one kind say to Redis.
+
+    Attributes:
+        does: what it is for, a line.
+        scripts: those that they run.
+        plain: the other steps, on the keys of a queue.
+    """
+
+    name: str
+    does: str
+    scripts: Sequence[str]
+    plain: Callable[[QueueKeys], Said]
+
+    def needs(self, keys: QueueKeys, scripts: Scripts) -> Commands:
+        """The least that makes a valid call of each command without which it cannot work."""
+        found: dict[tuple[str, bytes], tuple[Any, ...]] = {}
+        for name in self.scripts:
+            script = scripts[name]
+            key = _key(keys, (script.keys or script.families)[0])
+            found |= {(key, trial[0]): trial for trial in trials(script.commands, key)}
+        said = [command for step in (*_speaking(keys), *self.plain(keys))
+                for command in next(perform(step, scripts, repeated=False))]  # fmt: skip
+        return [*found.values(), *said]
+
+
+def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability: str = "memory") -> str:
+    """A line of an ACL file, and, without its first word, what follows ACL SETUSER. It sets no password.
+
+    Args:
+        queue: the name of a queue, or a pattern, as of keys in Redis; "*": all there is.
+        durability: of the broker.
+
+    Raises:
+        InvalidInput: a word is none.
+    """
+    for word in (user, queue):
+        if not word or not word.isprintable() or " " in word:
+            message = f"{shown(word)}: the ACLs of Redis take a single word here, without blanks"
+            raise InvalidInput(message)
+    commands = role.needs(QueueKeys(namespace, queue), Scripts())
+    patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
+    if queue == "*":
+        patterns = {f"{namespace}:*"}
+    more = *QUESTION, *USEFUL, *BY_DURABILITY.get(durability, ())
+    rights = {right_of(command) for command in (*commands, *more)}
+    keys = [f"~{pattern}" for pattern in sorted(patterns)]
+    return " ".join(["user", user, "on", "resetkeys", *keys, "resetchannels", "-@all",
+                     *(f"+{right}" for right in sorted(rights))])  # fmt: skip
+
+
+def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> Exchange:
+    """Ask, on one connection, which rights a user lacks for all these roles on a queue; returns them.
+
+    Raises:
+        MissingRights: the user must not even ask.
+    """
+    lacking: dict[str, None] = {}
+    for role in roles:
+        lacking |= dict.fromkeys((yield from refused(role.needs(keys, scripts))))
+    return list(lacking)
+
+
+def _key(keys: QueueKeys, name: str) -> str:
+    """A key by the name that a script has for it."""
+    others = {
+        "done": keys.commit(ID),
+        "job": keys.job(ID),
+        "stream": keys.stream(ID),
+        "policies": _calls.policies(keys.namespace).parts[1],
+    }
+    return str(others.get(name) or keys[name])
+
+
+# What is said whatever the role. How rights are asked for; it is not asked for itself.
+QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
+# What only some servers take: to look at them, another database than 0, the nodes of a cluster.
+USEFUL: Commands = [
+    (b"INFO",),
+    (b"PING",),
+    (b"TIME",),
+    (b"SELECT",),
+    (b"CLUSTER", b"SLOTS"),
+    (b"CLUSTER", b"INFO"),
+    (b"ASKING",),
+]
+# What a durability asks. CONFIG GET shows passwords, too, so nobody has it who does not need it.
+BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
+
+
+def _speaking(keys: QueueKeys) -> Said:
+    yield _plain(b"EVALSHA", "0" * 40, 1, keys["messages"])
+    yield _plain(b"SCRIPT", b"LOAD", b"return 1")
+
+
+def _plain(*parts: bytes | str | int) -> Command[Any]:
+    return Command(parts, lambda reply, _: reply)
+
+
+def _opening(keys: QueueKeys) -> Said:
+    """What comes before the first send or claim: the queue's name is noted, its policies are worked out."""
+    namespace = keys.namespace
+    yield from _naming(keys)
+    yield _calls.register(keys)
+    yield _calls.unregister(keys)
+    yield _calls.add_aliases(namespace, [ID])
+    yield _calls.drop_aliases(namespace, [ID])
+
+
+def _naming(keys: QueueKeys) -> Said:
+    """Which queues there are, what their names mean, what holds for them."""
+    namespace = keys.namespace
+    yield _calls.registered(namespace)
+    yield _calls.is_registered(namespace, ID)
+    yield _calls.is_alias(namespace, ID)
+    yield _calls.was_sent_to(keys)
+    yield _calls.given_names(keys)
+    yield _calls.configured(keys)
+    yield _calls.policies(namespace)
+    yield _calls.policy_version(namespace)
+
+
+def _upkeep(keys: QueueKeys) -> Said:
+    """What is due, and what a job left half done."""
+    yield _calls.clock()
+    yield _calls.first_score(keys, "ready")
+    yield _calls.strategy(keys)
+    yield _calls.discarded(keys)
+    yield jobs.next_committed(keys)
+    yield jobs.first_of(keys, *JOB)
+    yield jobs.remove(keys, *JOB)
+
+
+def _sending(keys: QueueKeys) -> Said:
+    yield from _opening(keys)
+    yield jobs.stage(keys, *JOB, [ID])
+    yield jobs.cut(keys, *JOB, 1)
+    yield jobs.keep(keys, *JOB, 1)
+    yield jobs.first_of(keys, *JOB)
+    yield jobs.remove(keys, *JOB)
+
+
+def _consuming(keys: QueueKeys) -> Said:
+    yield from _opening(keys)
+    yield from _upkeep(keys)
+    yield Wait(keys["wake"], 1)
+    yield claims.given_ids(keys, ID)
+    yield claims.given_counts(keys, TOKENS)
+    yield claims.held_counts(keys, TOKENS)
+    yield claims.done_before(keys, ID)
+
+
+def _looking(keys: QueueKeys) -> Said:
+    yield from _naming(keys)
+    yield _calls.clock()
+    yield _calls.maintainers(keys.namespace)
+    yield outcomes.page(keys, limit=1)
+    yield outcomes.newest(keys, limit=1)
+    yield outcomes.count(keys)
+    yield scans.rank(keys, "ready", 0)
+    yield scans.size(keys, "ready")
+    yield scans.position(keys, "ready", 0)
+    yield scans.leases(keys, first=0, limit=1)
+
+
+def _maintaining(keys: QueueKeys) -> Said:
+    yield from _upkeep(keys)
+    yield from _looking(keys)
+    yield _calls.add_aliases(keys.namespace, [ID])
+    yield outcomes.trim(keys, through="0-1")
+    yield _calls.note_maintainer(keys.namespace, ID, b"{}")
+    yield _calls.forget_maintainers(keys.namespace, [ID])
+
+
+_UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job")
+_LOOKING = ("browse", "scan", "stats")
+
+ROLES = {
+    role.name: role
+    for role in (
+        Role(
+            "producer",
+            "sends, in sessions and in jobs, too, and sees the counts",
+            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
+            _sending,
+        ),
+        Role(
+            "consumer",
+            "claims and settles, also as a worker; what it sends belongs to its sessions",
+            (
+                *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "begin", "send"),
+                *("read_claim", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *("configure", "commit", "stats", *_UPKEEP),
+            ),
+            _consuming,
+        ),
+        Role(
+            "maintenance",
+            "maintains the queues, and what operators do: redrive, purge, move, pause, set policies",
+            (
+                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "redrive", "purge"),
+                *("transfer", "prioritise", "deliver_now", "dead_letter", "expire_now"),
+            ),
+            _maintaining,
+        ),
+        Role("read-only", "looks at queues and messages, and changes nothing", _LOOKING, _looking),
+    )
+}

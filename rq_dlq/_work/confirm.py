@@ -1,0 +1,66 @@
+"""What is taken in with durability "replicated": whether replicas have it, asked in the same round trip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _calls
+from rq_dlq._work.steps import Batch, Steps
+from rq_dlq.errors import BrokerRefused, Unconfirmed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._calls import Call
+    from rq_dlq._keys import QueueKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Who has to confirm what is taken in.
+
+    Attributes:
+        replicas: so many.
+        within: milliseconds that they are waited for.
+    """
+
+    replicas: int
+    within: int
+
+
+def taken_in(
+    confirm: Confirm | None, keys: QueueKeys, calls: Sequence[Call[Any]]
+) -> Steps[tuple[list[Any], str]]:
+    """Run calls that take something in: their results, and why it is not confirmed; empty: it is.
+
+    A server tells of the last write of a connection only (since Redis 7.2), and a repeated send writes
+    nothing: so a mark is written last.
+
+    Args:
+        keys: of a queue on the node that the calls run on.
+    """
+    if confirm is None:
+        return ((yield Batch(calls)) if len(calls) > 1 else [(yield calls[0])]), ""
+    asked = _calls.mark(keys), _calls.confirmed_by(confirm.replicas, confirm.within)
+    try:
+        *results, _, there = yield Batch([*calls, *asked])
+    except BrokerRefused as refusal:
+        # Perhaps only the mark was, as where memory is full by now. So that nothing is called refused that is
+        # there, the calls are said once more: they are refused themselves, or change nothing.
+        return (yield Batch(calls)), f"the server did not ask them: {refusal}"
+    if there >= confirm.replicas:
+        return results, ""
+    return results, f"within {confirm.within} ms {there} of {confirm.replicas} had it"
+
+
+def unconfirmed(
+    ids: Sequence[str], why: str, again: str = "Send again under the same ids, which is safe"
+) -> Unconfirmed:
+    """The error for messages that too few replicas have."""
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} messages"
+    return Unconfirmed(
+        f"{what}: in the queue, but too few replicas confirmed it, so a failover may lose it ({why}). "
+        f"{again}; `rq-dlq doctor` shows the replicas",
+        ids,
+    )

@@ -1,0 +1,95 @@
+"""All that the doctor looks at, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq.doctor.check import Check, of_all
+from rq_dlq.doctor.facts import read_facts
+from rq_dlq.doctor.promises import promise
+from rq_dlq.doctor.replicas import replicas
+from rq_dlq.doctor.rights import rights
+from rq_dlq.doctor.scripts import loaded, trial
+from rq_dlq.doctor.standing import cluster, eviction, persistence, role
+from rq_dlq.doctor.timing import answers, clock, round_trip
+from rq_dlq.doctor.versions import version
+from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rq_dlq._redis import Connections
+    from rq_dlq._work import Steps
+    from rq_dlq.broker import Broker
+    from rq_dlq.doctor.facts import Facts
+    from rq_dlq.settings import BrokerSettings
+
+
+def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
+    """What can change while a server runs, and queues depend on."""
+    wanted = settings.replicas if settings.durability == "replicated" else 0
+    yield role(facts)
+    if facts.info.get("cluster_enabled") == "1":
+        yield cluster(facts)
+    yield eviction(facts, required=settings.require_noeviction)
+    yield persistence(facts)
+    if settings.durability == "fsync":
+        yield promise(facts, "fsync", 0)
+    yield from replicas(facts, wanted)
+
+
+def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
+    """Look at everything; nothing is left behind.
+
+    Args:
+        broker: its durability is what the server is held to; with "memory" it is told what each would ask.
+        queue: the rights are tried on this one, without touching it.
+
+    Raises:
+        BrokerUnavailable: the server cannot be reached.
+        BrokerRefused: it does not let us in.
+    """
+    settings = broker.settings
+    connections = broker.unchecked()
+    try:
+        connections.run(answers())
+        yield Check("server", "ok", broker.url)
+        by_node = connections.everywhere(read_facts)
+        versions = [facts.version for facts in by_node.values()]
+        connections.scripts = connections.scripts.for_server(min(versions))
+        yield from of_all({node: [*_standing(facts, settings)] for node, facts in by_node.items()})
+        yield from of_all(
+            {
+                node: [rights(master, QueueKeys(settings.namespace, queue)), *_measured(master)]
+                for node, master in connections.masters().items()
+            }
+        )
+        yield _tried(connections, settings)
+    finally:
+        connections.close()
+
+
+def _standing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
+    yield version(facts)
+    yield from changing(facts, settings)
+    if settings.durability != "fsync":
+        yield promise(facts, settings.durability, settings.replicas)
+
+
+def _measured(connections: Connections) -> Iterator[Check]:
+    measures: dict[str, Callable[[], Steps[Check]]] = {"clock": clock, "round trip": round_trip}
+    for name, steps in measures.items():
+        try:
+            yield connections.run(steps())
+        except RqDlqError as error:
+            yield Check(name, "warn", "not measured", str(error))
+
+
+def _tried(connections: Connections, settings: BrokerSettings) -> Check:
+    scripts = connections.scripts
+    try:
+        connections.everywhere(lambda: loaded(scripts))
+    except RqDlqError as error:
+        return Check("scripts", "fail", "the server does not take them", str(error))
+    return connections.run(trial(settings, scripts))

@@ -1,0 +1,101 @@
+"""What a server says of itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._calls import Command
+from rq_dlq.durability import configuration
+from rq_dlq.errors import BrokerRefused
+from rq_dlq.settings import read_info, server_facts, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq._work import Steps
+
+MOST_LAG = 10  # seconds without a word of a replica, after which it does not count; as Redis has it
+NO_FACTS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica, as its master sees it.
+
+    Attributes:
+        state: online, or how far its first synchronisation has come.
+        lag: seconds since it was heard last.
+        behind: bytes that it has not confirmed.
+    """
+
+    address: str
+    state: str
+    lag: int
+    behind: int
+
+    @property
+    def online(self) -> bool:
+        """Whether it has all that the master has, but for what is under way."""
+        return self.state == "online" and 0 <= self.lag <= MOST_LAG
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a server says of itself.
+
+    Attributes:
+        info: of INFO; empty where it may not be asked.
+        config: some of CONFIG GET; None: it may not be asked, or was not.
+        cluster: of CLUSTER INFO; empty where it is no cluster, or may not be asked.
+    """
+
+    info: Mapping[str, str]
+    config: Mapping[str, str] | None = None
+    cluster: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
+
+    @property
+    def name(self) -> str:
+        """Redis, Valkey or another one, in lower case."""
+        return self.info.get("server_name", "redis")
+
+    @property
+    def release(self) -> str:
+        """Its version; Valkey says beside it which Redis it is like."""
+        return self.info.get(f"{self.name}_version") or self.info.get("redis_version", "")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The same as numbers."""
+        return version_of(self.release)
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """Those that are connected."""
+        count, offset = int(self.info.get("connected_slaves", 0)), int(self.info.get("master_repl_offset", 0))
+        lines = (self.info.get(f"slave{n}", "") for n in range(count))
+        return [_replica(line, offset) for line in lines if line]
+
+
+def _replica(line: str, offset: int) -> Replica:
+    said = {name: value for name, _, value in (part.partition("=") for part in line.split(","))}
+    behind = max(0, offset - int(said.get("offset", 0)))
+    address = f"{said.get('ip')}:{said.get('port')}"
+    return Replica(address, said.get("state", ""), int(said.get("lag", -1)), behind)
+
+
+def read_facts(*, with_config: bool = True) -> Steps[Facts]:
+    """Ask a server for them.
+
+    Args:
+        with_config: ask for its configuration, too, which few users may see; each refusal is noted in the
+            server's ACL LOG.
+    """
+    info = yield from server_facts()
+    config = (yield from configuration()) if with_config else None
+    cluster: Any = NO_FACTS
+    if info.get("cluster_enabled") == "1":
+        with suppress(BrokerRefused):
+            cluster = yield Command((b"CLUSTER", b"INFO"), read_info)
+    return Facts(info, config, cluster)

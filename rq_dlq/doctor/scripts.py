@@ -1,0 +1,75 @@
+"""The scripts: whether the server takes them, and whether a message comes back by them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _calls, _keys, _work
+from rq_dlq._calls import Command
+from rq_dlq._work import Batch
+from rq_dlq.codec import DEFAULT_PRIORITY, Ids
+from rq_dlq.doctor.check import Check
+from rq_dlq.errors import MissingRights, RqDlqError
+from rq_dlq.message import Leased
+
+if TYPE_CHECKING:
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Queue, Steps
+    from rq_dlq.message import Row
+    from rq_dlq.settings import BrokerSettings
+
+
+def loaded(scripts: Scripts) -> Steps[None]:
+    """Have a server read all of them, as it would on their first use."""
+    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source), _as_it_is) for name in scripts.names()])
+
+
+def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
+    """Send, claim and ack a message in a namespace of our own, which is removed."""
+    private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
+    queue = private.queue("doctor", Ids(), Any, "30s", {})
+    begin = time.monotonic()
+    try:
+        acked = yield from _there_and_back(queue)
+    except MissingRights as error:
+        return Check("scripts", "warn", "not tried", str(error))
+    except RqDlqError as error:
+        return Check("scripts", "fail", "a message could not be sent, claimed and acked", str(error))
+    finally:
+        with suppress(RqDlqError):  # one that takes no changes has nothing to remove
+            yield from _remove(queue)
+    span = (time.monotonic() - begin) * 1000
+    if acked != 1:
+        return Check("scripts", "fail", "a message that was sent did not come back", "report this")
+    many = len(scripts.names())
+    return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
+
+
+def _there_and_back(queue: Queue[Any]) -> Steps[int]:
+    """How many messages were acked."""
+    options = _work.send_options(None, None, DEFAULT_PRIORITY, None)
+    yield from _work.send_one(queue, "well?", None, options)
+
+    def delivery(row: Row, token: str, lease_until: int) -> Leased[Any]:
+        return Leased(row, queue.codec, queue.name, token, lease_until)
+
+    claimed = yield from _work.claim(queue, delivery)
+    yield from _work.ack(queue, [message.held for message in claimed])
+    _, stats = yield _calls.stats(queue.keys, queue.name)
+    return int(stats.totals.get("acked", 0))
+
+
+def _remove(queue: Queue[Any]) -> Steps[None]:
+    """Remove all that was written."""
+    keys = queue.keys
+    yield Command((b"DEL", *keys.by_name.values(), keys.confirm), _as_it_is)
+    yield Command((b"DEL", _keys.queues(keys.namespace)), _as_it_is)
+
+
+def _as_it_is(reply: Any, repeated: bool) -> Any:  # noqa: FBT001 - as all readers are called
+    del repeated
+    return reply
