@@ -67,7 +67,11 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
     claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
     assert leases == set(held), f"leases {leases} for what is held under {set(held)}"
-    assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
+    begun = {f"{token}:begun" for token in leases} & claims.keys()
+    assert claims.keys() - begun == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
+    for field in begun:
+        running = claims[field].split(b"\n")
+        assert len(set(running)) == len(running), f"{field} names one twice: {running}"
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
@@ -115,7 +119,7 @@ def check_names(raw: Any, namespace: str) -> None:
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+)?:(\w+|(?:commit|stage|job|stream):.+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:commit|stage|job|stream):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"

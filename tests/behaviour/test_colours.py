@@ -27,9 +27,9 @@ ALONE = {
     "Broker.handlers": "likewise",
     "Broker.run": "a worker is a program, whatever its handlers await",
     "Broker.connect": "the worker's connections",
+    "Broker.unchecked": "the doctor's, which looks at what `connect` would refuse",
     "Broker.connections": "opened by awaiting in the other colour",
     "Broker.twin": "there is one way across",
-    "Broker.run_steps": "the other colour calls it `connections.run`",
     "Queue.handler": "handlers, def or async def, are those of a worker",
 }
 

@@ -178,6 +178,42 @@ async def test_history_of_nonsense(broker: Any, raw: Any) -> None:
     await (await one(queue)).ack()
 
 
+@pytest.mark.parametrize("nonsense", ["", "\n", "\n\n\n"])
+async def test_a_history_without_a_line_stops_no_failure(nonsense: str, broker: Any, raw: Any) -> None:
+    """Else its message would come again for ever."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m")
+    delivery = await one(queue)
+    raw.hset("rq:{a}:history", "m", nonsense)
+    await delivery.nack("first")
+    delivery = await one(queue)
+    assert [event.cause.message for event in delivery.history] == ["first"]
+    await delivery.ack()
+
+
+async def test_a_state_damaged_while_it_is_held_strands_no_message(
+    broker: Any, clock: Clock, raw: Any
+) -> None:
+    """No lease holds it and no index has it: the sweep of its claim's lease finds it."""
+    queue = broker.queue("a", redelivery=AT_ONCE, lease="1s")
+    await queue.send("x", id="m")
+    delivery = await one(queue)
+    raw.hset("rq:{a}:states", "m", "nonsense")
+    assert not (await queue.ack([delivery]))[0]
+    clock.advance("1s")
+    assert (await one(queue)).id == "m"
+    await queue.maintain()
+
+
+async def test_a_state_of_a_lease_that_is_none_strands_no_message(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(["x", "y"])
+    for name in raw.hkeys("rq:{a}:messages"):
+        raw.hset("rq:{a}:states", name, "live +nobody 0 1 0 0 0 0 0 0")
+    assert await queue.select(limit=1).dead_letter() == 1
+    assert await bodies(queue) == ["y"]
+
+
 async def test_index_entries_of_nothing_are_dropped(broker: Any, raw: Any) -> None:
     """Left behind by a script that was cut off; they block nobody."""
     queue = broker.queue("a")

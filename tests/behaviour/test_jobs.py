@@ -16,7 +16,7 @@ from tests.behaviour.faults import lose_calls, lose_replies
 from tests.behaviour.helpers import bodies, counts
 from tests.conftest import Clock
 from tests.model.driver import Driver, packed
-from tests.model.test_stops import Stopped
+from tests.model.stops import Stopped
 
 
 async def stage(broker: Any, queue: Any, attempt: str, values: Sequence[Any], **times: int) -> dict[str, int]:

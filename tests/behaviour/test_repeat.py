@@ -8,7 +8,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, LeaseLost
-from tests.behaviour.faults import Lost, lose_replies
+from tests.behaviour.faults import Lost, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, bury, counts, ids, one
 from tests.conftest import Clock
 
@@ -70,6 +70,38 @@ async def test_ack_once(broker: Any) -> None:
     settlement = await delivery.ack()
     assert (lost.runs, bool(settlement), settlement.outcome) == (2, True, "settled")
     assert (await queue.stats()).totals["acked"] == 1
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "poison", "release"])
+async def test_a_settlement_of_unknown_outcome_said_again(verb: str, broker: Any) -> None:
+    """I12: it was done, and so it is told; another verb is told that it is too late."""
+    queue = broker.queue("a")
+    await queue.send_many(range(2))
+    settled, late = await queue.claim(2)
+    for delivery in (settled, late):
+        await lose_replies(broker, verb, times=3)
+        with pytest.raises(BrokerUnavailable):
+            await getattr(delivery, verb)()
+    assert (await getattr(settled, verb)()).outcome == "settled"
+    with pytest.raises(LeaseLost):
+        await getattr(late, "ack" if verb != "ack" else "nack")()
+    with pytest.raises(LeaseLost):  # what is known is no longer in doubt
+        await getattr(settled, verb)()
+
+
+async def test_a_batch_of_unknown_outcome_said_again(broker: Any) -> None:
+    """I12: whole or one by one; what was not in it is judged as ever."""
+    queue = broker.queue("a")
+    await queue.send_many(range(600))
+    first, *others = await queue.claim(600)
+    assert await first.ack()
+    await lose_replies(broker, "ack", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await queue.ack(others)
+    assert {settlement.outcome for settlement in await queue.ack(others[1:])} == {"settled"}
+    assert (await others[0].ack()).outcome == "settled"
+    assert [settlement.outcome for settlement in await queue.ack([first])] == ["gone"]
+    assert (await queue.stats()).totals["acked"] == 600
 
 
 async def test_nack_once(broker: Any) -> None:
@@ -334,6 +366,22 @@ async def test_a_lost_lease_stays_lost_when_the_commit_is_repeated(broker: Any, 
         await session.commit()
     assert await current.ack()
     assert await counts(queue) == {}
+
+
+async def test_a_wait_that_is_cut_off_goes_on_a_random_while_later(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand clients may have lost their connections together: they are not to come back together."""
+    drawn: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        drawn.append((low, high))
+        return high
+
+    monkeypatch.setattr("random.uniform", uniform)
+    lost = await lose_calls(broker, "wait")
+    assert await broker.queue("a").claim(wait="20ms") == []
+    assert (lost.runs, drawn) == (1, [(0, 20)])
 
 
 async def test_pause_once(broker: Any) -> None:

@@ -41,6 +41,22 @@ async def test_a_lost_lease_undoes_all(broker: Any, clock: Clock, raw: Any) -> N
     audit(raw, "orders")
 
 
+async def test_the_lost_one_is_named_where_nothing_was_sent(broker: Any, clock: Clock) -> None:
+    orders, _ = await shop(broker, 3, AT_ONCE)
+    session = orders.session()
+    kept = await session.claim(1, lease="1h")
+    (lost,) = await session.claim(1, lease="1s")
+    kept += await session.claim(1, lease="1h")
+    clock.advance("1s")
+    await orders.maintain()
+    with pytest.raises(LeaseLost) as raised:
+        await session.commit()
+    assert lost.id in str(raised.value)
+    assert not any(delivery.id in str(raised.value) for delivery in kept)
+    assert await counts(orders) == {"ready": 1, "leased": 2}
+    assert await session.rollback() == 2
+
+
 async def test_many_lost_leases_are_counted(broker: Any, clock: Clock) -> None:
     orders, _ = await shop(broker, 8, AT_ONCE)
     session = orders.session()
@@ -108,6 +124,18 @@ async def test_a_commit_of_unknown_outcome_is_asked_for_again(broker: Any) -> No
     assert await totals(orders, "acked") == [1]
     assert len(await session.claim()) == 1
     assert await session.commit() == 1
+
+
+async def test_a_commit_that_only_acks_is_asked_for_again(broker: Any) -> None:
+    """I12: what it acked the first time does not count as lost."""
+    orders, _ = await shop(broker, 2)
+    session = orders.session()
+    await session.claim(2)
+    await lose_replies(broker, "ack_all", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await session.commit()
+    assert await session.commit() == 2
+    assert await totals(orders, "acked") == [2]
 
 
 @pytest.mark.parametrize("done", [True, False])

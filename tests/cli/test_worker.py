@@ -23,6 +23,8 @@ here = pathlib.Path(__file__).parent
 
 @orders.handler(concurrency=2)
 def order(body):
+    if body == "leave":
+        os._exit(0)
     if body == "slow":
         (here / "slow").touch()
         while not (here / "go").exists():
@@ -100,11 +102,16 @@ def test_processes_are_started_again_and_end_together(shell: Shell, broker: rq_d
         children = parent.children()
         orders.send_many(map(str, range(20)))
         wait_until(lambda: len(done(shell)) == 20)
+        orders.send("leave")
+        wait_until(lambda: {*parent.children()} - {*children})
+        children = parent.children()
         supervisor.send_signal(signal.SIGTERM)
         assert supervisor.wait(20) == 0
         assert not any(child.is_running() for child in children)
         assert supervisor.stderr is not None
-        assert "was killed by SIGKILL: starting it again" in supervisor.stderr.read()
+        said = supervisor.stderr.read()
+        assert "was killed by SIGKILL: starting it again" in said
+        assert "ended with exit code 0: starting it again" in said
 
 
 def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:

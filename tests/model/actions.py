@@ -56,7 +56,12 @@ any_settings = st.builds(
     least=times,
     most=st.sampled_from([None, None, 3_000]),
     max_in_flight=st.sampled_from([None, None, 1, 2, 4]),
+    outcomes=st.sampled_from([None, 1_000, 1_000]),
 )
+
+batches = st.integers(1, 3)
+notes = st.sampled_from(["done", "half"])
+runs = st.sampled_from(["one", "two"])
 
 # What can be done: how often, and with what.
 ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
@@ -65,12 +70,13 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
         {
             "part": st.sampled_from(["live"] * 6 + ["dead", "expired"]), "count": st.integers(1, 4),
             "lease": leases, "seed": seeds, "patience": st.sampled_from([0, 1_000]), "woken": st.booleans(),
-            "alarmed": st.booleans(), "lost": lost,
+            "alarmed": st.booleans(), "attributed": st.booleans(), "lost": lost,
         },
     ),
     "nack": (6, {"items": items, "delay": st.none() | spans, "charge": charged, "seed": seeds, "lost": lost}),
     "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 600_000, -1, -500, -1_000])}),
     "sweep": (3, {"limit": limits, "seed": seeds}),
+    "say_begun": (3, {"items": items, "lost": lost}),
     "release": (3, {"items": items, "lost": lost}),
     "poison": (2, {"items": items, "reason": st.sampled_from(["poison", "unprocessable"]), "lost": lost}),
     "extend": (2, {"items": items, "lease": leases, "lost": lost}),
@@ -81,6 +87,17 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "divide_claim": (2, {"item": item, "keep": st.integers(0, 3), "lost": lost}),
     "extend_claims": (1, {"items": items, "lease": leases, "lost": lost}),
     "repeat_late": (1, {"which": st.integers(0, 20)}),
+    "ack_all": (1, {"items": items, "lost": lost}),
+    "commit": (
+        2,
+        {
+            "items": items, "own": sent, "others": sent, "delay": seldom, "ttl": seldom, "lost": lost,
+        },
+    ),
+    "commit_job": (1, {"items": sent, "delay": seldom, "ttl": seldom, "kept": charged, "lost": lost}),
+    "move_staged": (2, {"limit": limits, "early": charged}),
+    "begin_batch": (1, {"batch": batches, "run": runs, "lost": lost}),
+    "note_batch": (1, {"name": notes, "batch": batches, "run": runs, "lost": lost}),
     "promote": (1, {"limit": limits}),
     "expire": (1, {"limit": limits}),
     "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
@@ -99,4 +116,5 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
 NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat
 SETTLING = {
     "claim_again", "ack", "nack", "poison", "release", "extend", "ack_claim", "divide_claim", "extend_claims",
+    "say_begun", "ack_all",
 }  # fmt: skip

@@ -89,12 +89,13 @@ class Driver:
         lease: int = 30_000,
         patience: int = 0,
         alarmed: bool = False,
+        attributed: bool = False,
         seed: float = 0.25,
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
         return _calls.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
-            consumer='"c"', seed=seed, default_policy=self.wire,
+            attributed=attributed, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
 
     def browse(self, place: _calls.Place) -> list[Received[bytes]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.model.queue_model import Message, Model
+from tests.model.message_model import Message
+from tests.model.queue_model import Model
 
 
 class OperatedModel(Model):
@@ -18,6 +19,7 @@ class OperatedModel(Model):
             self.tell_expiry(message)
             self.revive(message)
             self.totals["redriven"] += 1
+            self.tell("redriven")
             self.note(message, "redriven", 0)
         return [message.id for message in chosen]
 
@@ -32,6 +34,7 @@ class OperatedModel(Model):
         for message in chosen:
             del self.messages[message.id]
             self.totals["purged"] += 1
+            self.tell("purged")
         return [message.id for message in chosen]
 
     def dead_letter(self, place: str, ids: Sequence[str]) -> list[str]:
@@ -76,6 +79,7 @@ class OperatedModel(Model):
                 self.note(message, "moved", 0)
                 del self.messages[message.id]
                 self.totals["moved"] += 1
+                self.tell("moved")
             if message.part != "live":
                 self.revive(message)
             if keep:  # nothing of its life but a time to live that is not over for good
@@ -92,8 +96,7 @@ class OperatedModel(Model):
             if kept_for is None:
                 continue
             for message in self.chosen(place, [], limit - retired, self.now - kept_for):
-                del self.messages[message.id]
-                self.totals["discarded"] += 1
+                self.discard(message)
                 retired += 1
         return retired
 

@@ -12,8 +12,8 @@ from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import IDS
 from tests.model.driver import LIVE, PLACES, Driver
+from tests.model.message_model import Message
 from tests.model.operated_model import OperatedModel
-from tests.model.queue_model import Message
 from tests.model.queue_settings import Settings
 from tests.model.world import CAUSE
 
@@ -21,7 +21,7 @@ COUNTS = ("nacked", "lapsed", "released", "redriven", "charged")
 
 
 class OperatorSteps:
-    """A part of the machine in `test_model`: one queue, and another one to which messages are moved."""
+    """A part of the machine in `machine`: one queue, and another one to which messages are moved."""
 
     raw: Any
     clock: Clock

@@ -8,71 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
-STEPS = 100  # messages that a claim moves at most in each step of maintenance
-GOLDEN = 0.6180339887498949
-
-Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that followed
-
-
-@dataclass
-class Message:
-    """One message; `due` is when it is or was ready, or when it died."""
-
-    id: str
-    number: int  # of all messages of the queue, in send order; the upper bits are the millisecond
-    priority: int
-    due: int
-    expires: int | None
-    waits: bool  # for `due`
-    transient: bool = False
-    part: str = "live"
-    reason: str = ""
-    holder: str | None = None  # the token of who has it
-    delay: int = 0  # of the last redelivery
-    counts: Counter[str] = field(default_factory=Counter[str])
-    story: list[Event] = field(default_factory=list[Event])
-
-    @property
-    def place(self) -> str:
-        """ready, scheduled, leased, dead or expired."""
-        if self.holder is not None:
-            return "leased"
-        if self.part != "live":
-            return self.part
-        return "scheduled" if self.waits else "ready"
-
-    @property
-    def rank(self) -> tuple[int, ...]:
-        """I8: priority, due time, send order; the dead and the scheduled by time alone.
-
-        Of equal ones those that came back precede those that were due when they were born: they are older
-        (but for a server clock that stepped back). Elsewhere than among the ready, priority decides only
-        between those that came back.
-        """
-        at_birth = self.due == self.number // 4096
-        first = -self.priority if self.place == "ready" else 0
-        return (first, self.due, at_birth, 0 if at_birth else -self.priority, self.number)
-
-    @property
-    def deadline(self) -> int | None:
-        """The end of its time to live; a death ends that for good."""
-        return None if self.counts["redriven"] else self.expires
-
-    @property
-    def history(self) -> list[Event]:
-        """The first 15 events and the last 15."""
-        return self.story if len(self.story) <= 30 else self.story[:15] + self.story[-15:]
-
-
-def draws(seed: float) -> Iterator[float]:
-    """The client draws one number a call; golden-ratio steps spread a batch evenly over [-1, 1)."""
-    while True:
-        yield 2 * seed - 1
-        seed = (seed + GOLDEN) % 1
+STEPS = 25  # messages that a claim moves at most in each step of maintenance
 
 
 class Model:
@@ -86,7 +26,9 @@ class Model:
         self.messages: dict[str, Message] = {}
         self.leases: dict[str, int] = {}  # token: when it lapses
         self.claims: dict[str, list[str]] = {}  # token: what it was given
+        self.begun: dict[str, list[str]] = {}  # token: whose handlers run, where the claim is attributed
         self.totals: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()  # the events of the outcome history
         self.last = 0
 
     def at(self, place: str) -> list[Message]:
@@ -123,7 +65,9 @@ class Model:
             self.totals["sent"] += 1
         return known
 
-    def claim(self, token: str, part: str, count: int, lease: int, seed: float) -> list[str]:
+    def claim(
+        self, token: str, part: str, count: int, lease: int, seed: float, *, attributed: bool = False
+    ) -> list[str]:
         """Hand out up to `count` messages, or again what the token was given before; the ids."""
         if not self.held_by(token):
             self.sweep(STEPS, seed)
@@ -142,6 +86,9 @@ class Model:
             self.claims[token] = given
         if held := self.held_by(token):
             self.leases[token] = self.now + lease
+            ids = [message.id for message in held]
+            if attributed and not set(self.begun.get(token, ())).intersection(ids):
+                self.begun[token] = ids[:1]
         return [message.id for message in held]
 
     def room(self, count: int) -> int:
@@ -151,12 +98,19 @@ class Model:
         most = self.settings.max_in_flight
         return count if most is None else max(0, min(count, most - len(self.at("leased"))))
 
+    def begin(self, token: str, ids: list[str]) -> bool:
+        """The handlers of these run, and no others of the claim; whether it was noted."""
+        if token in self.begun:
+            self.begun[token] = ids
+        return token in self.begun
+
     def ack(self, held: Iterable[tuple[str, str]]) -> list[str]:
         """Done."""
 
         def act(message: Message) -> str:
             del self.messages[message.id]
             self.totals["acked"] += 1
+            self.tell("acked")
             return "acked"
 
         return self.settle(held, act)
@@ -179,13 +133,14 @@ class Model:
 
     def release(self, held: Iterable[tuple[str, str]]) -> list[str]:
         """Given back: not charged, at its old place."""
+        return self.settle(held, self.give_back)
 
-        def act(message: Message) -> str:
-            self.count(message, "released")
-            message.waits = False
-            return "released"
-
-        return self.settle(held, act)
+    def give_back(self, message: Message) -> str:
+        """At its old place."""
+        self.count(message, "released")
+        self.tell("released")
+        message.waits = False
+        return "released"
 
     def extend(self, held: Iterable[tuple[str, str]], lease: int) -> list[bool]:
         """The leases start anew, each for all that its token holds."""
@@ -213,6 +168,8 @@ class Model:
         ids = [message.id for message in moved]
         if moved:
             self.leases[to], self.claims[to] = self.leases[token], ids
+            if token in self.begun:
+                self.begun[to] = self.begun[token]
         self.claims[token] = [name for name in self.claims.get(token, ()) if name not in ids]
         for message in moved:
             message.holder = to
@@ -220,7 +177,10 @@ class Model:
         return ids
 
     def sweep(self, limit: int, seed: float) -> int:
-        """Look at messages of lapsed leases, and say at how many: what their tokens still hold has failed."""
+        """Look at messages of lapsed leases, and say at how many: what their tokens still hold has failed.
+
+        Of an attributed claim that is only what its holder had begun; the rest is released.
+        """
         drawn, looked = draws(seed), 0
         lapsed = (token for token, until in self.leases.items() if until <= self.now)
         for token in sorted(lapsed, key=lambda token: (self.leases[token], token)):
@@ -230,7 +190,10 @@ class Model:
             for message in map(self.messages.get, now):
                 if message is not None and message.holder == token:
                     message.holder = None
-                    self.judge(message, "lapsed", drawn, charge=True, delay=None)
+                    if message.id in self.begun.get(token, given):
+                        self.judge(message, "lapsed", drawn, charge=True, delay=None)
+                    else:
+                        self.give_back(message)
             self.let_go(token)
         return looked
 
@@ -285,6 +248,7 @@ class Model:
         message.delay, message.waits = delay, delay > 0
         if delay:  # without one it returns to its old place
             message.due = self.later(delay, message.number)
+        self.tell("redelivered")
         return "redelivered"
 
     def later(self, delay: int, number: int) -> int:
@@ -299,12 +263,22 @@ class Model:
         if fate == "dead" and message.transient and self.settings.transient == "discard":
             fate = "discard"
         self.totals[reason] += 1
+        self.tell(part)
         if fate == "discard":
-            del self.messages[message.id]
-            self.totals["discarded"] += 1
+            self.discard(message)
             return "discarded"
         message.part, message.reason, message.due, message.waits = fate, reason, self.now, False
         return fate
+
+    def discard(self, message: Message) -> None:
+        del self.messages[message.id]
+        self.totals["discarded"] += 1
+        self.tell("discarded")
+
+    def tell(self, event: str) -> None:
+        """An entry of the outcome history."""
+        if self.settings.outcomes:
+            self.outcomes[event] += 1
 
     def tell_expiry(self, message: Message) -> None:
         """What the state of an expired message says, its story says once it is no more."""
@@ -321,8 +295,8 @@ class Model:
     def let_go(self, token: str) -> None:
         """A lease goes with the last message of its claim."""
         if not self.held_by(token):
-            self.leases.pop(token, None)
-            self.claims.pop(token, None)
+            for kept in (self.leases, self.claims, self.begun):
+                kept.pop(token, None)
 
     def chosen(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[Message]:
         if not ids:

@@ -24,6 +24,7 @@ class Settings:
     least: int | None = None
     most: int | None = None
     max_in_flight: int | None = None
+    outcomes: int | None = None
 
     def allowed(self, ttl: int) -> int:
         """The time to live that a message gets that was sent with this one; 0: none."""
@@ -48,6 +49,7 @@ class Settings:
         }
         if self.never or any(bounds):
             fields["expiry"] = "never" if self.never else " ".join(str(bound or "-") for bound in bounds)
-        if self.max_in_flight is not None:
-            fields["max_in_flight"] = str(self.max_in_flight)
+        for name in ("max_in_flight", "outcomes"):
+            if (said := getattr(self, name)) is not None:
+                fields[name] = str(said)
         return fields

@@ -66,6 +66,24 @@ def to_the_dead(call: Step) -> Step:
     return under({"dead_letter": TO_THE_DEAD}, call)
 
 
+def begun(*ids: str) -> Callable[[Step], Step]:
+    """The call when T's claim is attributed, and it said that these run."""
+
+    def attributed(call: Step) -> Step:
+        def step(world: World) -> Call[Any]:
+            world.raw.hset(world.keys["claims"], "T:begun", "\n".join(ids))
+            return call(world)
+
+        return step
+
+    return attributed
+
+
+def told(call: Step) -> Step:
+    """The call in a queue that keeps the outcome history."""
+    return under({"outcomes": "100"}, call)
+
+
 def of_the_dead(call: Step) -> Step:
     """The call while D2 holds the dead letters."""
 
@@ -234,6 +252,13 @@ STEPS: dict[str, tuple[Step, set[str]]] = {
     "claim nothing, waiting": (claim_nothing, NONE),
     "claim with all maintenance": (later(200, claim()), NONE),
     "claim again": (lambda w: w.queue.claim_call("T", 3), NONE),
+    "claim, attributed": (claim(attributed=True), NONE),
+    "claim again, attributed": (
+        begun("nobody's")(lambda w: w.queue.claim_call("T", 3, attributed=True)),
+        NONE,
+    ),
+    "begin": (begun("l1")(lambda w: _calls.begin(w.keys, "T", ["l2", "l3"])), NONE),
+    "begin, not attributed": (lambda w: _calls.begin(w.keys, "T", ["l2"]), NONE),
     "claim the dead": (claim(part="dead"), NONE),
     "claim the dead, late": (later(200, claim(part="dead")), NONE),
     "claim the expired": (claim(part="expired"), NONE),
@@ -276,6 +301,12 @@ STEPS: dict[str, tuple[Step, set[str]]] = {
     "extend": (lambda w: _calls.extend(w.keys, held("T", *T), lease=60_000), NONE),
     "sweep": (sweep(), NONE),
     "sweep in parts": (sweep(2), NONE),
+    "sweep what one began": (begun("l2")(sweep()), NONE),
+    "sweep what one began in parts": (begun("l3")(sweep(2)), NONE),
+    "sweep what one began to death, discarding": (
+        begun("l1")(discarding(sweep(policy=AT_ONCE_DEAD))),
+        {"l1"},
+    ),
     "sweep to death, discarding": (discarding(sweep(policy=AT_ONCE_DEAD)), set(T)),
     "sweep the transient": (
         under({"dead_letter": NOT_THE_TRANSIENT}, sweep(policy=AT_ONCE_DEAD)),
@@ -332,6 +363,16 @@ STEPS: dict[str, tuple[Step, set[str]]] = {
     "divide a claim": (divide(1), NONE),
     "divide the rest of a claim": (of_the_returned(divide(1)), NONE),
     "hand on a claim": (divide(0), NONE),
+    "ack an attributed claim": (begun("l1")(lambda w: claims.ack_claim(w.keys, "T")), set(T)),
+    "divide an attributed claim": (begun("l2")(divide(1)), NONE),
+    "hand on an attributed claim": (begun("l2")(divide(0)), NONE),
+    "ack, told": (told(lambda w: _calls.ack(w.keys, held("T", *T))), set(T)),
+    "ack all, told": (told(lambda w: _calls.ack_all(w.keys, held("T", *T))), set(T)),
+    "nack, told": (told(lambda w: w.nack("T", *T)), NONE),
+    "poison, told": (told(lambda w: w.poisoned("T", *T)), NONE),
+    "release, told": (told(lambda w: _calls.release(w.keys, held("T", *T))), NONE),
+    "sweep, told": (told(sweep()), NONE),
+    "redrive, told": (told(redrive("dead")), NONE),
     "begin a batch": (lambda w: claims.begin_batch(w.keys, "s", batch=1, run="a"), NONE),
     "note a batch": (lambda w: claims.note_done(w.keys, "s", 1), NONE),
     "pause": (lambda w: _calls.pause(w.keys, paused=True), NONE),

@@ -183,3 +183,25 @@ def test_the_first_and_the_last_fifteen_events_stay(bench: Bench) -> None:
     (message,) = bench.queue.browse("ready")
     deliveries = [event.delivery for event in read_history(message._row.history)]
     assert deliveries == [*range(1, 16), *range(26, 41)]
+
+
+@pytest.mark.parametrize("verb", ["ack", "release"])
+def test_who_let_a_lease_lapse_is_not_told_that_it_settled(bench: Bench, verb: str) -> None:
+    """The call was lost on its way, the lease lapsed, and the call is repeated."""
+    bench.send(("m", 4))
+    bench.claim("t", lease=1_000)
+    bench.step(1_000)
+    bench.sweep(1)
+    call = {"ack": _calls.ack, "release": _calls.release}[verb](bench.keys, [("m", "t")])
+    (settlement,) = bench.queue.run(call, repeated=True)
+    assert settlement.outcome == "lost"  # it was told "settled", and the message was delivered again
+
+
+@pytest.mark.parametrize("verb", ["ack_all", "commit"])
+def test_an_item_that_is_there_twice_is_acked_once(bench: Bench, verb: str) -> None:
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2)
+    twice = [("a", "t"), ("a", "t")]
+    commit = _calls.commit([_calls.Share(bench.keys, twice, [])], "c")
+    assert bench.queue.run(_calls.ack_all(bench.keys, twice) if verb == "ack_all" else commit) == []
+    assert bench.queue.settle(_calls.ack(bench.keys, [("b", "t")]))  # it had lost its lease, for ever

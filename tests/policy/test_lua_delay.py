@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import fakeredis
@@ -14,9 +10,8 @@ import pytest
 import redis
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
 
+from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
 from tests.policy import policies
 
@@ -25,16 +20,16 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = "Callable[[RedeliveryPolicy, int, float, int | None], float]"
 
-FRAGMENT = Path(__file__).parents[2] / "lua" / "lib" / "delay.lua"
-SCRIPT = (
-    FRAGMENT.read_text(encoding="utf-8")
-    + """
-local redelivery = cjson.decode(ARGV[1])
-local wait = policy_delay(redelivery, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
+SCRIPTS = Scripts(
+    {
+        "ask": """\
+local wire, n, r, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+-- @include lib/delay
+local wait = policy_delay(cjson.decode(wire), n, r, previous)
 return { string.format('%.17g', wait), wait == math.floor(wait) and 1 or 0 }
 """
+    }
 )
-SERVER = shutil.which("redis-server")
 LONG = {
     "redelivery-delay": 1,
     "redelivery-delay-multiplier": 1e300,
@@ -44,7 +39,7 @@ previous_wait = st.one_of(st.none(), st.just(0), policies.long)
 
 
 def asker(client: redis.Redis) -> Ask:
-    script = client.register_script(SCRIPT)
+    script = client.register_script(SCRIPTS["ask"].source)
 
     def ask(policy: RedeliveryPolicy, n: int, r: float, previous: int | None) -> float:
         wire = json.dumps(policy.as_wire())
@@ -55,31 +50,13 @@ def asker(client: redis.Redis) -> Ask:
     return ask
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[redis.Redis]:
-    if SERVER is None:
-        pytest.skip("no redis-server on PATH")
-    with tempfile.TemporaryDirectory() as folder:
-        socket = Path(folder) / "redis.sock"
-        process = subprocess.Popen(
-            [SERVER, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder],
-            stdout=subprocess.DEVNULL,
-        )
-        patient = Retry(ConstantBackoff(0.02), 500, (redis.ConnectionError,))
-        try:
-            with redis.Redis(unix_socket_path=str(socket), retry=patient) as client:
-                client.ping()
-                yield client
-        finally:
-            process.terminate()
-            process.wait()
-
-
-@pytest.fixture(scope="module", params=["fakeredis", "redis-server"])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    if request.param == "fakeredis":
-        return asker(fakeredis.FakeRedis())
-    return asker(request.getfixturevalue("server"))
+@pytest.fixture(scope="module", params=["fake", "real"])
+def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
+    if request.param == "fake":
+        yield asker(fakeredis.FakeRedis())
+        return
+    with redis.Redis(unix_socket_path=request.getfixturevalue("redis_socket")) as client:
+        yield asker(client)
 
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)

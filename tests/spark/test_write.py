@@ -151,6 +151,27 @@ def test_a_job_that_is_committed_does_not_fail_any_more(
     assert staged(raw) == []
 
 
+def test_a_job_that_no_replica_confirmed_says_so_and_is_written_once(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"job nightly: committed, but too few replicas.*same id"):
+            write(texts(spark, "x"), jobId="nightly", durability="replicated")
+    raw.zadd("rq:{a}:committed", {raw.zrange("rq:{a}:committed", 0, 0)[0]: 0})  # ten seconds later
+    assert broker.queue("a").maintain()["written"] == 1
+    assert [message.body for message in broker.queue("a").peek()] == ["x"]
+    assert staged(raw) == []
+
+
+def test_a_disk_that_is_not_synced_is_refused_before_anything_is_read(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any
+) -> None:
+    with pytest.raises(Exception, match="cannot keep durability='fsync'"):
+        write(texts(spark, "x"), durability="fsync")
+    assert raw.keys("rq:*") == []
+    assert broker.queues() == []
+
+
 def test_a_rate_limit_makes_messages_visible_bit_by_bit(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     began = time.monotonic()
     write(spark.range(60).select(F.lit(b"x").alias("body")), rateLimit="100")

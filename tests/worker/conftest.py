@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker sees at once that it is to stop."""
+    monkeypatch.setattr(import_module("rq_dlq._work.claim"), "MAX_BLOCK", 50)
     monkeypatch.setattr("rq_dlq.stopping.IDLE_WAIT", 50)
 
 

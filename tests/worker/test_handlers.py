@@ -17,6 +17,7 @@ from rq_dlq import (
     Poison,
     Redeliver,
     RedeliveryPolicy,
+    RqDlqError,
     UnprocessableMessage,
 )
 from rq_dlq.handlers import Pace
@@ -392,6 +393,22 @@ def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, w
     register(queue, "def", lambda body, _: seen.append(body))
     with working(broker):
         wait_until(lambda: (seen, queue.stats().dead) == ([2], 1))
+
+
+@COLOURS
+def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
+    colour: str, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that whoever started it starts it again."""
+
+    def broken(*_: Any) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("rq_dlq.consumer.Consumer._claim", broken)
+    monkeypatch.setattr("rq_dlq.asyncio.consumer.AsyncConsumers._claim", broken)
+    register(broker.queue("a"), colour, lambda *_: None)
+    with pytest.raises(RqDlqError, match="a consumer broke off"):
+        broker.run()
 
 
 def test_a_worker_without_handlers_is_refused(broker: rq_dlq.Broker) -> None:

@@ -101,15 +101,26 @@ def test_to_wait_for_the_end_is_no_storm(
     queue.send("x")
     (theirs,) = queue.claim()
     raw.config_resetstat()
-
-    def calls(command: str) -> int:
-        return int(raw.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
-
     with working(broker, until="drained"):
-        wait_until(lambda: calls("blpop") >= rounds)
-        scripts = calls("evalsha")
+        wait_until(lambda: calls(raw, "blpop") >= rounds)
+        scripts = calls(raw, "evalsha")
         theirs.ack()
     assert scripts < 8 * rounds
+
+
+@COLOURS
+def test_an_idle_consumer_claims_once_a_wait(
+    colour: str, broker: rq_dlq.Broker, raw: Redis, working: Working
+) -> None:
+    register(broker.queue("a"), colour, lambda *_: None)
+    raw.config_resetstat()
+    with working(broker):
+        wait_until(lambda: calls(raw, "blpop") >= 10)
+        assert calls(raw, "evalsha") <= calls(raw, "blpop") + 3  # the queue is opened, and claims have begun
+
+
+def calls(raw: Redis, command: str) -> int:
+    return int(raw.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
 def test_the_end_is_looked_for_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:

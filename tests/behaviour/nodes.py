@@ -1,0 +1,42 @@
+"""The moved clock on a cluster: a script sees no key of another slot, so each queue has a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from rq_dlq._keys import QueueKeys
+from rq_dlq._scripts import Scripts
+from tests.conftest import Clock
+
+CLOCK = "local now\nnow = tonumber(redis.call('GET', KEYS[1]:match('{.-}') .. 'clock'))\n"
+SCRIPTS = Scripts({"lib/now": CLOCK})
+
+
+class SlotClock(Clock):
+    """One clock for all queues, by as many keys."""
+
+    def __init__(self, raw: Any) -> None:
+        self._tags: set[str] = set()
+        super().__init__(raw)
+
+    def set(self, now: int) -> None:
+        self.now = now
+        for tag in self._tags:
+            self._raw.set(f"{{{tag}}}clock", now)
+
+    @contextmanager
+    def everywhere(self) -> Iterator[None]:
+        """While this lasts, whatever queue is used has the clock."""
+        key_of = QueueKeys._key
+
+        def noted(keys: QueueKeys, name: str) -> str:
+            if keys.tag not in self._tags:
+                self._tags.add(keys.tag)
+                self._raw.set(f"{{{keys.tag}}}clock", self.now)
+            return key_of(keys, name)
+
+        with mock.patch.object(QueueKeys, "_key", noted):
+            yield

@@ -1,0 +1,98 @@
+"""`rq-dlq acl`: a line for each role, which servers take and programs can work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rq_dlq._redis.roles import ROLES
+from tests import servers
+from tests.cli.conftest import ROOT, Shell
+from tests.servers import Server, wait_until
+
+APP = """
+import rq_dlq
+
+broker = rq_dlq.Broker()
+orders = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+
+
+@orders.handler()
+def handle(body):
+    if body == "bad":
+        raise ValueError("out of stock")
+    broker.queue("bills").send(body)
+"""
+
+
+@pytest.fixture(params=servers.programs(), ids=str)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A server that has read the lines from a file."""
+    lines = "".join(f"{line(role)} >secret\n" for role in ROLES)
+    (tmp_path / "users.acl").write_text(f"user default on nopass ~* &* +@all\n{lines}")
+    with Server(tmp_path, "--aclfile", str(tmp_path / "users.acl"), program=str(request.param)) as server:
+        yield server
+
+
+def line(role: str) -> str:
+    return (ROOT / "docs" / "acl" / f"{role}.acl").read_text().strip()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_files_are_what_it_prints(role: str, tmp_path: Path) -> None:
+    """Where not: `rq-dlq acl producer > docs/acl/producer.acl`, and so on."""
+    assert Shell("", "rq", tmp_path)("acl", role).output == f"{line(role)}\n"
+
+
+def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
+    def at(role: str) -> Shell:
+        return Shell(f"unix://{role}:secret@{server.socket}", "rq", tmp_path)
+
+    (tmp_path / "shop.py").write_text(APP)
+    at("producer")("send", "orders", typed="good\nbad\n")
+    with at("consumer").process("worker", "shop:broker", "--burst") as worker:
+        said = worker.communicate(timeout=60)[1]
+    assert worker.returncode == 0, said
+    assert "lacks" not in said
+    look = at("read-only")
+    counts = {row["name"]: (row["ready"], row["dead"]) for row in look.json("queue", "ls")}
+    assert counts == {"orders": (0, 1), "bills": (1, 0)}
+    assert [row["body"] for row in look.json("peek", "bills")] == ["good"]
+    assert [row["error"] for row in look.json("dlq", "groups", "orders")] == ["ValueError: out of stock"]
+    assert "lacks +" in look("dlq", "redrive", "orders", "--all", "--yes", code=3).output
+    with at("maintenance").process("maintain", "--period", "10ms") as process:
+        wait_until(lambda: look.json("queue", "ls", "--maintainers"), seconds=60)
+        process.terminate()
+        log = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, log
+    assert "lacks" not in log
+    at("maintenance")("dlq", "redrive", "orders", "--all", "--yes")
+    assert look.json("queue", "show", "orders")["ready"] == 1
+    assert "lacks +" in look("queue", "purge", "bills", "--yes", code=3).output
+
+
+def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:
+    shell = Shell(server.url, "rq", tmp_path)
+    words = shell("acl", "producer", "--user", "joe", "--queue", "orders*").output.split()
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", *words[1:], ">secret")
+    joe = Shell(f"unix://joe:secret@{server.socket}", "rq", tmp_path)
+    joe("send", "orders.new", typed="1\n")
+    refused = joe("send", "bills", typed="1\n", code=3).output
+    assert "lacks ~rq:{bills}:*" in refused
+
+
+def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
+    shell = Shell("", "rq", tmp_path)
+    usual = set(shell("acl", "producer").output.split())
+    for durability, right in (("fsync", "+config|get"), ("replicated", "+wait")):
+        assert set(shell("acl", "producer", "--durability", durability).output.split()) - usual == {right}
+
+
+@pytest.mark.parametrize(
+    "words", [("producer", "--user", "joe +@all"), ("producer", "--queue", "a b"), ("god",)]
+)
+def test_wrong_words_are_usage_errors(words: tuple[str, ...], tmp_path: Path) -> None:
+    Shell("", "rq", tmp_path)("acl", *words, code=2)

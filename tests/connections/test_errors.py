@@ -1,0 +1,80 @@
+"""What servers say, as the error of each version of redis-py, and what we say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis import exceptions
+
+from rq_dlq import BrokerRefused, BrokerUnavailable, CrossSlot
+from rq_dlq._redis.trouble import Passing, code_of, named, refusal, unavailable
+
+WRAPPED = "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -"
+SAID: list[tuple[str, type[Exception], str]] = [
+    ("MISCONF Redis is configured to save RDB snapshots", BrokerRefused, "free the disk"),
+    ("OOM command not allowed when used memory > 'maxmemory'.", BrokerRefused, "raise maxmemory"),
+    ("WRONGTYPE Operation against a key", BrokerRefused, "another namespace"),
+    ("CROSSSLOT Keys in request don't hash to the same slot", CrossSlot, "one hash tag"),
+    ("READONLY You can't write against a read only replica.", Passing, "failover"),
+    ("LOADING Redis is loading the dataset in memory", Passing, "loading its data"),
+    ("MASTERDOWN Link with MASTER is down", Passing, "lost its master"),
+    ("NOREPLICAS Not enough good replicas to write.", Passing, "min-replicas-to-write"),
+    ("BUSY Redis is busy running a script.", Passing, "SCRIPT KILL"),
+    ("CLUSTERDOWN Hash slot not served", Passing, "--cluster check"),
+    ("TRYAGAIN Multiple keys request during rehashing of slot", Passing, "on its way"),
+    ("MOVED 15495 127.0.0.1:7001", Passing, "127.0.0.1:7001"),
+    ("ASK 15495 127.0.0.1:7001", Passing, "127.0.0.1:7001"),
+    ("NOSCRIPT No matching script.", Passing, "SCRIPT FLUSH"),
+    ("UNBLOCKED client unblocked via CLIENT UNBLOCK", Passing, "try again"),
+    ("ERR unknown command", BrokerRefused, "unknown command"),
+    ("BUSYGROUP Consumer Group name already exists", BrokerRefused, "BUSYGROUP"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "advice"), SAID, ids=[text.split(" ")[0] for text, *_ in SAID])
+@pytest.mark.parametrize("form", ["plain", "named", "wrapped"])
+def test_what_a_server_says(form: str, text: str, kind: type[Exception], advice: str) -> None:
+    """redis-py may have a class for it or not; before Redis 7 a script wraps what its commands are told."""
+    error: Exception = exceptions.ResponseError(WRAPPED + text if form == "wrapped" else text)
+    told = refusal(named(error) if form == "named" else error)
+    assert type(told) is kind
+    assert advice in str(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("MOVED 15495 127.0.0.1:7001", exceptions.MovedError),
+        ("ASK 15495 ::1:7001", exceptions.AskError),
+        ("CLUSTERDOWN The cluster is down", exceptions.ClusterDownError),
+        ("TRYAGAIN Multiple keys", exceptions.TryAgainError),
+    ],
+)
+def test_errors_have_the_classes_of_new_versions(text: str, kind: Any) -> None:
+    """Up to redis-py 7 only its cluster client has them."""
+    error = named(exceptions.ResponseError(text))
+    assert type(error) is kind
+    assert code_of(error) == text.split(" ", maxsplit=1)[0]
+
+
+def test_an_unknown_error_stays_as_it_is() -> None:
+    error = exceptions.ResponseError("ERR no such thing")
+    assert named(error) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (exceptions.ConnectionError("max number of clients reached"), "raise maxclients"),
+        (exceptions.BusyLoadingError("Redis is loading the dataset in memory"), "wait until it has"),
+        (exceptions.ConnectionError("Error 111 connecting. Connection refused."), "start Redis"),
+        (exceptions.TimeoutError("Timeout reading from socket"), "start Redis"),
+    ],
+)
+def test_a_connection_that_does_not_come_about(error: Exception, advice: str) -> None:
+    """What the server says to a new client is told, instead of that there is none."""
+    told = unavailable("redis://user:secret@host", error)
+    assert type(told) is BrokerUnavailable
+    assert advice in str(told)
+    assert "secret" not in str(told)

@@ -1,0 +1,177 @@
+"""Pools of redis-py's that are passed in: whatever they are, they stay their owner's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+import rq_dlq
+import rq_dlq.asyncio
+from rq_dlq import BrokerUnavailable
+from rq_dlq._redis import Retries, places
+from rq_dlq._redis.link import Link, _taking
+from tests.colours import Awaited
+from tests.reliability.life import Life
+from tests.reliability.proxy import Commands, Fault, Proxy
+from tests.reliability.ways import Colour, Direct, ways
+from tests.servers import Server, free_port, wait_until
+
+ONCE = Retries(attempts=1)
+WAYS = [(colour, name) for colour in ("blocking", "awaiting") for name in ways(colour)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a port."""
+    with Server(tmp_path_factory.mktemp("server"), port=free_port()) as server:
+        yield server
+
+
+@pytest.fixture
+def raw(server: Server) -> Iterator[Any]:
+    """A plain client of the server, which is empty."""
+    with server.client() as client:
+        client.flushall()
+        yield client
+
+
+@pytest.mark.parametrize(("colour", "name"), WAYS)
+async def test_every_verb_by_every_way_to_a_broker(
+    colour: Colour, name: str, server: Server, raw: Any
+) -> None:
+    """Whatever the pool is: RESP3, decoding replies, with redis-py's own retries, of a socket."""
+    broker = ways(colour)[name](Direct(server))
+    life = Life(Awaited(broker) if colour == "blocking" else broker, "w")
+    await life.live()
+    life.look(raw)
+    assert life.wrong == []
+    if colour == "blocking":
+        broker.close()
+        broker.connections.pool.disconnect()
+    else:
+        await broker.close()
+        await broker._connections.pool.disconnect()
+
+
+def test_more_threads_than_connections(server: Server, raw: Any) -> None:
+    """Nobody keeps a connection that another waits for."""
+    del raw
+    pool = redis.BlockingConnectionPool(host="127.0.0.1", port=server.port, max_connections=2, timeout=5)
+    broker = rq_dlq.Broker(pool=pool)
+    queue = broker.queue("a")
+    together = threading.Barrier(8)
+
+    def work() -> None:
+        together.wait()
+        for n in range(20):
+            queue.send(n)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert queue.stats().ready == 160
+    pool.disconnect()
+
+
+async def test_tasks_that_connect_at_once_do_not_cut_each_other_off(server: Server, raw: Any) -> None:
+    """Each finds the broker unconnected; those that are not needed leave the shared pool alone."""
+    del raw
+    pool = redis.asyncio.ConnectionPool(host="127.0.0.1", port=server.port)
+    async with rq_dlq.asyncio.Broker(pool=pool) as broker:
+        queue = broker.queue("a")
+        await asyncio.gather(*(queue.send(n) for n in range(20)))
+        assert (await queue.stats()).ready == 20
+    await pool.disconnect()
+
+
+def test_close_leaves_the_pool_to_its_owner(server: Server, raw: Any) -> None:
+    pool = redis.ConnectionPool(host="127.0.0.1", port=server.port)
+    mine = redis.Redis(connection_pool=pool, single_connection_client=True)
+    before = mine.client_id()
+    with rq_dlq.Broker(pool=pool) as broker:
+        broker.queue("a").send("x")
+    assert mine.client_id() == before
+    mine.close()
+    pool.disconnect()
+    wait_until(lambda: raw.info("clients")["connected_clients"] == 1)
+
+
+def swallow(commands: Commands) -> Fault | None:
+    """A rule: no script is answered."""
+    return "hole" if commands[0][0] == b"EVALSHA" else None
+
+
+@pytest.mark.parametrize("colour", ["blocking", "awaiting"])
+async def test_nobody_waits_for_ever(
+    colour: str, server: Server, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool may have no timeout, as those of older versions of redis-py have by default: we have one."""
+    del raw
+    monkeypatch.setattr(places, "SOCKET_TIMEOUT", 0.2)
+    with Proxy(server.socket, tmp_path, swallow) as proxy:
+        where: dict[str, Any] = {"host": "127.0.0.1", "port": proxy.port, "socket_timeout": None}
+        if colour == "blocking":
+            pool: Any = redis.ConnectionPool(**where)
+            with pytest.raises(BrokerUnavailable, match="imeout"):
+                rq_dlq.Broker(pool=pool, retries=ONCE).queue("a").send("x")
+            assert redis.Redis(connection_pool=pool).ping()
+            connection = _taking(pool)()
+            assert (connection.socket_timeout, connection._sock.gettimeout()) == (None, None)
+            pool.disconnect()
+        else:
+            pool = redis.asyncio.ConnectionPool(**where)
+            with pytest.raises(BrokerUnavailable, match="imeout"):
+                await rq_dlq.asyncio.Broker(pool=pool, retries=ONCE).queue("a").send("x")
+            connection = await _taking(pool)()
+            assert connection.socket_timeout is None
+            await pool.disconnect()
+
+
+def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:
+    """Else each looks like a server that is gone, and nobody is woken."""
+    pool = redis.ConnectionPool(host="127.0.0.1", port=server.port, socket_timeout=0.6)
+    broker = rq_dlq.Broker(pool=pool)
+    broker.queue("a").open()
+    before = raw.info("stats")["total_connections_received"]
+    assert broker.queue("a").claim(wait="1s") == []
+    assert raw.info("stats")["total_connections_received"] == before
+    pool.disconnect()
+
+
+def test_a_connection_whose_reply_is_unread_is_nobody_else_s(server: Server, raw: Any) -> None:
+    """An interrupt comes between a question and its answer: the answer is not taken for the next one's."""
+    del raw
+    pool = redis.ConnectionPool(host="127.0.0.1", port=server.port)
+    link = Link(pool, ours=True)
+    others: list[Any] = []
+    link.talk([(b"PING",)])
+    connection = link._idle[0]
+    read = connection.read_response
+
+    def interrupted(**_: Any) -> Any:
+        others.append(list(link._idle))
+        raise KeyboardInterrupt
+
+    connection.read_response = interrupted
+    disconnect = connection.disconnect
+
+    def watched(*args: Any) -> None:
+        others.append(list(link._idle))
+        disconnect(*args)
+
+    connection.disconnect = watched
+    with pytest.raises(KeyboardInterrupt):
+        link.talk([(b"ECHO", b"one")])
+    connection.read_response = read
+    assert others == [[], []], "it could be taken before it was closed"
+    assert link.talk([(b"ECHO", b"two")]) == [b"two"]
+    link.close()

@@ -1,0 +1,90 @@
+"""Through Sentinel: a real one, with a master and a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rq_dlq import BrokerRefused, BrokerUnavailable
+from rq_dlq._redis import Retries
+from tests.connections.conftest import Opening
+from tests.sentinels import MASTER, Watched
+from tests.servers import Server, free_port, wait_until
+
+PATIENT = Retries(attempts=None, seconds=20)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A master and its replica."""
+    with Watched(tmp_path_factory.mktemp("watched")) as servers:
+        yield servers
+
+
+def master_of(watched: Watched) -> Server:
+    """The master, once there is one."""
+    wait_until(watched.well, 20)
+    master = watched.master()
+    assert master is not None
+    return master
+
+
+async def test_the_master_is_found(opened: Opening, watched: Watched) -> None:
+    async with opened(watched.url) as broker:
+        await broker.queue("a").send("x")
+    assert watched.client(master_of(watched)).exists("rq:{a}:messages")
+
+
+async def test_the_next_master_is_found(opened: Opening, watched: Watched) -> None:
+    """Also by who holds a connection to the old one."""
+    old = master_of(watched)
+    async with opened(watched.url, retries=PATIENT) as broker:
+        queue = broker.queue("a")
+        await queue.send("x")
+        old.kill()
+        try:
+            await queue.send("y")
+            new = watched.master()
+            assert new not in {old, None}
+        finally:
+            old.start()
+    assert new is not None
+    watched.follow(old, new)
+    assert watched.client(new).exists("rq:{a}:messages")
+
+
+async def test_nobody_knows_the_master(opened: Opening, watched: Watched) -> None:
+    async with opened(watched.url.replace(f"/{MASTER}/", "/invoices/")) as broker:
+        with pytest.raises(BrokerUnavailable, match="no sentinel names a master 'invoices' that is well"):
+            await broker.queues()
+
+
+async def test_no_sentinel_answers(opened: Opening) -> None:
+    async with opened(f"redis+sentinel://127.0.0.1:{free_port()}/{MASTER}") as broker:
+        with pytest.raises(BrokerUnavailable, match="no sentinel names a master"):
+            await broker.queues()
+
+
+async def test_one_sentinel_of_several_is_enough(opened: Opening, watched: Watched) -> None:
+    async with opened(f"redis+sentinel://127.0.0.1:{free_port()},{watched.hosts}/{MASTER}") as broker:
+        await broker.queue("a").send("x")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """With a password, which the sentinels want, too."""
+    with Watched(tmp_path_factory.mktemp("guarded"), password="secret") as servers:  # noqa: S106
+        yield servers
+
+
+async def test_users_of_the_sentinels_and_of_the_servers(opened: Opening, guarded: Watched) -> None:
+    place = f"{guarded.hosts}/{MASTER}/0"
+    async with opened(f"redis+sentinel://:secret@{place}?sentinel_password=secret") as broker:
+        await broker.queue("a").send("x")
+    async with opened(f"redis+sentinel://:secret@{place}") as broker:
+        with pytest.raises(BrokerUnavailable, match="say sentinel_username and sentinel_password"):
+            await broker.queues()
+    async with opened(f"redis+sentinel://{place}?sentinel_password=secret") as broker:
+        with pytest.raises(BrokerRefused, match="the server wants a password"):
+            await broker.queues()

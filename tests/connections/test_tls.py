@@ -1,0 +1,104 @@
+"""TLS: to one server, to a cluster, through sentinels."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from rq_dlq import BrokerUnavailable
+from tests.certificates import Certificate
+from tests.clusters import Cluster
+from tests.connections.conftest import Opening
+from tests.sentinels import Watched
+from tests.servers import Server, free_port, needed
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """For all servers here."""
+    if not knows_tls(needed()):
+        pytest.skip("this redis-server was built without TLS: use Debian's, for one")  # in CI as well
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here to make certificates: install it to run this test")
+    return Certificate.made(tmp_path_factory.mktemp("certificate"))
+
+
+def knows_tls(program: str) -> bool:
+    """Whether a server was built with it: else it refuses the setting, and ends."""
+    command = [program, "--tls-session-caching", "wrong", "--port", "0"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    return "argument must be 'yes' or 'no'" in refused.stdout + refused.stderr
+
+
+@pytest.fixture(scope="module")
+def server(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that is reached by TLS only."""
+    port = free_port()
+    with Server(tmp_path_factory.mktemp("tls"), *certificate.options(port), port=port) as server:
+        yield server
+
+
+async def test_one_server(opened: Opening, server: Server, certificate: Certificate) -> None:
+    async with opened(f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}") as broker:
+        await broker.queue("a").send("x")
+        assert await broker.queues() == ["a"]
+
+
+async def test_a_certificate_of_the_client(opened: Opening, server: Server, certificate: Certificate) -> None:
+    """Where the server wants one."""
+    server.client().config_set("tls-auth-clients", "yes")
+    mine = f"ssl_certfile={certificate.file}&ssl_keyfile={certificate.key}"
+    try:
+        async with opened(f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}&{mine}") as broker:
+            await broker.queue("a").send("x")
+        async with opened(f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}") as broker:
+            with pytest.raises(BrokerUnavailable):
+                await broker.queues()
+    finally:
+        server.client().config_set("tls-auth-clients", "optional")
+
+
+async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp_path: Path) -> None:
+    """Nothing is said to it, unless the user says that it need not be trusted."""
+    other = Certificate.made(tmp_path)
+    told = (
+        r"not trusted \(.*\): name who signed it" if redis.__version__ >= "6" else "cannot reach|not trusted"
+    )
+    for trusted in ("", f"?{other.trusted}"):
+        async with opened(f"rediss://127.0.0.1:{server.port}/0{trusted}") as broker:
+            with pytest.raises(BrokerUnavailable, match=told):
+                await broker.queues()
+    async with opened(f"rediss://127.0.0.1:{server.port}/0?ssl_cert_reqs=none") as broker:
+        await broker.queues()
+
+
+async def test_a_client_without_tls(opened: Opening, server: Server) -> None:
+    async with opened(f"redis://127.0.0.1:{server.port}/0") as broker:
+        with pytest.raises(BrokerUnavailable):
+            await broker.queues()
+
+
+@pytest.fixture(scope="module")
+def nodes(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that speaks TLS only."""
+    with Cluster(tmp_path_factory.mktemp("nodes"), certificate=certificate) as cluster:
+        yield cluster
+
+
+async def test_a_cluster(opened: Opening, nodes: Cluster) -> None:
+    async with opened(nodes.url) as broker:
+        for name in ("a", "b", "c", "d"):
+            await broker.queue(name).send("x")
+            assert (await broker.queue(name).claim())[0].body == "x"
+
+
+async def test_through_sentinels(opened: Opening, certificate: Certificate, tmp_path: Path) -> None:
+    with Watched(tmp_path, certificate=certificate) as watched:
+        async with opened(watched.url) as broker:
+            await broker.queue("a").send("x")
+            assert (await broker.queue("a").claim())[0].body == "x"

@@ -1,0 +1,80 @@
+"""Which messages there are in a search, and which verbs meet there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.model.interleavings.reduced import TICK, Reduction
+from tests.model.interleavings.rules import DISCARDING, KEPT, RETIRING
+
+STAMPS = {"send", "commit", "redrive", "redrive the oldest"}
+GRAVES = {"redrive the oldest", "claim the dead", "retire"}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which messages there are, and what can be done to them; time passes, too.
+
+    Attributes:
+        messages: how many there are at first; more than these are never there at the same time.
+        times: of the first of them, delay and time to live, milliseconds; 0: none.
+        settings: of the queue.
+    """
+
+    name: str
+    messages: int
+    verbs: tuple[str, ...]
+    times: tuple[tuple[int, int], ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def sent(self) -> list[tuple[int, int]]:
+        """Delay and time to live of each message."""
+        return [*self.times, *[(0, 0)] * self.messages][: self.messages]
+
+    @property
+    def reduction(self) -> Reduction:
+        """What may be forgotten."""
+        graves = bool(GRAVES.intersection(self.verbs))
+        kept = KEPT if "retire" in self.verbs else 0
+        return Reduction(stamps=graves or bool(STAMPS.intersection(self.verbs)), graves=graves, kept=kept)
+
+
+FEW = {"max_in_flight": "2"}
+SETTLE = ("ack", "nack", "nack at once", "poison", "release")
+SCOPES = (
+    Scope("deliveries", 3, ("claim", "claim again", *SETTLE, "sweep", "promote")),
+    Scope(
+        "times to live", 3, ("claim", *SETTLE, "extend", "sweep", "promote", "expire"),
+        times=((0, 2 * TICK), (0, TICK), (TICK, 0)),
+    ),
+    Scope("attributed", 3, ("claim, attributed", "begin", "ack", "sweep")),
+    Scope("redrives", 3, ("claim", "poison", "redrive", "purge")),
+    Scope("sessions", 3, ("claim", "claim three", "ack all", "release", "sweep")),
+    Scope("retired", 3, ("claim", "poison", "expire now", "retire"), settings=RETIRING),
+    Scope("discarding", 3, ("claim", "nack", "poison", "release", "sweep"), settings=DISCARDING),
+    Scope(
+        "few in flight", 3, ("claim", "claim three", "ack", "nack", "release", "sweep", "promote"),
+        settings=FEW,
+    ),
+    Scope(
+        "attributed and divided", 2,
+        ("claim, attributed", "claim again", "begin", "divide a claim", "ack a claim", "extend a claim",
+         "read a claim", "nack", "release", "sweep"),
+    ),
+    Scope("commits", 2, ("claim", "claim three", "commit", "release", "sweep")),
+    Scope("sends", 2, ("claim", "ack", "nack", "send", "send later")),
+    Scope(
+        "dead letters", 2,
+        ("claim", "claim again", *SETTLE, "extend", "sweep", "redrive", "redrive the oldest",
+         "claim the dead"),
+    ),
+    Scope("by hand", 2, ("claim", "release", "purge", "dead-letter", "expire now", "redrive")),
+    Scope(
+        "priorities", 2, ("claim", "ack", "release", "prioritise", "deliver now", "promote"),
+        times=((TICK, 0),),
+    ),
+    Scope("paused", 2, ("claim", "ack", "release", "send", "pause", "reset", "browse", "stats", "scan")),
+)  # fmt: skip
+LARGE = [scope for scope in SCOPES if scope.messages < 3]  # whose worlds are too many with three

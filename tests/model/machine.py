@@ -1,0 +1,313 @@
+"""Does everything twice: on a server and in the model (T2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Claimed, Part, claims
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work import MOST
+from rq_dlq.message import Received, Settlement
+from rq_dlq.policy import RedeliveryPolicy
+from tests.audit import audit
+from tests.conftest import Clock
+from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies
+from tests.model.driver import CODEC, Driver
+from tests.model.operated_model import OperatedModel
+from tests.model.operator_steps import OperatorSteps, check_places, same
+from tests.model.queue_settings import Settings
+from tests.model.session_steps import SessionSteps
+from tests.model.world import CAUSE
+
+
+class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
+    """One queue on a server and in the model; `raw` is a plain client of the server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw.flushall()
+        self.clock = Clock(self.raw)
+        self.tokens: dict[str, list[str]] = {message_id: [] for message_id in IDS}
+        self.drawn = 0
+        self.told = True  # who waits is told of what is ready: nobody found the queue closed since
+        self.settled: list[Call[list[Settlement]]] = []
+        self.staged, self.stream = [], {}
+
+    @initialize(policy=policies)
+    def begin(self, policy: RedeliveryPolicy) -> None:
+        self.queue = Driver(self.raw, policy)
+        self.keys = self.queue.keys
+        self.model = OperatedModel(Settings(policy), self.clock.now)
+        self.run(self.queue.configure_call())
+        self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"))
+        self.other_model = OperatedModel(Settings(policy), self.clock.now)
+
+    @rule(data=st.data())
+    def step(self, data: st.DataObject) -> None:
+        """Any action that makes sense; rules of their own would be drawn where nothing is leased, mostly."""
+        possible = self.possible()
+        verb = possible[data.draw(NUMBERS) % len(possible)]
+        note(f"# {verb}")
+        arguments = data.draw(st.fixed_dictionaries(ACTIONS[verb][1]), label="arguments")
+        getattr(self, verb)(**arguments)
+
+    def possible(self) -> list[str]:
+        """The actions by their weights."""
+        if not self.model.messages:
+            return ["send"]
+        weights = {verb: weight for verb, (weight, _) in ACTIONS.items()}
+        if not self.model.at("leased"):
+            weights.update(dict.fromkeys(SETTLING, 0))
+        if not self.model.at("ready"):
+            weights["claim"] = 1
+        if any(until <= self.model.now for until in self.model.leases.values()):
+            weights["claim"] = weights["sweep"] = 9
+        if not self.model.at("dead") + self.model.at("expired"):
+            weights["redrive"] = 0
+        else:
+            weights["transfer"] = 6
+        if not self.settled:
+            weights["repeat_late"] = 0
+        if not self.other_model.messages:
+            weights["purge_other"] = 0
+        if self.model.paused:
+            weights["pause"] = 6
+        return [verb for verb, weight in weights.items() for _ in range(weight)]
+
+    # Sending and claiming
+
+    def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool, lost: bool) -> None:
+        call = self.queue.send_call(*items, delay=delay, ttl=ttl, persistent=persistent)
+        known, again = self.run(call, lost=lost)
+        assert known == self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
+        assert again is None or again == list(range(len(items)))
+
+    def claim(
+        self,
+        *,
+        part: Part,
+        count: int,
+        lease: int,
+        seed: float,
+        woken: bool,
+        patience: int,
+        alarmed: bool,
+        attributed: bool,
+        lost: bool,
+    ) -> None:
+        if woken and part == "live":  # a client that was blocked claims at once
+            self.raw.lpop(self.keys["wake"])
+        self.drawn += 1
+        token = f"t{self.drawn}"
+        call = self.queue.claim_call(
+            token, count, part=part, lease=lease, patience=patience, alarmed=alarmed, attributed=attributed,
+            seed=seed,
+        )  # fmt: skip
+        claimed, again = self.run(call, lost=lost)
+        given = self.model.claim(token, part, count, lease, seed, attributed=attributed)
+        if part == "live":
+            event = self.model.next_event()
+            waits = {-1}
+            if event is not None and event <= self.model.now + patience and not given:
+                waits.add(event - self.model.now)
+            open_door = self.model.room_was > 0
+            assert claimed.wait in ({0} if self.model.at("ready") and open_door else waits)
+            self.told = open_door
+        self.check_claimed(claimed, given, token)
+        if again is not None:  # where nothing was given, it may be by now
+            given = self.model.claim(token, part, count, lease, seed, attributed=attributed)
+            self.check_claimed(again, given, token)
+
+    def check_claimed(self, claimed: Claimed, given: list[str], token: str) -> None:
+        assert claimed.now == self.clock.now
+        assert [row.id for row in claimed.rows] == given
+        for row in claimed.rows:
+            self.tokens[row.id].append(token)
+            same(Received(row, CODEC, "q"), self.model.messages[row.id])
+
+    def claim_again(self, place: int, lease: int) -> None:
+        """A claim whose outcome was not known is taken up again, later."""
+        ((_, token),) = self.pairs([(place, "current")])
+        claimed = self.queue.run(self.queue.claim_call(token, 2, lease=lease))
+        assert [row.id for row in claimed.rows] == self.model.claim(token, "live", 2, lease, 0.25)
+
+    def say_begun(self, items: list[tuple[int, str]], lost: bool) -> None:
+        """The handlers of these run, says the holder of the first."""
+        pairs = self.pairs(items)
+        token, ids = pairs[0][1], list(dict.fromkeys(message_id for message_id, _ in pairs))
+        noted, again = self.run(_calls.begin(self.keys, token, ids), lost=lost)
+        assert noted == self.model.begin(token, ids)
+        assert again is None or again == noted
+
+    # Settling
+
+    def ack(self, items: list[tuple[int, str]], lost: bool) -> None:
+        pairs = self.pairs(items)
+        self.settle(_calls.ack(self.keys, pairs), self.model.ack(pairs), lost)
+
+    def nack(
+        self, items: list[tuple[int, str]], delay: int | None, charge: bool, seed: float, lost: bool
+    ) -> None:
+        pairs = self.pairs(items)
+        call = _calls.nack(
+            self.keys, pairs, delay=delay, charge=charge, cause=CAUSE, consumer='"c"', seed=seed,
+            default_policy=self.queue.wire,
+        )  # fmt: skip
+        said = self.settle(call, self.model.nack(pairs, delay=delay, charge=charge, seed=seed), lost)
+        for settlement in said:
+            if settlement.outcome == "redelivered":
+                assert settlement.delay == self.model.messages[settlement.id].delay / 1000
+
+    def poison(self, items: list[tuple[int, str]], reason: Any, lost: bool) -> None:
+        pairs = self.pairs(items)
+        call = _calls.poison(self.keys, pairs, reason=reason, cause=CAUSE, consumer='"c"')
+        self.settle(call, self.model.poison(pairs, reason), lost)
+
+    def release(self, items: list[tuple[int, str]], lost: bool) -> None:
+        pairs = self.pairs(items)
+        self.settle(_calls.release(self.keys, pairs), self.model.release(pairs), lost)
+
+    def extend(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
+        pairs = self.pairs(items)
+        reply, again = self.run(_calls.extend(self.keys, pairs, lease=lease), lost=lost)
+        assert reply == (self.clock.now + lease, self.model.extend(pairs, lease))
+        assert again is None or again == reply
+
+    # Whole claims
+
+    def ack_claim(self, item: tuple[int, str], lost: bool) -> None:
+        ((_, token),) = self.pairs([item])
+        acked, again = self.run(claims.ack_claim(self.keys, token), lost=lost)
+        assert acked == self.model.ack_claim(token)
+        assert not again
+
+    def divide_claim(self, item: tuple[int, str], keep: int, lost: bool) -> None:
+        ((_, token),) = self.pairs([item])
+        self.drawn += 1
+        to = f"t{self.drawn}"
+        count, again = self.run(claims.divide_claim(self.keys, token, to=to, keep=keep), lost=lost)
+        moved = self.model.divide_claim(token, to, keep)
+        assert count == len(moved)
+        assert again is None or again == count
+        for message_id in moved:
+            self.tokens[message_id].append(to)
+
+    def extend_claims(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
+        tokens = [token for _, token in self.pairs(items)]
+        still, again = self.run(claims.extend_claim(self.keys, tokens, lease=lease), lost=lost)
+        assert still == [self.model.extend_claim(token, lease) for token in tokens]
+        assert again is None or again == still
+
+    def repeat_late(self, which: int) -> None:
+        """A call that was thought lost arrives after all: the model knows nothing of it (I2, I12)."""
+        said = self.queue.run(self.settled[which % len(self.settled)])
+        assert not any(said)
+
+    def settle(self, call: Call[list[Settlement]], modelled: list[str], lost: bool) -> list[Settlement]:
+        said, again = self.run(call, lost=lost)
+        assert [settlement.outcome for settlement in said] == modelled
+        for first, second in zip(said, again or [], strict=False):
+            assert not first or second.outcome == "settled", f"{first} became {second}, repeated"
+        self.settled.append(call)
+        return list(said)
+
+    def pairs(self, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
+        """Ids with tokens: mostly of what is leased, where something is."""
+        leased = sorted(message.id for message in self.model.at("leased"))
+        drawn = []
+        for number, kind in items:
+            choice = leased if leased and kind == "current" else IDS
+            message_id = choice[number % len(choice)]
+            tokens = self.tokens[message_id]
+            back = {"current": 1, "stale": 2}.get(kind, len(tokens) + 1)
+            drawn.append((message_id, tokens[-back] if back <= len(tokens) else "nobody"))
+        return drawn
+
+    # Maintenance, operators, time
+
+    def sweep(self, limit: int, seed: float) -> None:
+        call = _calls.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
+        assert self.queue.run(call) == self.model.sweep(limit, seed)
+
+    def promote(self, limit: int) -> None:
+        assert self.queue.run(_calls.promote(self.keys, limit=limit)) == self.model.promote(limit)
+
+    def expire(self, limit: int) -> None:
+        assert self.queue.run(_calls.expire(self.keys, limit=limit)) == self.model.expire(limit)
+
+    def step_clock(self, span: int) -> None:
+        self.clock.set(self.clock.now + span)
+        self.model.now = self.other_model.now = self.clock.now
+
+    # What must hold after every step
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        check_places(self.queue, self.model)
+        leased = self.model.at("leased")
+        found = self.queue.look_up([message.id for message in leased])
+        for token in self.model.leases:
+            rows = self.queue.run(claims.read_claim(self.keys, token, first=0, limit=MOST))
+            assert [row.id for row in rows] == [message.id for message in self.model.held_by(token)]
+            begun = self.raw.hget(self.keys["claims"], f"{token}:begun")
+            assert (begun and begun.decode().split("\n")) == self.model.begun.get(token)
+        for modelled in leased:
+            message, until = found[modelled.id]
+            same(message, modelled)
+            assert until == self.model.leases[modelled.holder or ""]
+
+    @invariant()
+    def adds_up(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        audit(self.raw, "q")
+        totals = {name.decode(): int(n) for name, n in self.raw.hgetall(self.keys["counters"]).items()}
+        totals.pop("birth", None)
+        assert {name: n for name, n in totals.items() if n} == +self.model.totals
+        entries = self.raw.xrange(self.keys["outcomes"])
+        told = Counter(fields[b"event"].decode() for _, fields in entries)
+        assert told == self.model.outcomes
+
+    @invariant()
+    def wakes(self) -> None:
+        """No wake-up is lost: where something can be claimed a token lies, and never more than one."""
+        if not hasattr(self, "model"):
+            return
+        tokens = self.raw.llen(self.keys["wake"])
+        assert tokens <= 1
+        # What a full queue or a change of its settings lets through is found by those who look each second.
+        claimable = self.model.at("ready") and self.told and not self.model.paused
+        assert tokens or not claimable, "what is ready wakes no one"
+
+
+def check(client: Any, examples: int, steps: int, draw: int | None = None) -> None:
+    """Compare the server of this client with the model.
+
+    Args:
+        draw: what is drawn follows from it; None: what hypothesis likes, which remembers what failed before.
+    """
+    machine = type("QueueMachine", (Machine,), {"raw": client})
+    options = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=draw is None,
+    )
+    if draw is not None:
+        machine, options = seed(draw)(machine), settings(options, database=None)
+    run_state_machine_as_test(machine, settings=options)

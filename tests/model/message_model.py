@@ -1,0 +1,68 @@
+"""A message of the model, and the numbers that a client draws."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+GOLDEN = 0.6180339887498949
+
+Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that followed
+
+
+@dataclass
+class Message:
+    """One message; `due` is when it is or was ready, or when it died."""
+
+    id: str
+    number: int  # of all messages of the queue, in send order; the upper bits are the millisecond
+    priority: int
+    due: int
+    expires: int | None
+    waits: bool  # for `due`
+    transient: bool = False
+    part: str = "live"
+    reason: str = ""
+    holder: str | None = None  # the token of who has it
+    delay: int = 0  # of the last redelivery
+    counts: Counter[str] = field(default_factory=Counter[str])
+    story: list[Event] = field(default_factory=list[Event])
+
+    @property
+    def place(self) -> str:
+        """ready, scheduled, leased, dead or expired."""
+        if self.holder is not None:
+            return "leased"
+        if self.part != "live":
+            return self.part
+        return "scheduled" if self.waits else "ready"
+
+    @property
+    def rank(self) -> tuple[int, int, bool, int, int, str]:
+        """I8: priority, due time, send order; the dead and the scheduled by time alone.
+
+        Of equal ones those that came back precede those that were due when they were born: they are older
+        (but for a server clock that stepped back). Elsewhere than among the ready, priority decides only
+        between those that came back. Of two queues' messages that have the same number their ids decide.
+        """
+        at_birth = self.due == self.number // 4096
+        first = -self.priority if self.place == "ready" else 0
+        return (first, self.due, at_birth, 0 if at_birth else -self.priority, self.number, self.id)
+
+    @property
+    def deadline(self) -> int | None:
+        """The end of its time to live; a death ends that for good."""
+        return None if self.counts["redriven"] else self.expires
+
+    @property
+    def history(self) -> list[Event]:
+        """The first 15 events and the last 15."""
+        return self.story if len(self.story) <= 30 else self.story[:15] + self.story[-15:]
+
+
+def draws(seed: float) -> Iterator[float]:
+    """The client draws one number a call; golden-ratio steps spread a batch evenly over [-1, 1)."""
+    while True:
+        yield 2 * seed - 1
+        seed = (seed + GOLDEN) % 1

@@ -1,0 +1,126 @@
+"""What sessions, jobs and streaming queries do, on the server and in the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, claims, jobs
+from rq_dlq._keys import QueueKeys
+from tests.conftest import Clock
+from tests.model.driver import Driver, packed
+from tests.model.operated_model import OperatedModel
+from tests.model.operator_steps import check_places
+
+Sent = list[tuple[str, int]]
+GRACE = 1_000  # milliseconds
+
+
+class SessionSteps:
+    """A part of the machine in `machine`; `staged` is what jobs have committed and nobody has moved."""
+
+    raw: Any
+    clock: Clock
+    queue: Driver
+    keys: QueueKeys
+    model: OperatedModel
+    other: Driver
+    other_model: OperatedModel
+    drawn: int
+    staged: list[tuple[str, str, Sent, int, int, int]]
+    stream: dict[str, Any]
+
+    def run(self, call: Call[Any], *, lost: bool = False) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def pairs(self, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def lost_of(self, pairs: list[tuple[str, str]]) -> list[str]:
+        """Those that their token does not hold."""
+        held = {message.id: message.holder for message in self.model.at("leased")}
+        return [name for name, token in pairs if held.get(name) != token]
+
+    def ack_all(self, items: list[tuple[int, str]], lost: bool) -> None:
+        pairs = self.pairs(items)
+        missing = self.lost_of(pairs)
+        told, again = self.run(_calls.ack_all(self.keys, pairs), lost=lost)
+        assert told == missing
+        if not missing:
+            self.model.ack(dict.fromkeys(pairs))
+        assert again is None or again == [name for name in missing if name in self.model.messages]
+
+    def commit(
+        self, *, items: list[tuple[int, str]], own: Sent, others: Sent, delay: int, ttl: int, lost: bool
+    ) -> None:
+        """The end of a session: acked here, sent here and to the other queue."""
+        pairs = self.pairs(items)
+        missing = self.lost_of(pairs)
+        self.drawn += 1
+        shares = [
+            _calls.Share(self.keys, pairs, [_calls.Outgoing(delay, ttl, packed(*own))]),
+            _calls.Share(self.other.keys, [], [_calls.Outgoing(0, 0, packed(*others))]),
+        ]
+        told, again = self.run(_calls.commit(shares, f"c{self.drawn}"), lost=lost)
+        assert told == missing
+        if not missing:
+            self.model.send(own, delay=delay, ttl=ttl)
+            self.other_model.send(others, delay=0, ttl=0)
+            self.model.ack(dict.fromkeys(pairs))
+        assert again is None or again == missing
+        check_places(self.other, self.other_model)
+
+    def commit_job(self, items: Sent, delay: int, ttl: int, kept: bool, lost: bool) -> None:
+        """A task wrote a list, and the job is committed, or given up."""
+        self.drawn += 1
+        job, attempt = f"j{self.drawn}", jobs.attempt_of("a", delay=delay, ttl=ttl)
+        self.raw.rpush(self.keys.stage(job, attempt), *packed(*items))
+        self.raw.expire(self.keys.stage(job, attempt), 600)
+        if not kept:
+            assert self.queue.run(_calls.drop_staged(self.keys, job, attempt)) == 1
+            return
+        call = _calls.commit_job(
+            self.keys, job, {attempt: 2 * len(items)}, batch=0, call="c", grace=GRACE, remembered=600_000
+        )
+        told, again = self.run(call, lost=lost)
+        assert told == "committed"
+        assert again is None or again == told
+        assert self.queue.run(_calls.drop_staged(self.keys, job, attempt)) == 0
+        self.staged.append((job, attempt, items, delay, ttl, self.clock.now + GRACE))
+
+    def move_staged(self, limit: int, early: bool) -> None:
+        """A part of the list that was committed first goes into the queue."""
+        if not self.staged:
+            return
+        job, attempt, items, delay, ttl, due = self.staged[0]
+        call = _calls.move_staged(self.keys, job, attempt, limit=limit, early=early)
+        moved = self.queue.run(call)
+        if due > self.clock.now and not early:
+            assert moved == 0
+            return
+        assert moved == len(items[:limit])
+        self.model.send(items[:limit], delay=delay, ttl=ttl)
+        self.staged[0] = (job, attempt, items[limit:], delay, ttl, due)
+        if not items[limit:]:
+            del self.staged[0]
+
+    def begin_batch(self, batch: int, run: str, lost: bool) -> None:
+        """Who begins a batch that another run began says that it failed."""
+        stream = self.stream
+        same = stream.get("batch") == batch
+        failed = stream.get("failures", 0) * same + (same and stream["run"] != run)
+        stream |= {"batch": batch, "run": run, "failures": failed}
+        told, again = self.run(claims.begin_batch(self.keys, "s", batch=batch, run=run), lost=lost)
+        assert told == (stream.get("done", 0), failed, stream.get("half") == batch)
+        assert again is None or again == told
+
+    def note_batch(self, name: Any, batch: int, run: str, lost: bool) -> None:
+        """How far it has come, unless another run has begun the batch since."""
+        stream = self.stream
+        told, again = self.run(claims.note_batch(self.keys, "s", field=name, batch=batch, run=run), lost=lost)
+        if stream.get("batch") == batch and stream["run"] != run:
+            assert told == -1
+        else:
+            stream[name] = max(batch, stream.get(name, 0))
+            assert told == stream[name]
+        assert again is None or again == told

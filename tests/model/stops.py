@@ -1,0 +1,211 @@
+"""T4: every script stopped at each of its Redis calls, and what must hold then.
+
+Scripts do not roll back, so this is what a wrong type, a missing right or a full memory leaves behind. No
+message may be lost or doubled by it, and a repetition succeeds.
+
+Between two queues no single write makes the step. So of a move that is cut off one message may be in both
+queues, and of a session all may be sent while what was to be acked comes again: never less, and a repetition
+completes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call
+from rq_dlq._scripts import Script, parse
+from rq_dlq.errors import BrokerRefused
+from rq_dlq.message import Settlement
+from tests.audit import audit
+from tests.conftest import MOVED_CLOCK
+from tests.model.driver import Driver
+from tests.model.steps import STEPS, committed_in_part, moved_in_part
+from tests.model.world import World
+
+STAYS = {"counters", "settings", "outcomes"}
+SHIM = """\
+local redis = (function(redis, calls)
+  local function stops()
+    calls = calls + 1
+    return calls == %d and redis.call('SET', 'stopped', 1)
+  end
+  return {
+    call = function(...)
+      if stops() then return %s end
+      return redis.call(...)
+    end,
+    pcall = function(...)
+      if stops() then return { err = 'stopped' } end
+      return redis.pcall(...)
+    end,
+  }
+end)(redis, 0)
+"""
+OURS, REDIS = "error('stopped')", "redis.call('LPUSH', 'stopped', 1)"
+"""What stands in place of the call: an error of ours, or one of Redis itself, of a wrong type."""
+
+
+@dataclass
+class Stopped:
+    """The scripts, each with an error in place of its n-th Redis call."""
+
+    n: int
+    error: str = OURS
+
+    def __getitem__(self, name: str) -> Script:
+        return parse(name, SHIM % (self.n, self.error) + MOVED_CLOCK[name].source)
+
+
+def stop(raw: Any, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
+    """The world with the call stopped at its n-th Redis call; whether there is one."""
+    world = World(raw)
+    call = STEPS[name][0](world)
+    try:
+        Driver(raw, scripts=Stopped(n, error)).run(call)  # type: ignore[arg-type]
+    except BrokerRefused as refused:
+        assert ("stopped" in str(refused)) == (error == OURS), refused  # noqa: PT017 - others are failures
+    return world, call, bool(raw.delete("stopped"))
+
+
+def stops(raw: Any, name: str) -> Iterator[tuple[World, Call[Any], str, bool]]:
+    """The world with a step stopped at each point, and at last not: the call, where, whether it was."""
+    for n in count(1):
+        world, call, stopped = stop(raw, name, n)
+        yield world, call, f"{name} stopped at {n}", stopped
+        if not stopped:
+            return
+
+
+# What must hold; each check tries every point of a step, and says how many there were
+
+
+def nothing_is_lost(raw: Any, name: str) -> int:
+    """I1 after one sweep: nothing is lost, doubled or left behind."""
+    may, points, doubled = STEPS[name][1], 0, 0
+    for world, _, where, stopped in stops(raw, name):
+        seen = check_drained(world, may, where)
+        points += stopped
+        doubled += in_part(name, seen)
+        assert stopped or not in_part(name, seen), f"{where}: it is done in part"
+    assert points, f"{name} calls nothing"
+    if name.startswith("move"):  # each message at one stop, between its two queues
+        assert doubled == len(may) / 2, f"{name}: {doubled} were in both queues"
+    return points
+
+
+def a_repetition_succeeds(raw: Any, name: str) -> int:
+    """The same call once more does the rest, and says so."""
+    world, points = World(raw), 0
+    whole = world.queue.run(STEPS[name][0](world))
+    for world, call, where, stopped in stops(raw, name):
+        check_reply(name, world.queue.run(call, repeated=True), whole, where)
+        if name.startswith("send"):
+            known = world.queue.look_up(["n1", "n2"])
+            assert known.keys() == {"n1", "n2"}, where
+        seen = check_drained(world, STEPS[name][1], f"{where} and repeated")
+        assert not in_part(name, seen), f"{where} and repeated: {seen}"
+        points += stopped
+    return points
+
+
+def check_reply(name: str, again: Any, whole: Any, where: str) -> None:
+    """The reply of the repetition says that all is done."""
+    if isinstance(again, list) and again and isinstance(again[0], Settlement):
+        assert all(again), f"{where}: {again}"
+    if isinstance(again, _calls.Claimed):
+        # what a stop left behind in an index counts, so there may be fewer, and then more to claim
+        assert again.rows or not whole.rows or again.wait == 0, where
+        assert len(again.rows) <= len(whole.rows), where
+        assert len({row.id for row in again.rows}) == len(again.rows), where
+    if name == "commit":
+        assert again == [], f"{where}: {again} is not held"
+
+
+def a_claim_adds_up(raw: Any, name: str) -> int:
+    """I1, I13: repeated or maintained, no lease, list or count says something else than the states."""
+    if name not in WHOLE_CLAIMS:
+        return 0
+    world, points = World(raw), 0
+    whole = world.queue.run(STEPS[name][0](world))
+    for repeated in (True, False):
+        for world, call, where, stopped in stops(raw, name):
+            if repeated:
+                again = world.queue.run(call, repeated=True)
+                assert again == whole or "ack" in name, f"{where}: {again}"
+            else:
+                world.pass_time(3_600)
+                world.maintain()
+            counted = int(raw.hget(world.keys["counters"], "acked") or 0)
+            gone = len(world.all) - 1 - raw.hlen(world.keys["messages"])  # one of them is the other queue's
+            assert counted in {gone, 0}, f"{where}: counted twice"
+            raw.hset(world.keys["counters"], "acked", gone)  # where the ack came no more to it
+            audit(raw, "q")
+            points += stopped
+    return points
+
+
+def redis_leaves_the_same(raw: Any, name: str) -> int:
+    """An error of Redis itself leaves what ours leaves."""
+    points = 0
+    for n in count(1):
+        _, _, stopped = stop(raw, name, n)
+        ours = contents(raw)
+        stop(raw, name, n, REDIS)
+        assert contents(raw) == ours, f"{name} stopped at {n}"
+        if not stopped:
+            return points
+        points += 1
+    return points
+
+
+CHECKS: tuple[Callable[[Any, str], int], ...] = (
+    nothing_is_lost,
+    a_repetition_succeeds,
+    a_claim_adds_up,
+    redis_leaves_the_same,
+)
+WHOLE_CLAIMS = {
+    "ack a claim", "ack the rest of a claim", "divide a claim", "hand on a claim", "ack an attributed claim",
+    "divide an attributed claim", "hand on an attributed claim",
+}  # fmt: skip
+
+
+def check_drained(world: World, may: set[str], where: str) -> Counter[str]:
+    """What comes out is all that must, and each once; nothing else is left. Returns what came."""
+    seen = world.drain()
+    doubled = {name for name, times in seen.items() if times > 1}
+    assert not doubled, f"{where}: doubled {doubled}"
+    missing = world.all - may - seen.keys()
+    assert not missing, f"{where}: lost {missing}"
+    assert seen.keys() <= world.all | may, f"{where}: from nowhere {seen.keys() - world.all - may}"
+    assert world.left() <= STAYS, f"{where}: left {world.left() - STAYS}"
+    return seen
+
+
+def in_part(name: str, seen: Counter[str]) -> int:
+    """How much of a step between two queues is done in part."""
+    if name == "commit":
+        return committed_in_part(seen)
+    if not name.startswith("move"):
+        return 0
+    return sum(moved_in_part(seen, message_id) for message_id in STEPS[name][1] if "/" not in message_id)
+
+
+def contents(raw: Any) -> dict[bytes, Any]:
+    """Everything on the server, but for the times at which Redis noted it."""
+    return {key: READERS[raw.type(key)](raw, key) for key in raw.scan_iter()}
+
+
+READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
+    b"string": lambda raw, key: raw.get(key),
+    b"hash": lambda raw, key: raw.hgetall(key),
+    b"set": lambda raw, key: raw.smembers(key),
+    b"zset": lambda raw, key: raw.zrange(key, 0, -1, withscores=True),
+    b"list": lambda raw, key: raw.lrange(key, 0, -1),
+    b"stream": lambda raw, key: [fields for _, fields in raw.xrange(key)],
+}

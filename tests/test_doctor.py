@@ -1,0 +1,214 @@
+"""The doctor's judgements, on what servers said or might say; on real ones: tests/cli/test_doctor.py."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from rq_dlq import BrokerSettings, BrokerUnavailable
+from rq_dlq.doctor import Check, Watch
+from rq_dlq.doctor.check import of_all
+from rq_dlq.doctor.examine import changing
+from rq_dlq.doctor.facts import Facts
+from rq_dlq.doctor.promises import promise
+from rq_dlq.doctor.replicas import replicas
+from rq_dlq.doctor.standing import cluster, eviction, persistence, role
+from rq_dlq.doctor.versions import version
+
+MASTER = {
+    "redis_version": "7.4.9", "role": "master", "maxmemory_policy": "noeviction", "maxmemory": "0",
+    "aof_enabled": "1", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok",
+}  # fmt: skip
+ALWAYS = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+
+
+def replicated(*lines: str) -> dict[str, str]:
+    """What INFO says of a master with these replicas."""
+    told = {f"slave{n}": f"ip=10.0.0.{n},port=6379,{line}" for n, line in enumerate(lines)}
+    return {**MASTER, **told, "connected_slaves": str(len(lines)), "master_repl_offset": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("info", "state", "reason"),
+    [
+        ({"redis_version": "7.4.9"}, "ok", ""),
+        ({"redis_version": "7.4.8"}, "warn", "CVE-2026-23479"),
+        ({"redis_version": "7.4.5"}, "warn", "CVE-2025-49844"),
+        ({"redis_version": "6.2.20"}, "ok", ""),
+        ({"redis_version": "6.2.14"}, "warn", "CVE-2025-49844"),
+        ({"redis_version": "7.0.15"}, "warn", "unless your distribution has mended it"),
+        ({"redis_version": "6.0.20"}, "fail", "6.2 is the oldest"),
+        ({"redis_version": "9.0.0"}, "ok", ""),
+        ({"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.0.4"}, "ok", ""),
+        ({"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.0.1"}, "warn", "67733"),
+        ({"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.3"}, "warn", "49844"),
+        ({"redis_version": "7.2.4", "server_name": "another"}, "ok", ""),
+        ({}, "warn", "INFO"),
+    ],
+)
+def test_versions(info: dict[str, str], state: str, reason: str) -> None:
+    check = version(Facts(info))
+    assert check.state == state
+    assert reason in check.advice
+
+
+@pytest.mark.parametrize(
+    ("info", "durability", "state", "said"),
+    [
+        (MASTER, "fsync", "ok", "no crash of the server"),
+        ({**MASTER, "redis_version": "7.0.2"}, "fsync", "warn", "folder"),
+        ({**MASTER, "redis_version": "6.2.14"}, "fsync", "warn", "io-threads"),
+        ({**MASTER, "redis_version": "6.2.5", "os": "Darwin 22 arm64"}, "fsync", "warn", "6.2.6"),
+        ({**MASTER, "redis_version": "6.2.14"}, "memory", "ok", "fsync: no crash"),
+        (MASTER, "memory", "ok", "replicated: not kept: 0 of 1"),
+        (MASTER, "replicated", "fail", "0 of 1 replicas are online"),
+        (replicated("state=online,offset=990,lag=1"), "replicated", "ok", "a failover keeps"),
+        (replicated("state=online,offset=990,lag=11"), "replicated", "fail", "0 of 1"),
+    ],
+)
+def test_promises(info: dict[str, str], durability: Any, state: str, said: str) -> None:
+    check = promise(Facts(info, ALWAYS), durability, 1)
+    assert check.state == state
+    assert said in check.found + check.advice
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted", "state", "said"),
+    [
+        ((), 0, "ok", "none"),
+        ((), 1, "fail", "none"),
+        (("state=online,offset=990,lag=0",), 1, "ok", "10.0.0.0:6379 online, 10 bytes behind"),
+        (("state=wait_bgsave,offset=0,lag=0",), 0, "warn", "not online yet (wait_bgsave)"),
+        (("state=wait_bgsave,offset=0,lag=0",), 1, "fail", "not online yet"),
+        (("state=online,offset=990,lag=40",), 0, "warn", "not heard of for 40 s"),
+        (("state=online,offset=1,lag=0", "state=send_bulk,offset=0,lag=0"), 1, "warn", "send_bulk"),
+        (("state=online,offset=1,lag=0",) * 2, 3, "fail", "online"),
+    ],
+)
+def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) -> None:
+    (check,) = replicas(Facts(replicated(*lines)), wanted)
+    assert check.state == state
+    assert said in check.found
+
+
+@pytest.mark.parametrize(
+    ("least", "good", "wanted", "state"),
+    [("0", "0", 0, "ok"), ("1", "1", 1, "ok"), ("0", "1", 1, "warn"), ("2", "1", 0, "fail")],
+)
+def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
+    info = {**replicated("state=online,offset=1,lag=0"), "min_slaves_good_slaves": good}
+    _, check = replicas(Facts(info, {"min-replicas-to-write": least}), wanted)
+    assert (check.name, check.state) == ("min-replicas", state)
+
+
+def test_a_disk_that_cannot_be_written_fails() -> None:
+    assert persistence(Facts({**MASTER, "aof_last_write_status": "err"})).state == "fail"
+    assert persistence(Facts({**MASTER, "rdb_last_bgsave_status": "err"})).state == "fail"
+    assert persistence(Facts(MASTER, ALWAYS)).state == "ok"
+    assert "may not read" in persistence(Facts(MASTER)).found
+    assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
+
+
+def test_a_replica_and_a_cluster_that_is_down_fail() -> None:
+    check = role(Facts({"role": "slave", "master_host": "10.0.0.9", "master_port": "6379"}))
+    assert (check.state, check.advice) == ("fail", "use the master, 10.0.0.9:6379")
+    whole = {"cluster_state": "ok", "cluster_slots_ok": "16384", "cluster_known_nodes": "6"}
+    assert cluster(Facts({}, None, whole)).state == "ok"
+    assert cluster(Facts({}, None, {**whole, "cluster_slots_ok": "16383"})).state == "fail"
+    assert cluster(Facts({}, None, {**whole, "cluster_state": "fail"})).state == "fail"
+    assert cluster(Facts({})).state == "warn"
+
+
+def test_who_accepts_eviction_is_warned() -> None:
+    evicts = Facts({**MASTER, "maxmemory_policy": "allkeys-lru"})
+    assert eviction(evicts).state == "fail"
+    assert eviction(evicts, required=False).state == "warn"
+
+
+def test_of_several_nodes_the_worst_is_told() -> None:
+    ok, fail = Check("role", "ok", "master"), Check("role", "fail", "a replica", "use the master")
+    assert list(of_all({"a": [ok], "b": [ok]})) == [ok]
+    assert list(of_all({"a": [ok], "b": [fail]})) == [Check("role", "fail", "b: a replica", "use the master")]
+    assert list(of_all({"a": [ok], "b": [Check("role", "ok", "too")]})) == [
+        Check("role", "ok", "a: master; b: too")
+    ]
+
+
+def test_what_is_looked_at_again_goes_by_the_profile() -> None:
+    def names(**options: Any) -> list[str]:
+        return [check.name for check in changing(Facts(MASTER, ALWAYS), BrokerSettings(**options))]
+
+    assert names() == ["role", "eviction", "persistence", "replicas", "min-replicas"]
+    assert names(durability="fsync")[3] == "durability"
+    (check,) = [
+        c for c in changing(Facts(MASTER), BrokerSettings(durability="replicated")) if c.state == "fail"
+    ]
+    assert check.name == "replicas"
+
+
+class Told:
+    """In place of connections: what servers say, by their address."""
+
+    def __init__(self) -> None:
+        self.info: dict[str, str] | None = dict(MASTER)
+        self.asked = 0
+
+    def everywhere(self, make: Any) -> dict[str, Facts]:
+        """Ask."""
+        del make
+        self.asked += 1
+        if self.info is None:
+            message = "gone"
+            raise BrokerUnavailable(message)
+        return {"one": Facts(self.info)}
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, watch: Watch, connections: Any, at: float) -> None:
+    monkeypatch.setattr("rq_dlq.doctor.watch.time.monotonic", lambda: at)
+    watch.look(connections)
+
+
+def test_what_turned_bad_is_said_once_again_when_it_changes_and_when_it_is_well(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch, told = Watch(BrokerSettings(), "30s"), Told()
+    looked(monkeypatch, watch, told, 0)
+    assert caplog.messages == []
+    for at, policy in enumerate(("allkeys-lru", "allkeys-lru", "volatile-lru", "noeviction"), 1):
+        told.info = {**MASTER, "maxmemory_policy": policy}
+        looked(monkeypatch, watch, told, 30 * at)
+    told.info = None
+    looked(monkeypatch, watch, told, 200)
+    assert [(record.levelname, record.message.split(" ")[2]) for record in caplog.records] == [
+        ("ERROR", "allkeys-lru,"),
+        ("ERROR", "volatile-lru,"),
+        ("WARNING", "again"),
+    ]
+    assert "CONFIG SET maxmemory-policy noeviction" in caplog.messages[0]
+
+
+def test_between_two_looks_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, told = Watch(BrokerSettings(), "30s"), Told()
+    for at in (0, 10, 29.9, 30, 45, 60):
+        looked(monkeypatch, watch, told, at)
+    assert told.asked == 3
+
+
+@pytest.mark.parametrize(("durability", "asks"), [("memory", False), ("replicated", False), ("fsync", True)])
+def test_only_who_needs_the_configuration_asks_for_it(durability: Any, asks: bool) -> None:
+    """A user of a role may not see it, and the server notes each refusal."""
+    asked: list[Any] = []
+
+    class Asked(Told):
+        def everywhere(self, make: Any) -> dict[str, Facts]:
+            steps = make()
+            asked.extend(call.parts[0] for call in next(steps).calls)
+            with suppress(StopIteration):
+                asked.extend(call.parts[0] for call in steps.send([MASTER] * 5).calls)
+            return {}
+
+    Watch(BrokerSettings(durability=durability), "30s").look(Asked())  # type: ignore[arg-type]
+    assert b"INFO" in asked
+    assert (b"CONFIG" in asked) is asks
