@@ -3,7 +3,7 @@ BIN := $(addsuffix /,$(wildcard .venv/bin))
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability soak spark-chaos spark-matrix bench wheel format constraints clean
+.PHONY: help check lint types test slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench wheel format constraints clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ slow: ## the long tests, which `pytest` leaves out
 reliability: ## what is promised under faults, shown: a table; at most 30 minutes
 	$(BIN)python3 -m tests.reliability
 
+mutants: ## does the suite see faults in the Lua? each mutant is one; goes on where it was broken off; an hour
+	$(BIN)python3 -m tests.mutants
+
 soak: ## the rows of it that gain by it, for hours
 	$(BIN)python3 -m tests.reliability --scale soak
 
@@ -39,6 +42,9 @@ spark-chaos: ## kills drivers, executors, writers and Redis under Spark; at most
 
 spark-matrix: ## the tests of Spark on the oldest and the newest versions that are promised
 	$(BIN)python3 -m tests.spark.matrix
+
+redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
+	$(BIN)python3 -m tests.reliability.versions
 
 bench: ## the benchmarks
 	$(BIN)python3 -m tests.benchmarks
