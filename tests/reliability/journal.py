@@ -7,26 +7,34 @@ and beside them what was settled twice, and what came early.
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-Event = Literal["send", "sent", "refused", "got", "early", "ack", "acked", "stale"]
-"""send, ack: is about to; sent, acked: was told that it is done; refused: was told that it is not; got: was
-delivered, and early: before its time; stale: was told that the lease is lost."""
+Event = Literal["send", "sent", "unconfirmed", "refused", "got", "early", "ack", "acked", "stale"]
+"""send, ack: is about to; sent, acked: was told that it is done; unconfirmed: was told that a failover may
+undo it; refused: was told that it is not done, nor by an earlier try of its own; got: was delivered; early:
+before its time; stale: was told that the lease is lost."""
+
+LONGEST = 1 << 16  # bytes of a line of which one asks whether it is the last
 
 
 class Journal:
-    """The journal of one process: what is noted is in the file before `note` returns."""
+    """The journal of one process: what is noted is in the file before `note` returns.
+
+    Args:
+        name: of the process, and of no other.
+    """
 
     def __init__(self, directory: Path, name: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._file = os.open(directory / f"{name}.journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(self, event: Event, ids: Iterable[str]) -> None:
-        """Write down what happened to these messages."""
+        """Write down what happened to these messages, whose ids have no blanks."""
         line = " ".join((event, *ids))
         os.write(self._file, f"{line}\n".encode())
 
@@ -41,13 +49,19 @@ class Sums:
 
     Attributes:
         acknowledged: messages of which a sender was told that they are in the queue.
-        lost: of them, those that are nowhere: nobody was about to ack them, and they do not remain.
+        lost: of them, those that are nowhere: nobody was told that they are acked, or may have acked them
+            unknowingly, and they do not remain.
         unexpected: messages that nobody sent, or that a sender was told are not in the queue.
         duplicated: deliveries beyond the first of a message.
-        settled_twice: acks beyond the first of a message.
+        settled_twice: messages of which more were told that they are acked than began to send them: a queue
+            does not know what is gone, so a message that is sent again after its ack is sent anew.
         recovered: messages whose sending had an unknown outcome, and that were there.
         early: deliveries before their time.
         stale: acks that were refused.
+        resent: sends that repeat one of unknown outcome.
+        entered: messages that were there, so that the queue should have counted as many as sent; and of the
+            resent those, too, that came after the ack.
+        settled: messages that were acked, so that it should have counted as many as acked; likewise.
     """
 
     acknowledged: int = 0
@@ -58,6 +72,9 @@ class Sums:
     recovered: int = 0
     early: int = 0
     stale: int = 0
+    resent: int = 0
+    entered: int = 0
+    settled: int = 0
 
     @property
     def well(self) -> bool:
@@ -71,21 +88,83 @@ def sums(directory: Path, remaining: Iterable[str]) -> Sums:
     Args:
         remaining: what is still in the queue, whatever its state.
     """
-    seen: dict[str, Counter[str]] = defaultdict(Counter)
-    for path in directory.glob("*.journal"):
-        for line in path.read_text().splitlines():
-            event, *ids = line.split(" ")
-            seen[event].update(ids)
     remain = set(remaining)
-    there = seen["got"].keys() | remain
-    unknown = seen["send"].keys() - seen["sent"].keys() - seen["refused"].keys()
+    sent = set(noted(directory, "sent"))
+    _, resent = repeated(noted(directory, "send"))
+    unknown = undecided(directory, "send", "sent", "refused") - sent
+    got, again = repeated(noted(directory, "got"))
+    acked, twice = repeated(noted(directory, "acked"))
+    perhaps = undecided(directory, "ack", "acked", "stale") - remain
+    there = got | remain
     return Sums(
-        acknowledged=len(seen["sent"]),
-        lost=sorted(seen["sent"].keys() - seen["ack"].keys() - remain),
-        unexpected=sorted(there - seen["sent"].keys() - unknown),
-        duplicated=sum(seen["got"].values()) - len(seen["got"]),
-        settled_twice=sorted(name for name, times in seen["acked"].items() if times > 1),
+        acknowledged=len(sent),
+        lost=sorted(sent.difference(acked, perhaps, remain)),
+        unexpected=sorted(there.difference(sent, unknown)),
+        duplicated=again.total(),
+        settled_twice=sorted(name for name, times in twice.items() if times > resent[name]),
         recovered=len(unknown & there),
-        early=sum(seen["early"].values()),
-        stale=sum(seen["stale"].values()),
+        early=sum(1 for _ in noted(directory, "early")),
+        stale=sum(1 for _ in noted(directory, "stale")),
+        resent=resent.total(),
+        entered=len(there),
+        settled=len(acked | perhaps),
     )
+
+
+def repeated(names: Iterable[str]) -> tuple[set[str], Counter[str]]:
+    """The names, and how often each came beyond its first time."""
+    seen: set[str] = set()
+    again: Counter[str] = Counter()
+    for name in names:
+        if name in seen:
+            again[name] += 1
+        else:
+            seen.add(name)
+    return seen, again
+
+
+def noted(directory: Path, event: Event) -> Iterator[str]:
+    """The ids of an event, as often as it happened."""
+    return chain.from_iterable(
+        ids.split() for path in journals(directory) for said, ids in lines(path) if said == event
+    )
+
+
+def undecided(directory: Path, begun: Event, *ended: Event) -> set[str]:
+    """What a process began, and was not told the end of."""
+    names: set[str] = set()
+    for path in journals(directory):
+        pending: set[str] = set()
+        for said, ids in lines(path):
+            if said == begun:
+                pending.update(ids.split())
+            elif said in ended:
+                pending.difference_update(ids.split())
+        names |= pending
+    return names
+
+
+def journals(directory: Path) -> list[Path]:
+    """Those of all processes."""
+    return sorted(directory.glob("*.journal"))
+
+
+def lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Events and their ids; a line that its writer did not live to end says nothing."""
+    with path.open() as text:
+        for line in text:
+            if line.endswith("\n"):
+                said, _, ids = line.partition(" ")
+                yield said, ids
+
+
+def last(directory: Path, name: str) -> tuple[str, list[str]]:
+    """What a process noted last, and of which messages; an empty word where it noted nothing yet."""
+    path = directory / f"{name}.journal"
+    if not path.exists():
+        return "", []
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LONGEST))
+        whole = file.read().decode().rpartition("\n")[0]
+    said, _, ids = whole.rpartition("\n")[2].partition(" ")
+    return said, ids.split()

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import redis
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -51,7 +52,7 @@ def run_row(row: Row, scale: Scale, seed: int, progress: Progress, task: object)
     with tempfile.TemporaryDirectory(prefix="rq-dlq-", ignore_cleanup_errors=True) as directory:
         try:
             figures = row.run(Run(scale, seed, Path(directory), progress, task))  # type: ignore[arg-type]
-        except Exception as error:  # noqa: BLE001 - the other rows are to run, too
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the other rows are to run, too
             progress.console.print(traceback.format_exc(), markup=False)
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             return Result(row, "broke off", None, seed, time.monotonic() - began, said)

@@ -1,0 +1,149 @@
+"""What the processes of a row do: send, claim and ack, work. Each writes its journal."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import rq_dlq
+from rq_dlq import Message, RedeliveryPolicy, _calls
+from rq_dlq._redis import Retries
+from rq_dlq._scripts import Scripts
+from rq_dlq.handlers import Tally
+from rq_dlq.message import Outcome, Settlement
+from rq_dlq.worker import Worker
+from tests.reliability.journal import Journal
+
+CHUNK = 100  # messages that a sender sends at once
+BATCH = 8  # messages that a consumer claims at once
+EVERY = 10  # every tenth chunk is delayed
+DELAY = 300  # milliseconds
+LABOUR = 0.01  # seconds that some batches take; the others take no time
+LABORIOUS = 0.05  # of the batches
+FREEZE = signal.SIGUSR1
+PATIENT = Retries(attempts=None, seconds=60)
+SOON_AND_FOR_EVER = RedeliveryPolicy(initial_delay="500ms", multiplier=1, max_redeliveries=None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where actors act.
+
+    Attributes:
+        lease: milliseconds.
+        fragments: Lua in place of the engine's own: faults for the harness to find.
+    """
+
+    url: str
+    journals: Path
+    lease: int = 30_000
+    policy: RedeliveryPolicy = SOON_AND_FOR_EVER
+    fragments: Mapping[str, str] = field(default_factory=dict)
+
+    def queue(self) -> rq_dlq.Queue[int]:
+        """The queue; a body is the server's time, milliseconds, before which it must not be delivered."""
+        broker = rq_dlq.Broker(self.url, scripts=Scripts(self.fragments), retries=PATIENT)
+        return broker.queue("work", type=int, lease=self.lease / 1000, redelivery=self.policy)
+
+    def journal(self) -> Journal:
+        """That of this process."""
+        return Journal(self.journals, multiprocessing.current_process().name)
+
+
+def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
+    """Send these chunks of a sender's messages, some of them delayed."""
+    queue, journal = place.queue(), place.journal()
+    for chunk in chunks:
+        delayed = chunk % EVERY == 0
+        due = server_time(queue) + DELAY if delayed else 0
+        ids = [f"{sender}-{number}" for number in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+        journal.note("send", ids)
+        queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
+        journal.note("sent", ids)
+
+
+def server_time(queue: rq_dlq.Queue[Any]) -> int:
+    """The server's clock, milliseconds."""
+    now: int = queue.run(queue.broker._step(_calls.clock()))
+    return now
+
+
+def consume(place: Place) -> None:
+    """Claim and ack, for ever. Who is told to freeze does so with messages in its hands."""
+    told: list[int] = []
+    signal.signal(FREEZE, lambda number, _: told.append(number))
+    queue, journal = place.queue(), place.journal()
+    while True:
+        deliveries = queue.claim(BATCH, wait="1s")
+        if deliveries:
+            note_got(place, journal, deliveries)
+            if told:
+                told.clear()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if random.random() < LABORIOUS:
+                time.sleep(LABOUR)
+            journal.note("ack", [delivery.id for delivery in deliveries])
+            note_acked(journal, queue.ack(deliveries))
+
+
+def note_got(place: Place, journal: Journal, deliveries: Sequence[rq_dlq.Delivery[int]]) -> None:
+    """Note that they were delivered, and which of them came early."""
+    early = [
+        delivery.id
+        for delivery in deliveries
+        if delivery.lease_ends - place.lease < max(delivery.due, delivery.body)
+    ]
+    if early:
+        journal.note("early", early)
+    journal.note("got", [delivery.id for delivery in deliveries])
+
+
+def note_acked(journal: Journal, settlements: Iterable[Settlement]) -> None:
+    """Note what came of acks."""
+    told = list(settlements)
+    if acked := [said.id for said in told if said]:
+        journal.note("acked", acked)
+    if stale := [said.id for said in told if not said]:
+        journal.note("stale", stale)
+
+
+class NotedTally(Tally):
+    """Notes what came of a worker's acks."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def add(self, settlements: Iterable[Settlement], asked: Outcome) -> None:
+        """Note it."""
+        told = list(settlements)
+        super().add(told, asked)
+        if asked == "acked":
+            note_acked(self._journal, told)
+
+
+def work(place: Place, concurrency: int = 1, fails: bool = False) -> None:
+    """Run a worker, for ever; its handler succeeds with every message, or fails with every one."""
+    logging.getLogger("rq_dlq").setLevel(logging.ERROR)
+    queue, journal = place.queue(), place.journal()
+
+    def handle(body: int, delivery: rq_dlq.Delivery[int]) -> None:
+        del body
+        note_got(place, journal, [delivery])
+        if fails:
+            message = f"attempt {delivery.delivery_count}"
+            raise ValueError(message)
+        journal.note("ack", [delivery.id])
+
+    queue.handler(concurrency=concurrency)(handle)
+    worker = Worker(queue.broker)
+    worker.tally = NotedTally(journal)
+    worker.run()

@@ -1,0 +1,159 @@
+"""The life of messages in two queues, every verb in it once, and each result looked at.
+
+Whoever runs it over a network that fails sees whether each call was done exactly once: one that was done
+twice, or not at all, shows in what the next ones find, and in the totals of the queues.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from rq_dlq import BrokerUnavailable, Message, RedeliveryPolicy
+from rq_dlq._keys import QueueKeys
+from tests.audit import audit
+
+T = TypeVar("T")
+IN_AN_HOUR = RedeliveryPolicy(delays=["1h"])
+PATIENCE = 100  # times that a call is said again while its outcome is not known
+TOTALS = {
+    "a": {
+        "sent": 6, "acked": 4, "nacked": 1, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
+        "purged": 1, "moved": 1,
+    },
+    "b": {"sent": 2, "acked": 2},
+}  # fmt: skip
+"""What one life adds to the totals of either queue."""
+
+
+class CutShort(Exception):  # noqa: N818 - no error: the harness did it
+    """A call was ended from outside, and its outcome is not known."""
+
+
+async def undisturbed(call: Callable[[], Awaitable[T]]) -> T:
+    """How a call is made where nothing disturbs it."""
+    return await call()
+
+
+class Life:
+    """Lives of messages, one after the other, in two queues of its own.
+
+    Args:
+        make: how each call is made; it may raise CutShort.
+
+    Attributes:
+        calls: how often each verb was said, repetitions left out.
+        unknown: how often a call ended without its outcome being known, and was said again.
+        wrong: what was not as it had to be.
+    """
+
+    def __init__(self, broker: Any, name: str, make: Callable[..., Awaitable[Any]] = undisturbed) -> None:
+        self.name = name
+        self._make = make
+        self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR)
+        self.b = broker.queue(f"{{{name}}}.b", redelivery=IN_AN_HOUR)
+        self.lived = 0
+        self.calls: Counter[str] = Counter()
+        self.unknown = 0
+        self.wrong: list[str] = []
+
+    async def live(self) -> None:
+        """One life."""
+        names = [f"{self.lived}-{n}" for n in range(6)]
+        await self._be_born(names)
+        await self._be_claimed(names)
+        await self._be_managed(names)
+        await self._be_done(names)
+        self.lived += 1
+
+    async def _be_born(self, names: list[str]) -> None:
+        first, *others = names
+        await self.say("open", self.b.open, counted=False)
+        await self.say("send", lambda: self.a.send(0, id=first))
+        messages = [Message(body=n, id=name) for n, name in enumerate(others, start=1)]
+        await self.say("send", lambda: self.a.send_many(messages))
+
+    async def _be_claimed(self, names: list[str]) -> None:
+        held = await self.say("claim", lambda: self.a.claim(6))
+        self.see("claimed", [(d.id, d.body, d.delivery_count) for d in held], [
+            (name, n, 1) for n, name in enumerate(names)
+        ])  # fmt: skip
+        await self.say("extend", held[0].extend)
+        await self.say("ack", held[0].ack)
+        await self.say("nack", lambda: held[1].nack("boom"))
+        await self.say("poison", lambda: held[2].poison("bad"))
+        released = await self.say("release", lambda: self.a.release(held[3:]))
+        self.see("released", [bool(settlement) for settlement in released], [True] * 3)
+
+    async def _be_managed(self, names: list[str]) -> None:
+        _, nacked, poisoned, *released = names
+        await self.say("deliver_now", lambda: self.a.select(ids=[nacked]).deliver_now())
+        await self.say("dead_letter", lambda: self.a.select(ids=released[:1]).dead_letter("by hand"))
+        await self.say("expire_now", lambda: self.a.select(ids=released[1:2]).expire())
+        await self.say("redrive", lambda: self.a.dlq.redrive(ids=[poisoned, released[0]]))
+        await self.say("prioritise", lambda: self.a.select(ids=released[2:]).prioritise(9))
+        await self.say("transfer", lambda: self.a.select(ids=[nacked]).move(self.b))
+        await self.say("purge", lambda: self.a.expired.purge(ids=released[1:2]))
+
+    async def _be_done(self, names: list[str]) -> None:
+        session = self.a.session()
+        first = await self.say("claim", lambda: session.claim(1, wait="1s"))
+        self.see("the first", facts(first), [(names[5], 2, 0, 1, 0, 0)])
+        await self.say("send", lambda: session.send(self.b, "new", id=f"{names[0]}-new"), counted=False)
+        self.see("committed", await self.say("commit", session.commit), 1)
+        second = self.b.session()
+        moved = await self.say("claim", lambda: second.claim(3))
+        self.see("moved", facts(moved), [(names[1], 2, 1, 0, 0, 2), (f"{names[0]}-new", 1, 0, 0, 0, 0)])
+        self.see("committed", await self.say("ack_all", second.commit), 2)
+        rest = await self.say("claim", lambda: self.a.claim(6))
+        self.see("the rest", facts(rest), [(names[2], 2, 0, 0, 1, 2), (names[3], 2, 0, 1, 1, 2)])
+        acked = await self.say("ack", lambda: self.a.ack(rest))
+        self.see("acked", [bool(settlement) for settlement in acked], [True] * 2)
+
+    async def say(self, verb: str, call: Callable[[], Awaitable[T]], *, counted: bool = True) -> T:
+        """Call, and call again while the outcome is not known."""
+        self.calls[verb] += counted
+        for _ in range(PATIENCE):
+            try:
+                return await self._make(call)  # type: ignore[no-any-return]
+            except (BrokerUnavailable, CutShort):
+                self.unknown += 1
+        message = f"{verb}: no outcome in {PATIENCE} calls"
+        raise TimeoutError(message)
+
+    def see(self, what: str, found: Any, expected: Any) -> None:
+        """Note what is not as it has to be."""
+        if found != expected:
+            self.wrong.append(f"{self.name}, life {self.lived}: {what}: {found}, not {expected}")
+
+    def look(self, raw: Any) -> None:
+        """When all is done, look at the keys: nothing is left, no lease either, and all happened once."""
+        for remembered in raw.keys("rq:*:commit:*"):  # for ten minutes; else each audit looks at all of them
+            raw.delete(remembered)
+        for part, queue in (("a", self.a), ("b", self.b)):
+            name = queue.name
+            try:
+                self.see(f"left in {name}", dict(audit(raw, name)), {})
+            except AssertionError as error:
+                self.wrong.append(f"{name}: {error}")
+            counters = raw.hgetall(QueueKeys("rq", name)["counters"])
+            totals = {key.decode(): int(value) for key, value in counters.items()}
+            totals.pop("birth", None)
+            expected = {verb: times * self.lived for verb, times in TOTALS[part].items() if self.lived}
+            self.see(f"totals of {name}", totals, expected)
+
+
+def facts(deliveries: Any) -> list[tuple[Any, ...]]:
+    """Id, deliveries, nacked, released, redriven, events in its history."""
+    return [(d.id, d.delivery_count, d.nacked, d.released, d.redriven, len(d.history)) for d in deliveries]
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but `Awaited` blocking calls."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+    message = "it awaits something else"
+    raise RuntimeError(message)

@@ -1,0 +1,164 @@
+"""Two queues with messages in all states, and all that each role does with them; for T20."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import rq_dlq
+from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _keys
+from rq_dlq._calls import claims
+from rq_dlq._work import batches, jobs
+from tests.audit import audit
+from tests.servers import Server, wait_until
+
+NAMESPACE = "rq"
+ORDERS, BILLS = "{shop}.orders", "{shop}.bills"
+BURIED = "graveyard"  # what the dead letters of BILLS are called
+POLICY = RedeliveryPolicy(max_redeliveries=1, initial_delay=600)
+FORMERLY = "{shop}.formerly"  # a name that a policy gave once
+HELD, BATCH, JOB = 8, "batch", "job"
+LONG = "1h"
+READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
+    b"string": lambda client, key: client.get(key),
+    b"hash": lambda client, key: client.hgetall(key),
+    b"set": lambda client, key: client.smembers(key),
+    b"zset": lambda client, key: client.zrange(key, 0, -1, withscores=True),
+    b"list": lambda client, key: client.lrange(key, 0, -1),
+    b"stream": lambda client, key: client.xrange(key),
+}
+
+
+@dataclass
+class World:
+    """A server with the two queues, as it was once filled; `restore` makes it so again.
+
+    Attributes:
+        held: ids and tokens of deliveries of ORDERS.
+        dead_held: likewise of a dead letter of it.
+        staged: lists of a job that is not committed, in ORDERS and in BILLS.
+        moving: the list of a job that is committed and not moved.
+        left: the list of an attempt that lost.
+    """
+
+    server: Server
+    held: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    dead_held: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    staged: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    moving: str = ""
+    left: str = ""
+
+    def __post_init__(self) -> None:
+        self.raw: Any = self.server.client(db=1)
+        with self.broker("default") as broker:
+            self._fill(broker)
+        self._saved = {key: (self.raw.dump(key), max(0, self.raw.pttl(key))) for key in self.raw.scan_iter()}
+        self.restore()
+
+    def broker(self, user: str) -> rq_dlq.Broker:
+        """A new one, as in a process that has just begun."""
+        return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1")
+
+    def restore(self) -> None:
+        """Make everything as it was."""
+        pipeline = self.raw.pipeline(transaction=False)
+        pipeline.flushdb()
+        for key, (value, ttl) in self._saved.items():
+            pipeline.restore(key, ttl, value)
+        pipeline.execute()
+        self._here = self.keys()
+
+    def keys(self) -> dict[bytes, Any]:
+        """What the keys hold, but for what wakes waiting clients."""
+        names = [name for name in self.raw.scan_iter(count=1000) if not name.endswith((b":wake", b":alarm"))]
+        pipeline = self.raw.pipeline(transaction=False)
+        for name in names:
+            pipeline.type(name)
+        kinds = pipeline.execute()
+        for name, kind in zip(names, kinds, strict=True):
+            READERS[kind](pipeline, name)
+        return dict(zip(names, pipeline.execute(), strict=True))
+
+    def touched(self) -> bool:
+        """Whether anything is other than after `restore`."""
+        return self.keys() != self._here
+
+    def audit(self) -> dict[str, dict[str, int]]:
+        """Check both queues; how many messages are in each state."""
+        return {home: dict(audit(self.raw, home, NAMESPACE)) for home in (ORDERS, BILLS)}
+
+    def _fill(self, broker: rq_dlq.Broker) -> None:
+        broker.policies.set(BILLS, dead_letter=SharedDeadLetterStrategy(BURIED))
+        broker.policies.set(
+            ORDERS, outcomes=1000, expiry=ExpiryPolicy(retention=timedelta(milliseconds=1)),
+        )  # fmt: skip
+        orders, bills = orders_of(broker), broker.queue(BILLS, redelivery=POLICY)
+        bills.send_many(range(3))
+        bills.claim()[0].poison("bad")
+        orders.send("late", delay=LONG)
+        orders.send("expired", ttl="1ms")
+        wait_until(lambda: orders.maintain()["expired"])
+        for _ in range(3):
+            orders.send("dead")
+            orders.claim()[0].poison("bad")
+        self.dead_held = [one.held for one in broker.queue(f"DLQ.{ORDERS}").claim(1, lease=LONG)]
+        orders.send_many(range(HELD))
+        self.held = [one.held for one in claimed(orders, HELD)]
+        orders.send_many(range(4))
+        broker.run_steps(batches.claim_batch(orders.work, BATCH, limit=4, lease=3_600_000))
+        orders.send_many(range(6))
+        self.staged = {home: staged(broker, broker.queue(home), "open") for home in (ORDERS, BILLS)}
+        (self.left,) = staged(broker, orders, "left")
+        counts = staged(broker, orders, "moving", "moving")
+        (self.moving,) = counts
+        broker.run_steps(jobs.commit([orders.work], "moving", {ORDERS: counts}, grace=1))
+        broker.run_steps(one(claims.begin_batch(orders.work.keys, "query", batch=1, run="run")))
+        lapsed = orders.claim(2, lease="1ms")
+        orders.send("due", delay="1ms")
+        orders.send("mortal", ttl="2ms")
+        wait_until(lambda: broker.run_steps(one(_calls.clock())) > lapsed[0].lease_ends + 10)
+        _half_committed(
+            broker, staged(broker, orders, "here", "half"), staged(broker, bills, "there", "half")
+        )
+        self.raw.sadd(_keys.aliases(NAMESPACE), FORMERLY)
+        for key in self.raw.keys("*:wake") + self.raw.keys("*:alarm"):
+            self.raw.delete(key)
+
+
+def _half_committed(broker: rq_dlq.Broker, here: dict[str, int], there: dict[str, int]) -> None:
+    """A job that has committed in the first of two queues, and did not live to tell the other."""
+    queues = [broker.queue(home).work for home in (ORDERS, BILLS)]
+    steps = jobs.commit(queues, "half", {ORDERS: here, BILLS: there}, grace=1)
+    value: Any = None
+    while not (isinstance(step := steps.send(value), _calls.Call) and step.script == "commit_job"):
+        value = broker.run_steps(one(step))
+    broker.run_steps(one(step))
+    steps.close()
+
+
+def orders_of(broker: rq_dlq.Broker) -> rq_dlq.Queue[Any]:
+    """The first queue."""
+    return broker.queue(ORDERS, redelivery=POLICY)
+
+
+def claimed(queue: rq_dlq.Queue[Any], count: int) -> list[Any]:
+    """So many deliveries, fresh ones: what a lapsed lease gives back is not due yet."""
+    found: list[Any] = []
+    while len(found) < count:
+        found += queue.claim(count - len(found), lease=LONG)
+    return found
+
+
+def staged(broker: rq_dlq.Broker, queue: rq_dlq.Queue[Any], attempt: str, job: str = JOB) -> dict[str, int]:
+    """Stage two messages of a job."""
+    pack = queue.work.codec.packer(4, {})
+    stage = jobs.Stage(queue.work.keys, job, attempt)
+    broker.run_steps(stage.add([f"{attempt}1", pack("staged"), f"{attempt}2", pack("staged")]))
+    return stage.counts
+
+
+def one(step: Any) -> Any:
+    """The steps of a single call."""
+    return (yield step)

@@ -1,0 +1,208 @@
+"""T23: whatever a stranger has written over a queue's keys, no verb stumbles, and the queue goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import rq_dlq
+from rq_dlq._keys import QueueKeys
+from rq_dlq.errors import RqDlqError
+from tests.behaviour.helpers import AT_ONCE
+from tests.conftest import MOVED_CLOCK, Clock
+from tests.reliability.damage import Damage, damages
+from tests.reliability.row import Figures, Row, Run
+from tests.servers import Server
+
+DAMAGED, SOUND = "m", "n"
+WAITING, LEASED, DEAD = ("ready", "scheduled"), ("leased",), ("dead", "expired")
+EVERYWHERE = (*WAITING, *LEASED, *DEAD)
+TOLD = (
+    "body", "headers", "priority", "enqueued_at", "expires_at", "delivery_count", "charged", "nacked",
+    "lapsed", "released", "redriven", "history", "reason", "died_at", "cause", "data", "part", "due",
+    "fingerprint",
+)  # fmt: skip
+REASONS = {"exhausted", "poison", "unprocessable", "expired"}
+
+
+@dataclass
+class Shop:
+    """Two queues on an empty server; in the one a message to be damaged, and one that stays sound."""
+
+    raw: Any
+    broker: rq_dlq.Broker
+    clock: Clock
+    held: list[Any] = field(default_factory=list)
+    came: Counter[str] = field(default_factory=Counter)
+    reasons: set[str] = field(default_factory=set)
+
+    def open(self, place: str) -> None:
+        """Begin anew, with both messages at this place."""
+        self.raw.flushall()
+        self.clock.set(1_790_000_000_000)
+        self.came.clear()
+        self.reasons.clear()
+        self.queue = self.broker.queue("a", redelivery=AT_ONCE)
+        self.other = self.broker.queue("b", redelivery=AT_ONCE)
+        self.keys = QueueKeys("rq", "a").by_name
+        self.other.send("there", id="o")
+        for name in (DAMAGED, SOUND):
+            delay, ttl = {"scheduled": "1h"}.get(place), {"expired": "1s"}.get(place)
+            self.queue.send("x", id=name, headers={"a": "b"}, delay=delay, ttl=ttl)
+        if place == "expired":
+            self.clock.advance("1s")
+        self.held = [
+            delivery for _ in range(2) for delivery in self.queue.claim()
+        ]  # each under its own claim
+        if place == "ready":
+            self.queue.release(self.held)
+        elif place == "dead":
+            self.queue.poison(self.held, "told so")
+        self.token = self.held[0].token if self.held else ""
+
+    def drain(self) -> None:
+        """Take all there is, wherever it is, and note what came: whatever else there is hangs about."""
+        for _ in range(4):
+            self.clock.advance("9d")
+            for queue in (self.queue, self.other):
+                queue.maintain()
+                self.take(queue)
+        for queue in (self.queue, self.other):
+            for graves in (queue.dlq, queue.expired):
+                letters = graves.browse()
+                look_at(letters)
+                self.reasons.update(letter.reason for letter in letters)
+                self.came.update(letter.id for letter in letters)
+                graves.purge(all=True)
+
+    def take(self, queue: Any) -> None:
+        for _ in range(10):
+            deliveries = queue.claim(10)
+            if not deliveries:
+                return
+            look_at(deliveries)
+            self.came.update(delivery.id for delivery in deliveries)
+            queue.ack(deliveries)
+
+
+def look_at(messages: Iterable[Any]) -> None:
+    """Read everything that a message tells."""
+    for message in messages:
+        for name in TOLD:
+            with contextlib.suppress(RqDlqError):
+                getattr(message, name, None)
+
+
+def _look(shop: Shop) -> None:
+    places: Any = ["ready", "scheduled", "leased", "dead", "expired"]
+    look_at(shop.queue.select(places=places).browse())
+    look_at(chain(shop.queue.peek(), shop.queue.dlq.browse(), shop.queue.expired.browse()))
+    shop.queue.select("body = 1 or headers.a = 'b' or delivery_count > 2", places=places).count()
+    shop.queue.dlq.groups()
+    shop.queue.stats()
+    shop.queue.explain(DAMAGED)
+
+
+def _lapse(shop: Shop) -> None:
+    shop.clock.advance("1h")
+    shop.queue.maintain()
+
+
+VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
+    "look": (EVERYWHERE, _look),
+    "maintain": (EVERYWHERE, _lapse),
+    "claim": (EVERYWHERE, lambda shop: shop.queue.claim(10)),
+    "send": (EVERYWHERE, lambda shop: shop.queue.send("y", id=DAMAGED)),
+    "claim the dead": (DEAD, lambda shop: [shop.broker.queue(name).claim(9) for name in ("DLQ.a", "EXP.a")]),
+    "ack": (LEASED, lambda shop: shop.queue.ack(shop.held)),
+    "nack": (LEASED, lambda shop: shop.queue.nack(shop.held, error="boom")),
+    "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
+    "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
+    "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
+    "redrive": (DEAD, lambda shop: (shop.queue.dlq.redrive(), shop.queue.expired.redrive())),
+    "purge": (DEAD, lambda shop: (shop.queue.dlq.purge(all=True), shop.queue.expired.purge(all=True))),
+    "dead_letter": ((*WAITING, "expired"), lambda shop: _chosen(shop).dead_letter()),
+    "expire": (WAITING, lambda shop: _chosen(shop).expire()),
+    "deliver_now": (WAITING, lambda shop: _chosen(shop).deliver_now()),
+    "prioritise": (WAITING, lambda shop: _chosen(shop).prioritise(7)),
+    "move": ((*WAITING, *DEAD), lambda shop: _chosen(shop).move(shop.other)),
+    "copy": ((*WAITING, *DEAD), lambda shop: _chosen(shop).copy(shop.other)),
+    "remove": ((*WAITING, *DEAD), lambda shop: _chosen(shop).remove()),
+}  # fmt: skip
+TRIALS = [(verb, place) for verb, (places, _) in VERBS.items() for place in places]
+REMOVES = {"ack", "purge", "remove"}
+
+
+def _chosen(shop: Shop) -> Any:
+    places: Any = ["ready", "scheduled", "dead", "expired"]
+    return shop.queue.select(places=places)
+
+
+def tried(shop: Shop, damage: Damage, verb: str, place: str) -> str:
+    """What was wrong in one trial; empty: nothing."""
+    shop.open(place)
+    if not damage.do(shop.raw, shop.keys, DAMAGED, shop.token):
+        return ""
+    refused = False
+    try:
+        try:
+            VERBS[verb][1](shop)
+        except RqDlqError:
+            refused = True
+        damage.undo(shop.raw, shop.keys)
+        shop.drain()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        return f"{type(error).__name__}: {error}"
+    return _missing(shop, damage, verb, refused=refused)
+
+
+def _missing(shop: Shop, damage: Damage, verb: str, *, refused: bool) -> str:
+    most = 2 if verb == "copy" else 1
+    least = 0 if verb in REMOVES else 1  # also where it was refused half-way
+    if not least <= shop.came[SOUND] <= most:
+        return f"the sound message came {shop.came[SOUND]} times"
+    gone = verb in REMOVES or (verb == "claim" and not refused)
+    if damage.field == "claim" and shop.came[DAMAGED] == 0:
+        # The list is all that leads from a lease to its messages; who holds one can still settle it.
+        return "" if gone or shop.queue.ack(shop.held[:1])[0] else "its holder cannot ack it"
+    if shop.came[DAMAGED] == 0 and not gone:
+        return "the damaged message is lost"
+    if damage.field != "state" and not shop.reasons <= REASONS:  # a state is where the reason stands
+        return f"dead of {shop.reasons}"
+    stats = shop.queue.stats()
+    left = {state: n for state in EVERYWHERE if (n := getattr(stats, state))}
+    return f"left behind: {left}" if left else ""
+
+
+def run(run: Run) -> Figures:
+    """Each damage with each verb at each place."""
+    trials, wrong = 0, []
+    with Server(run.directory) as server, rq_dlq.Broker(server.url, scripts=MOVED_CLOCK) as broker:
+        raw = server.client()
+        shop = Shop(raw, broker, Clock(raw))
+        rows = damages()
+        for number, damage in enumerate(rows):
+            run.done(number, len(rows), str(damage))
+            for verb, place in run.pick(short=run.random.sample(TRIALS, 3), whole=TRIALS):
+                trials += 1
+                if found := tried(shop, damage, verb, place):
+                    wrong.append(f"{damage}, {verb} of what is {place}: {found}")
+        raw.close()
+    note = f"{len(rows)} damages" + "".join(f"; {each}" for each in wrong[:1])
+    for each in wrong:
+        run.progress.console.print(each, markup=False)
+    return Figures(trials=trials, lost=sum("lost" in each for each in wrong), met=not wrong, note=note)
+
+
+ROWS = (
+    Row(
+        "T23",
+        "records, states, claims, keys of a wrong type, written raw into Redis x each verb",
+        "200 of 200: dead letter with a reason or readable, the queue goes on",
+        run,
+    ),
+)

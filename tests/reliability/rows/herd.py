@@ -1,0 +1,145 @@
+"""T29: a thousand idle workers, one message, and a connection that all lose at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.reliability.actors import Place, work
+from tests.reliability.crowd import Crowd
+from tests.reliability.findings import audited, over, wrong
+from tests.reliability.journal import noted
+from tests.reliability.load import Load, load
+from tests.reliability.row import Figures, Row, Run
+from tests.servers import Server, wait_until
+
+PROCESSES = 4
+WINDOW = 0.1  # seconds
+BUSIEST = 0.25  # of all, in one window
+IDLE = 0.1  # of a core
+TICK = 0.005  # seconds
+PATIENCE = 60.0  # seconds
+
+
+@dataclass
+class Herd:
+    """A crowd of workers that wait.
+
+    Attributes:
+        workers: how many, threads of a few processes, each with a connection of its own.
+        busiest: after each loss of all connections, how many came back in the busiest window.
+    """
+
+    server: Server
+    place: Place
+    workers: int
+    crowd: Crowd
+    idle: Load = field(default_factory=lambda: Load(0, 0, 0))
+    busiest: list[int] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def run(self, watch: float) -> None:
+        """Look on while they are idle; have them lose their connections in both ways."""
+        queue = self.place.queue()
+        for number in range(PROCESSES):
+            self.crowd.start(f"herd.{number}", work, self.place, self.workers // PROCESSES)
+        with self.server.client() as raw:
+            self._wait_until_all_wait(raw)
+            self.idle = load(raw, watch, [process.pid or 0 for process in self.crowd.processes.values()])
+            self._one_message(queue)
+            self.busiest.append(self._come_back(lambda: raw.client_kill_filter(_type="normal", skipme=True)))
+            self._one_message(queue)
+        self.busiest.append(self._come_back(self._restart))
+        self._one_message(queue)
+
+    def _restart(self) -> None:
+        self.server.kill()
+        self.server.start()
+
+    def _wait_until_all_wait(self, raw: Any) -> None:
+        wait_until(lambda: raw.info("clients")["blocked_clients"] >= self.workers, PATIENCE)
+
+    def _one_message(self, queue: Any) -> None:
+        """Send one, and wait until it is done."""
+        self.sent.append(queue.send(0))
+        wait_until(lambda: set(self.sent) <= set(noted(self.place.journals, "acked")), PATIENCE)
+
+    def _come_back(self, lose: Callable[[], object]) -> int:
+        """Have them lose their connections: how many came back in the busiest window.
+
+        Where two looks are further apart, since the machine is busy, the mean between them counts.
+        """
+        lose()
+        seen: deque[tuple[float, int]] = deque()
+        most = 0.0
+        with self.server.client() as raw:
+            for now, connections in self._coming(raw):
+                seen.append((now, connections))
+                while len(seen) > 2 and seen[1][0] <= now - WINDOW:
+                    seen.popleft()
+                most = max(most, (connections - seen[0][1]) * min(1, WINDOW / max(now - seen[0][0], TICK)))
+        return round(most)
+
+    def _coming(self, raw: Any) -> Iterator[tuple[float, int]]:
+        """Moments, and how many connections the server had accepted by then, until all wait again."""
+        deadline = time.monotonic() + PATIENCE
+        blocked = 0
+        while blocked < self.workers and time.monotonic() < deadline:
+            told = raw.info("stats") | raw.info("clients")
+            blocked = told["blocked_clients"]
+            yield time.monotonic(), told["total_connections_received"]
+            time.sleep(TICK)
+
+
+def judge(herd: Herd, raw: Any) -> Figures:
+    """Compare what came of it with what was to come."""
+    times = Counter(noted(herd.place.journals, "got"))
+    most = BUSIEST * herd.workers
+    found = wrong(
+        {
+            "not delivered": sum(times[name] == 0 for name in herd.sent),
+            "delivered twice": sum(times[name] > 1 for name in herd.sent),
+            f"connections in {WINDOW} s": over(max(herd.busiest), most),
+            "% of a core used by an idle server": over(100 * herd.idle.server, 100 * IDLE),
+        }
+    ) + audited(raw, herd.place.queue().work.keys.home)
+    killed, restarted = herd.busiest
+    counted = [
+        f"{herd.workers:,} idle workers claim {herd.idle.scripts:,.0f} times a second",
+        f"meanwhile they are {herd.idle.clients:.0%} of a core busy, Redis {herd.idle.server:.1%}",
+        f"{len(herd.sent)} messages, {times.total()} deliveries",
+        f"in the busiest {WINDOW} s {killed} came back after CLIENT KILL, {restarted} after a restart",
+    ]
+    return Figures(
+        trials=herd.workers * len(herd.busiest),
+        acknowledged=len(herd.sent),
+        lost=sum(times[name] == 0 for name in herd.sent),
+        duplicated=times.total() - len(times),
+        met=not found,
+        note="; ".join(found + counted),
+    )
+
+
+def run(run: Run) -> Figures:
+    """Let them wait, and lose their connections."""
+    workers = run.pick(short=200, whole=1_000)
+    watch = run.pick(short=2.0, whole=10.0)
+    with Server(run.directory / "redis", "--maxclients", "4000") as server, Crowd() as crowd:
+        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, crowd)
+        herd.run(watch)
+        with server.client() as raw:
+            return judge(herd, raw)
+
+
+ROWS = (
+    Row(
+        "T29",
+        "herd: idle workers and one message; all lose their connections at once, and a restart",
+        f"each message delivered once; at most {BUSIEST:.0%} come back in the busiest {WINDOW} s; "
+        f"Redis <= {IDLE:.0%} of a core while all are idle",
+        run,
+    ),
+)

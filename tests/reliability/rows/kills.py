@@ -1,0 +1,119 @@
+"""T5: workers and senders are killed, workers freeze beyond their lease and wake up again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.reliability.actors import Place
+from tests.reliability.crowd import Crowd
+from tests.reliability.findings import audited, wrong
+from tests.reliability.journal import lines, sums
+from tests.reliability.row import Figures, Row, Run
+from tests.reliability.trial import Plan, Trial, Zombie
+from tests.servers import Server
+
+
+def try_out(
+    plan: Plan,
+    directory: Path,
+    seed: int,
+    show: Callable[[float, float, str], None],
+    fragments: Mapping[str, str] | None = None,
+) -> Figures:
+    """Make a trial on a server of its own, and judge it.
+
+    Args:
+        fragments: Lua in place of the engine's own.
+    """
+    with Server(directory / "redis") as server, Crowd() as crowd:
+        place = Place(server.url, directory / "journals", plan.lease, fragments=fragments or {})
+        raw = server.client()
+        trial = Trial(plan, place, raw, random.Random(seed), crowd)
+        began = time.monotonic()
+        trial.run(show)
+        took = time.monotonic() - began
+        for name in list(crowd.processes):
+            crowd.kill(name)
+        return judge(plan, place, raw, trial, took)
+
+
+def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figures:
+    """Compare what the processes wrote with what the queue counted, and with what is left of it."""
+    keys, done = trial.queue.work.keys, trial.done
+    told = sums(place.journals, (name.decode() for name in raw.hkeys(keys["messages"])))
+    totals = {name.decode(): int(total) for name, total in raw.hgetall(keys["counters"]).items()}
+    held = sum(len(zombie.held) for zombie in done.frozen)
+    refused = sum(refusals(place, zombie) for zombie in done.frozen)
+    lapsed = told.stale - refused  # in hands that were slow only
+    most = sum(done.kills) + held + lapsed + told.resent
+    back = totals.get("lapsed", 0) + totals.get("released", 0)  # what came back, charged or not
+    found = wrong(
+        {
+            "lost": len(told.lost),
+            "unexpected": len(told.unexpected),
+            "settled twice": len(told.settled_twice),
+            "early": told.early,
+            "left in the queue": raw.hlen(keys["messages"]),
+            "late acks accepted": held - refused,
+            "duplicates beyond what was held": max(0, told.duplicated - most),
+            "duplicates without a lapse": max(0, told.duplicated - told.resent - back),
+            "sent that the journals do not explain": beyond(totals.get("sent", 0), told.entered, told.resent),
+            "acked that they do not explain": beyond(totals.get("acked", 0), told.settled, told.resent),
+            "kills too few": max(0, plan.kills - len(done.kills)),
+            "zombies too few": max(0, plan.zombies - len(done.frozen)),
+        }
+    ) + audited(raw, keys.home)
+    counted = [
+        f"{told.entered / took:,.0f} messages/s",
+        f"{len(done.kills):,} workers killed, {done.senders_killed} senders, {len(done.frozen)} zombies",
+        f"{refused:,} of {held:,} late acks refused",
+        f"{told.resent:,} sent again",
+        f"{most:,} duplicates possible",
+    ]
+    return Figures(
+        trials=len(done.kills) + len(done.frozen) + done.senders_killed,
+        acknowledged=told.acknowledged,
+        lost=len(told.lost),
+        duplicated=told.duplicated,
+        recovered=told.recovered,
+        early=told.early,
+        met=not found,
+        note="; ".join(found + counted),
+    )
+
+
+def beyond(counted: int, told: int, perhaps: int) -> int:
+    """By how much a count of the queue is off what was told, of which some more may have happened."""
+    return max(told - counted, counted - told - perhaps, 0)
+
+
+def refusals(place: Place, zombie: Zombie) -> int:
+    """How many of the messages that it held it was told to have lost."""
+    path = place.journals / f"{zombie.name}.journal"
+    stale = {name for said, ids in lines(path) if said == "stale" for name in ids.split()}
+    return len(stale.intersection(zombie.held))
+
+
+def run(run: Run) -> Figures:
+    """Kill and freeze, at random."""
+    plan = run.pick(
+        short=Plan(50_000, kills=150, zombies=8, senders_killed=10, lease=500),
+        whole=Plan(1_000_000, kills=1_000, zombies=50, senders_killed=100),
+        soak=Plan(3_000_000, kills=3_000, zombies=150, senders_killed=300),
+    )
+    return try_out(plan, run.directory, run.seed, run.done)
+
+
+ROWS = (
+    Row(
+        "T5",
+        "SIGKILL of workers and senders, SIGSTOP beyond the lease, under 6 workers with batches of 8",
+        "0 lost, 0 unexpected, 0 settled twice, 0 early, every late ack refused; "
+        "duplicates <= (kills + zombies + lapses) x batch + sent again",
+        run,
+    ),
+)

@@ -1,0 +1,136 @@
+"""T28: a million leases and times to live end in the same moment."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import rq_dlq
+from rq_dlq import _work
+from rq_dlq._scripts import Scripts
+from rq_dlq._work import batches
+from tests.reliability.findings import audited, over, wrong
+from tests.reliability.row import Figures, Row, Run
+from tests.servers import Server
+
+# In place of lua/lib/now.lua: all falls due at once, and when the row says so.
+MOVED = Scripts({"lib/now": "local now = tonumber(redis.call('GET', 'clock'))\n"})
+BEGIN = 1_790_000_000_000  # milliseconds
+LASTS = 60_000  # of each lease and each time to live
+BY_HAND = ((8, 0.1), (1_000, 0.1))  # claims of so many messages, for so many of all; batches claim the others
+ROUND_TRIPS = 5  # of maintenance, between two claims of a consumer
+COUNT = 100  # messages of such a claim
+BLOCKED = 5.0  # milliseconds
+
+
+@dataclass
+class Meter:
+    """How long each round trip keeps the server's thread busy: its own time, not that of others on its core.
+
+    Attributes:
+        spent: milliseconds, by the scripts of the round trip.
+    """
+
+    pid: int
+    spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def attach(self, connections: Any) -> None:
+        """Measure what goes over these connections."""
+        talk, scripts = connections._talk, connections.scripts
+        names = {scripts[name].sha: name for name in scripts.names()}
+
+        def measured(commands: list[tuple[Any, ...]]) -> list[Any]:
+            before = self.now()
+            replies: list[Any] = talk(commands)
+            run = sorted({names[command[1]] for command in commands if command[0] == b"EVALSHA"})
+            if run:
+                self.spent["+".join(run)].append(self.now() - before)
+            return replies
+
+        connections._talk = measured
+
+    def now(self) -> float:
+        """What the server has used so far, milliseconds."""
+        return time.clock_gettime_ns(~self.pid << 3 | 2) / 1e6  # how Linux names the clock of a process
+
+    def p99(self) -> dict[str, float]:
+        """What only a hundredth exceed, of each script."""
+        return {name: sorted(spent)[int(len(spent) * 0.99)] for name, spent in self.spent.items()}
+
+
+class Mass:
+    """A queue, half of it leased, and the other half with a time to live."""
+
+    def __init__(self, url: str, raw: Any, messages: int) -> None:
+        self.half, self._raw = messages // 2, raw
+        self._pass(BEGIN)
+        self.queue = rq_dlq.Broker(url, scripts=MOVED).queue("mass", lease=LASTS / 1000)
+        self.queue.send_many({"number": number} for number in range(self.half))
+        for size, part in BY_HAND:
+            for _ in range(round(self.half * part / size)):
+                self.queue.claim(size)
+        rest = self.queue.stats().ready
+        self.queue.run(batches.claim_batch(self.queue.work, "mass", limit=rest, lease=LASTS))
+        self.queue.send_many(({"number": number} for number in range(self.half)), ttl=LASTS / 1000)
+
+    def work_off(self) -> None:
+        """Let all that is under way fall due, and maintain the queue, while a consumer claims and acks."""
+        self._pass(2 * LASTS)
+        watched = _work.Watched(self.queue.work.keys)
+        work = deque((watched, name) for name in ("swept", "expired", "promoted"))
+        while work:
+            self.queue.run(_work.work_off(work, Counter(), enough=ROUND_TRIPS))
+            self.queue.ack(self.queue.claim(COUNT))
+
+    def _pass(self, milliseconds: int) -> None:
+        self._raw.incrby("clock", milliseconds)
+
+
+def run(run: Run) -> Figures:
+    """Let them end, and see how long the server is busy at a time."""
+    messages = run.pick(short=40_000, whole=1_000_000)
+    with Server(run.directory / "redis") as server, server.client() as raw:
+        mass = Mass(server.url, raw, messages)
+        assert server.process is not None
+        meter = Meter(server.process.pid)
+        meter.attach(mass.queue.broker.connections)
+        mass.work_off()
+        between = mass.queue.stats()
+        mass.work_off()
+        after = mass.queue.stats()
+        worst, longest = max((spent, name) for name, spent in meter.p99().items())
+        found = wrong(
+            {
+                "not lapsed": mass.half - after.totals.get("lapsed", 0),
+                "not expired": mass.half - after.expired,
+                "still leased": between.leased,
+                "not due again": after.scheduled,
+                f"ms of {longest} (p99)": over(worst, BLOCKED),
+            }
+        )
+        if run.scale == "short":  # it reads all keys
+            found += audited(raw, mass.queue.work.keys.home)
+    calls = sum(map(len, meter.spent.values()))
+    most = ", ".join(f"{name} {spent:.1f}" for name, spent in sorted(meter.p99().items()))
+    counted = f"{calls:,} round trips; Redis busy, p99 in ms: {most}"
+    return Figures(
+        trials=messages,
+        acknowledged=messages,
+        lost=messages - after.waiting - after.expired - after.totals.get("acked", 0),
+        met=not found,
+        note="; ".join([*found, counted]),
+    )
+
+
+ROWS = (
+    Row(
+        "T28",
+        "mass: half of the leases, half of the times to live end in the same moment, then all is due again",
+        f"Redis busy <= {BLOCKED:g} ms at a time with each script (p99); all lapsed, all expired",
+        run,
+        missing=lambda: "" if sys.platform == "linux" else "the clock of another process is Linux's to tell",
+    ),
+)

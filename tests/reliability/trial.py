@@ -1,0 +1,205 @@
+"""One trial of T5: what sends and works is killed and frozen, at random, until all is sent and acked."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, send, work
+from tests.reliability.crowd import Crowd
+from tests.reliability.journal import last
+from tests.servers import wait_until
+
+SENDERS = ("a", "b")
+CONSUMERS = 6  # at a time; of them one runs the real worker
+TOGETHER = 100  # messages that a worker has begun and not acked, at most (consumer.ACK_TOGETHER)
+LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again
+START = 30.0  # seconds until the first message, at most
+WAKING = 30.0  # seconds until a zombie has heard what came of its ack, at most
+TICK = 0.002  # seconds between two looks
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is done, and to whom.
+
+    Attributes:
+        messages: a multiple of the chunks of all senders.
+        lease: milliseconds.
+        patience: seconds without progress, after which what is left is left.
+    """
+
+    messages: int
+    kills: int
+    zombies: int
+    senders_killed: int
+    lease: int = 1_000
+    patience: float = 30.0
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A process that sends for a sender, from its chunk `first` on."""
+
+    name: str
+    first: int
+
+
+@dataclass(frozen=True)
+class Zombie:
+    """A consumer that is frozen with messages in its hands, until its lease is over."""
+
+    name: str
+    held: list[str]
+    until: float
+
+
+@dataclass
+class Done:
+    """What was done to whom.
+
+    Attributes:
+        kills: of consumers: how many messages each may have had in its hands.
+        frozen: consumers that had messages in their hands.
+    """
+
+    kills: list[int] = field(default_factory=list)
+    frozen: list[Zombie] = field(default_factory=list)
+    senders_killed: int = 0
+
+
+class Trial:
+    """One run, from the first message until the queue is drained."""
+
+    def __init__(self, plan: Plan, place: Place, raw: Any, drawn: random.Random, crowd: Crowd) -> None:
+        self.plan, self.place, self.raw, self.random, self.crowd = plan, place, raw, drawn, crowd
+        self.queue = place.queue()
+        self.done = Done()
+        self.consumers: list[str] = []
+        self.senders: dict[str, Sending] = {}  # as long as they have something to send
+        self.zombies: list[Zombie] = []
+        self.freezing: list[str] = []  # who is to be one
+        self._started = 0
+
+    def run(self, show: Callable[[float, float, str], None]) -> None:
+        """Do all that is planned while the messages are sent and acked."""
+        for sender in SENDERS:
+            self._start_sender(sender, 0)
+        for _ in range(CONSUMERS):
+            self._start_consumer()
+        moved, before = time.monotonic() + START, (0, 0)
+        while time.monotonic() - moved < self.plan.patience:
+            sent, acked = self._totals()
+            if (sent, acked) != before:
+                moved, before = time.monotonic(), (sent, acked)
+                show(acked, self.plan.messages, f"{len(self.done.kills)} kills")
+            self._look_after_senders(sent)
+            if not self.senders and not self.zombies and self._drained():
+                return
+            self._look_after_consumers(acked)
+            time.sleep(TICK)
+
+    def _totals(self) -> tuple[int, int]:
+        sent, acked = self.raw.hmget(self.queue.work.keys["counters"], "sent", "acked")
+        return int(sent or 0), int(acked or 0)
+
+    def _drained(self) -> bool:
+        stats = self.queue.stats()
+        return stats.waiting + stats.leased == 0
+
+    def _due(self, done: int, planned: int, progress: int) -> bool:
+        """Whether it is time for another one of so many, which are all over some time before the end."""
+        return done < planned and done < planned * progress / (0.8 * self.plan.messages)
+
+    def _start_sender(self, sender: str, first: int) -> None:
+        name = self._new(sender)
+        chunks = range(first, self.plan.messages // CHUNK // len(SENDERS))
+        self.crowd.start(name, send, self.place, sender, chunks)
+        self.senders[sender] = Sending(name, first)
+
+    def _start_consumer(self) -> None:
+        real = all(is_plain(name) for name in self.consumers)
+        name = self._new("worker" if real else "consumer")
+        self.crowd.start(name, work if real else consume, self.place)
+        self.consumers.append(name)
+
+    def _new(self, kind: str) -> str:
+        self._started += 1
+        return f"{kind}.{self._started}"
+
+    def _look_after_senders(self, sent: int) -> None:
+        for sender, sending in list(self.senders.items()):
+            if not self.crowd.alive(sending.name):
+                del self.senders[sender]
+        if self.senders and self._due(self.done.senders_killed, self.plan.senders_killed, sent):
+            sender = self.random.choice(list(self.senders))
+            self.crowd.kill(self.senders[sender].name)
+            self.done.senders_killed += 1
+            self._start_sender(sender, self._goes_on_at(self.senders[sender]))
+
+    def _goes_on_at(self, killed: Sending) -> int:
+        """The chunk at which its successor goes on.
+
+        What was about to be sent is sent again, under the same ids; now and then it is left as it is.
+        """
+        said, ids = last(self.place.journals, killed.name)
+        if not said:
+            return killed.first
+        chunk = int(ids[0].partition("-")[2]) // CHUNK
+        return chunk + (said == "sent" or self.random.random() < LEFT)
+
+    def _look_after_consumers(self, acked: int) -> None:
+        now = time.monotonic()
+        for zombie in [zombie for zombie in self.zombies if zombie.until < now]:
+            self.zombies.remove(zombie)
+            self._wake(zombie)
+        self._see_who_is_frozen()
+        if self._due(len(self.done.frozen) + len(self.freezing), self.plan.zombies, acked):
+            self._freeze_one()
+        while self._due(len(self.done.kills), self.plan.kills, acked):
+            name = self.random.choice(self.consumers)
+            self.consumers.remove(name)
+            self._kill(name)
+            self._start_consumer()
+
+    def _kill(self, name: str) -> None:
+        self.crowd.kill(name)
+        self.done.kills.append(BATCH if is_plain(name) else TOGETHER)
+
+    def _freeze_one(self) -> None:
+        """Have one freeze when it is given messages the next time."""
+        ready = [name for name in self.consumers if last(self.place.journals, name)[0] and is_plain(name)]
+        if ready:
+            name = self.random.choice(ready)
+            self.crowd.signal(name, FREEZE)
+            self.freezing.append(name)
+            self.consumers.remove(name)
+            self._start_consumer()
+
+    def _see_who_is_frozen(self) -> None:
+        for name in filter(self.crowd.stands_still, self.freezing[:]):
+            said, held = last(self.place.journals, name)
+            assert said == "got"
+            zombie = Zombie(name, held, time.monotonic() + self.plan.lease / 1000 + TICK)
+            self.zombies.append(zombie)
+            self.done.frozen.append(zombie)
+            self.freezing.remove(name)
+
+    def _wake(self, zombie: Zombie) -> None:
+        """Let it go on once what it holds was taken from it; when it knows that, it is killed."""
+        self.queue.maintain()
+        self.crowd.signal(zombie.name, signal.SIGCONT)
+        held = zombie.held
+        wait_until(
+            lambda: last(self.place.journals, zombie.name) not in (("got", held), ("ack", held)), WAKING
+        )
+        self._kill(zombie.name)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a process claims and acks by itself; else it runs the real worker."""
+    return name.startswith("consumer")

@@ -1,0 +1,232 @@
+"""All that each role does with the queues of `rights`, a verb each; for T20."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import rq_dlq
+from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _work
+from rq_dlq._calls import claims, scans
+from rq_dlq._work import batches, jobs, outcomes
+from rq_dlq._work import scans as ranges
+from tests.reliability.rights import (
+    BATCH,
+    BILLS,
+    BURIED,
+    FORMERLY,
+    JOB,
+    LONG,
+    NAMESPACE,
+    ORDERS,
+    World,
+    one,
+    orders_of,
+    staged,
+)
+
+
+@dataclass(frozen=True)
+class Hands:
+    """A user at work, in a process that has just begun."""
+
+    world: World
+    broker: rq_dlq.Broker
+
+    @property
+    def orders(self) -> rq_dlq.Queue[Any]:
+        """The first queue."""
+        return orders_of(self.broker)
+
+    @property
+    def bills(self) -> rq_dlq.Queue[Any]:
+        """The other one."""
+        return self.broker.queue(BILLS)
+
+    @property
+    def keys(self) -> Any:
+        """Of the first queue."""
+        return self.orders.work.keys
+
+    @property
+    def tokens(self) -> list[str]:
+        """Of a batch that was claimed before."""
+        return batches.tokens_at(f"{BATCH}*1", ORDERS)
+
+    def run(self, steps: Any) -> Any:
+        """Run steps, or a single call."""
+        return self.broker.run_steps(steps if hasattr(steps, "send") else one(steps))
+
+    def settle(self, verb: Callable[..., Any], *args: Any) -> int:
+        """Settle what is held."""
+        return len(self.run(verb(self.orders.work, self.world.held, *args)))
+
+    def session(self, *, claim: int, send: bool) -> list[Any]:
+        """A session; what it claimed."""
+        with self.orders.session() as session:
+            found = [delivery.body for delivery in session.claim(claim)] if claim else []
+            if send:
+                session.send(self.bills, "bill", delay=LONG)
+        return found
+
+    def commit(self) -> bool:
+        """Commit a job in two queues."""
+        return bool(self.run(jobs.commit([self.orders.work, self.bills.work], JOB, self.world.staged)))
+
+    def commit_again(self) -> bool:
+        """Commit one that is committed."""
+        return bool(self.run(jobs.commit([self.orders.work], "moving", {ORDERS: {self.world.moving: 2}})))
+
+    def upkeep(self) -> Counter[str]:
+        """What a worker does beside its handlers."""
+        done: Counter[str] = Counter()
+        with _Refusals():
+            due = self.run(_work.look([_work.Watched(self.keys)]))
+            self.run(_work.work_off(due.work, done))
+        return done
+
+    def round(self) -> Counter[str]:
+        """A round of the maintenance process."""
+        watch = _work.Watch(NAMESPACE, _work.ROLES)
+        with _Refusals():
+            self.run(_work.one_round(watch, bool))
+        return watch.done
+
+    def scan(self) -> int:
+        """Read in ranges."""
+        keys = self.keys
+        stretches = [ranges.Stretch(keys, "ready"), ranges.Stretch(keys, "dead", 1)]
+        parts = [part for share in self.run(ranges.divide(stretches, 2)) for part in share]
+        pages = (page for part in parts for page in ranges.pages(part, limit=9, wanted=scans.Wanted()))
+        return sum(len(self.run(page).ids) for page in pages)
+
+
+class _Refusals(logging.Handler):
+    """Raises what maintenance only logs, since it goes on with other queues."""
+
+    def __enter__(self) -> None:
+        self.errors: list[Exception] = []
+        logging.getLogger("rq_dlq.maintenance").addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("rq_dlq.maintenance").removeHandler(self)
+        if self.errors:
+            raise self.errors[0]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.errors += (word for word in record.args or () if isinstance(word, Exception))
+
+
+Verb = Callable[[Hands], Any]
+
+PRODUCER: dict[str, Verb] = {
+    "send": lambda me: bool(me.orders.send("x")),
+    "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
+    "send many": lambda me: len(me.orders.send_many(range(300))),
+    "send in a session": lambda me: me.session(claim=0, send=True),
+    "send to a new queue": lambda me: bool(me.broker.queue("new").send("x")),
+    "send to a former name": lambda me: bool(me.broker.queue(FORMERLY).send("x")),
+    "declare": lambda me: bool(me.broker.queue(BILLS, redelivery=RedeliveryPolicy(), outcomes=9).send("x")),
+    "declare a name": lambda me: bool(
+        me.broker.queue(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")).send("x")
+    ),
+    "stage": lambda me: staged(me.broker, me.orders, "more"),
+    "commit a job": Hands.commit,
+    "commit it again": Hands.commit_again,
+    "move": lambda me: me.run(jobs.move(me.keys, "moving", me.world.moving)),
+    "stats": lambda me: me.orders.stats().totals,
+    "drop": lambda me: me.run(jobs.drop(me.keys, JOB, [me.world.left])),
+}
+
+CONSUMER: dict[str, Verb] = {
+    "claim": lambda me: [delivery.body for delivery in me.orders.claim(2)],
+    "wait": lambda me: me.broker.queue("new").claim(wait="2ms"),
+    "claim the dead": lambda me: len(me.broker.queue(f"DLQ.{ORDERS}").claim(9)),
+    "claim from a former name": lambda me: me.broker.queue(FORMERLY).claim(),
+    "claim of a view": lambda me: len(me.broker.queue(BURIED).claim()),
+    "ack": lambda me: me.settle(_work.ack),
+    "ack the dead": lambda me: len(me.run(_work.ack(me.orders.work, me.world.dead_held))),
+    "nack": lambda me: me.settle(_work.nack, "boom"),
+    "poison": lambda me: me.settle(_work.poison, "bad"),
+    "release": lambda me: me.settle(_work.release),
+    "extend": lambda me: me.run(_work.extend(me.orders.work, me.world.held, 9_999_999))[1],
+    "begin": lambda me: me.run(_calls.begin(me.keys, me.world.held[0][1], [me.world.held[0][0]])),
+    "ack in a session": lambda me: me.session(claim=2, send=False),
+    "ack and send": lambda me: me.session(claim=2, send=True),
+    "claim a batch": lambda me: (
+        me.run(batches.claim_batch(me.orders.work, "another", limit=3, lease=9_999)).messages
+    ),
+    "read a batch": lambda me: len(me.run(batches.read_claim(me.keys, me.tokens[0], 0, 9))),
+    "find a batch": lambda me: me.run(batches.find_batch(me.keys, BATCH)).messages,
+    "extend a batch": lambda me: me.run(batches.extend_batch(me.keys, me.tokens, 9_999_999)),
+    "held of a batch": lambda me: me.run(batches.held_by(me.keys, me.tokens)),
+    "ack a batch": lambda me: me.run(batches.ack_batch(me.keys, me.tokens)),
+    "release a batch": lambda me: me.run(batches.release_batch(me.orders.work, me.tokens)),
+    "halve a batch": lambda me: me.run(batches.halve_batch(me.keys, me.tokens, "rest")),
+    "begin a query's": lambda me: me.run(claims.begin_batch(me.keys, "query", batch=1, run="x")),
+    "end a query's": lambda me: me.run(claims.note_done(me.keys, "query", 1)),
+    "ask for a query's": lambda me: me.run(claims.done_before(me.keys, "query")),
+    "maintain": lambda me: me.orders.maintain(),
+    "upkeep": Hands.upkeep,
+    "drained": lambda me: me.run(_work.is_drained(me.orders.work)),
+}
+
+READ_ONLY: dict[str, Verb] = {
+    "stats": lambda me: me.orders.stats().totals,
+    "peek": lambda me: [message.body for message in me.orders.peek()],
+    "browse the dead": lambda me: len(me.orders.dlq.browse()),
+    "groups": lambda me: len(me.orders.dlq.groups()),
+    "explain": lambda me: me.orders.explain(me.world.held[0][0]).place,
+    "settings": lambda me: me.orders.settings(),
+    "outcomes": lambda me: len(me.orders.outcomes()),
+    "last outcomes": lambda me: len(me.run(_work.last_outcomes(me.orders.work, 3))),
+    "extent": lambda me: me.run(outcomes.extent(me.keys)).count,
+    "policies": lambda me: len(me.broker.policies.read().entries),
+    "policy": lambda me: me.broker.policies.explain(BILLS).dead_name,
+    "queues": lambda me: me.broker.queues(),
+    "maintainers": lambda me: me.run(_work.maintainers(NAMESPACE)),
+    "scan": Hands.scan,
+    "count": lambda me: me.orders.select("body = 1").count(),
+    "leased": lambda me: len(me.orders.select(places=["leased"]).browse()),
+    "view": lambda me: me.broker.queue(BURIED).stats().dead,
+    "leases": lambda me: len(me.run(scans.leases(me.keys, first=0, limit=9))),
+}
+
+_LOOKED_AT = ("outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
+MAINTENANCE: dict[str, Verb] = {
+    **{name: READ_ONLY[name] for name in _LOOKED_AT},
+    "round": Hands.round,
+    "report": lambda me: me.run(_work.Health("me", _work.ROLES, 9).note(NAMESPACE)),
+    "sign off": lambda me: me.run(_work.Health("me", _work.ROLES, 9).leave(NAMESPACE)),
+    "maintain": lambda me: me.orders.maintain(),
+    "redrive": lambda me: me.orders.dlq.redrive(),
+    "redrive some": lambda me: me.orders.dlq.redrive(where="reason = 'poison'"),
+    "purge": lambda me: me.orders.purge(),
+    "purge the dead": lambda me: me.orders.dlq.purge(all=True),
+    "remove": lambda me: me.orders.select("body = 1").remove(),
+    "move": lambda me: me.orders.select().move(BILLS),
+    "move the dead": lambda me: me.orders.select(places=["dead"]).move(BILLS),
+    "copy": lambda me: me.orders.select().copy(BILLS),
+    "dead-letter": lambda me: me.orders.select().dead_letter(),
+    "expire": lambda me: me.orders.select().expire(),
+    "deliver now": lambda me: me.orders.select(places=["scheduled"]).deliver_now(),
+    "prioritise": lambda me: me.orders.select().prioritise(9),
+    "pause": lambda me: me.orders.pause(),
+    "resume": lambda me: me.orders.resume(),
+    "reset": lambda me: me.orders.reset(),
+    "set a policy": lambda me: me.broker.policies.set(ORDERS, redelivery=RedeliveryPolicy()),
+    "set a name": lambda me: me.broker.policies.set(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")),
+    "remove a policy": lambda me: me.broker.policies.remove(BILLS),
+    "undeclare": lambda me: me.broker.policies.undeclare(ORDERS),
+    "trim": lambda me: me.run(outcomes.trim(me.keys, through="0-1")),
+}
+
+VERBS: dict[str, dict[str, Verb]] = {
+    "producer": PRODUCER,
+    "consumer": CONSUMER,
+    "maintenance": MAINTENANCE,
+    "read-only": READ_ONLY,
+}
