@@ -7,9 +7,11 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import rq_dlq
 from rq_dlq import Message, RedeliveryPolicy, _calls
 from rq_dlq._redis import Retries
 from rq_dlq._scripts import Scripts
+from rq_dlq._work import is_drained
 from rq_dlq.handlers import Tally
 from rq_dlq.message import Outcome, Settlement
 from rq_dlq.worker import Worker
@@ -68,6 +71,17 @@ def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
         journal.note("send", ids)
         queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
         journal.note("sent", ids)
+
+
+def steadily(seconds: float) -> Iterator[int]:
+    """Chunks for ever, one each so many seconds."""
+    never = threading.Event()
+    return (chunk for chunk in count() if not never.wait(seconds))
+
+
+def is_empty(queue: rq_dlq.Queue[Any]) -> bool:
+    """Whether nothing is to be delivered, and nobody holds anything."""
+    return queue.run(is_drained(queue.work))
 
 
 def server_time(queue: rq_dlq.Queue[Any]) -> int:

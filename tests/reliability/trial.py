@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, send, work
+from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, is_empty, send, work
 from tests.reliability.crowd import Crowd
 from tests.reliability.journal import last
 from tests.servers import wait_until
@@ -108,8 +108,7 @@ class Trial:
         return int(sent or 0), int(acked or 0)
 
     def _drained(self) -> bool:
-        stats = self.queue.stats()
-        return stats.waiting + stats.leased == 0
+        return is_empty(self.queue)
 
     def _due(self, done: int, planned: int, progress: int) -> bool:
         """Whether it is time for another one of so many, which are all over some time before the end."""

@@ -13,7 +13,7 @@ import time_machine
 
 import rq_dlq
 from tests.reliability import shims
-from tests.reliability.actors import CHUNK, Place, consume, send
+from tests.reliability.actors import CHUNK, Place, consume, is_empty, send
 from tests.reliability.crowd import Crowd
 from tests.reliability.journal import Sums, sums
 from tests.reliability.row import Figures, Row, Run
@@ -81,7 +81,7 @@ class Stepping:
                     crowd.kill(f"consumer-{steps // 5 % 4}")
                     crowd.start(f"consumer-{steps // 5 % 4}", consume, place)
             server.step(3 * HOUR)  # what was delayed in what is now the future falls due
-            wait_until(lambda: _is_empty(queue), 3 * PATIENCE)
+            wait_until(lambda: is_empty(queue), 3 * PATIENCE)
             remaining = raw.hkeys("rq:{work}:messages")
             queue.broker.close()
         return steps, sums(place.journals, [name.decode() for name in remaining])
@@ -95,11 +95,6 @@ def _moves(queue: rq_dlq.Queue[int], raw: redis.Redis, before: int) -> bool:
     """Whether something was acked since, or there is nothing that this clock says is due."""
     stats = queue.stats()
     return _acked(raw) > before or stats.ready + stats.leased == 0
-
-
-def _is_empty(queue: rq_dlq.Queue[int]) -> bool:
-    stats = queue.stats()
-    return stats.waiting + stats.leased == 0
 
 
 def failover(run: Run, skew: int) -> bool:
@@ -124,7 +119,7 @@ def failover(run: Run, skew: int) -> bool:
         taken: list[str] = []
         wait_until(lambda: _take(promoted, taken) == len(sent) - len(acked), PATIENCE)
         late = [said.id for said in promoted.ack(held) if said]
-        well = {*acked, *taken} == sent and not late and _is_empty(promoted)
+        well = {*acked, *taken} == sent and not late and is_empty(promoted)
         queue.broker.close()
         promoted.broker.close()
         return well

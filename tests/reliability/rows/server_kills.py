@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.audit import audit
 from tests.reliability import shims
-from tests.reliability.actors import Place, send
+from tests.reliability.actors import Place, send, steadily
 from tests.reliability.crowd import Crowd
 from tests.reliability.journal import Sums, sums
 from tests.reliability.row import Figures, Row, Run
@@ -151,9 +149,7 @@ def drained(place: Place) -> list[str]:
 
 def send_steadily(place: Place, sender: str) -> None:
     """Send for ever, but no faster than PACE."""
-    never = threading.Event()
-    chunks = (chunk for chunk in count() if not never.wait(PACE))
-    send(place, sender, chunks)
+    send(place, sender, steadily(PACE))
 
 
 def _sizes(journals: Path) -> Sizes:

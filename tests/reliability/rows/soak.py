@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 
 from redis import exceptions
 
 import rq_dlq
-from tests.reliability.actors import Place, consume, send, work
+from tests.reliability.actors import Place, consume, is_empty, send, steadily, work
 from tests.reliability.crowd import Crowd
 from tests.reliability.findings import wrong
 from tests.reliability.journal import sums
@@ -33,8 +31,7 @@ DRAIN = 60.0  # seconds
 
 def send_steadily(place: Place, sender: str) -> None:
     """Send until one is killed, but no faster than PACE; what a full server refuses is given up."""
-    never = threading.Event()
-    chunks = (chunk for chunk in count() if not never.wait(PACE))
+    chunks = steadily(PACE)
     while True:
         with contextlib.suppress(rq_dlq.BrokerRefused):
             send(place, sender, chunks)
@@ -141,7 +138,7 @@ def soak(run: Run) -> Figures:
             nemesis.strike()
         for name in [name for name in crowd.processes if name.startswith("send")]:
             crowd.kill(name)
-        wait_until(lambda: _is_empty(queue), DRAIN)
+        wait_until(lambda: is_empty(queue), DRAIN)
         for name in list(crowd.processes):
             assert crowd.alive(name)
             crowd.kill(name)
@@ -160,11 +157,6 @@ def soak(run: Run) -> Figures:
         met=not bad,
         note="; ".join([*bad, *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items()))]),
     )
-
-
-def _is_empty(queue: rq_dlq.Queue[int]) -> bool:
-    stats = queue.stats()
-    return stats.waiting + stats.leased == 0
 
 
 ROWS = (
