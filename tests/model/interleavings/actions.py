@@ -93,7 +93,8 @@ def sweep_first(queue: Queue, limit: int, token: str) -> Queue:
     del limit
     if not token:
         return queue
-    first = queue.claims[token]._replace(until=NOW - 1)
+    earliest = min(claim.until for claim in queue.claims.values())
+    first = queue.claims[token]._replace(until=earliest - 1)
     return replace(queue, claims={**queue.claims, token: first})
 
 

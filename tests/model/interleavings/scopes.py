@@ -63,6 +63,10 @@ SCOPES = (
         ("claim, attributed", "claim again", "begin", "divide a claim", "ack a claim", "extend a claim",
          "read a claim", "nack", "release", "sweep"),
     ),
+    Scope(
+        "whole claims", 3,
+        ("claim three", "claim again", "divide a claim", "ack a claim", "release", "sweep"),
+    ),
     Scope("commits", 2, ("claim", "claim three", "commit", "release", "sweep")),
     Scope("sends", 2, ("claim", "ack", "nack", "send", "send later")),
     Scope(
