@@ -214,6 +214,20 @@ async def test_a_state_of_a_lease_that_is_none_strands_no_message(broker: Any, r
     assert await bodies(queue) == ["y"]
 
 
+@pytest.mark.parametrize("due", [2**42, 10**40])
+async def test_a_state_of_a_time_that_never_comes_puts_nothing_off(
+    due: int, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """Where a verb puts it anew, its place does not believe the state: it comes when its place said."""
+    queue = broker.queue("a")
+    await queue.send_many(["x", "y"], delay="1h")
+    for name in raw.hkeys("rq:{a}:messages"):
+        raw.hset("rq:{a}:states", name, f"live - {due} 1 0 0 0 0 0 0")
+    await queue.select(places=["scheduled"], limit=1).prioritise(7)
+    clock.advance("1h")
+    assert sorted(await bodies(queue)) == ["x", "y"]
+
+
 async def test_index_entries_of_nothing_are_dropped(broker: Any, raw: Any) -> None:
     """Left behind by a script that was cut off; they block nobody."""
     queue = broker.queue("a")

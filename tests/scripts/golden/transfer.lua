@@ -67,6 +67,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
+local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
 
 local function new_state(due)
   return {
@@ -84,7 +85,8 @@ local function parse_state(text, birth)
   end
   if part then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
-    s.due = tonumber(due) == 0 and s.due or tonumber(due)
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
     s.delay = tonumber(delay)
