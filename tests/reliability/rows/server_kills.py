@@ -71,7 +71,7 @@ class Trials:
     between: float  # seconds
     cut: bool
     bytes_lost: int = 0
-    windows: list[tuple[Sizes, Sizes]] = field(default_factory=list)
+    windows: list[tuple[Sizes, Sizes]] = field(default_factory=list)  # LOSES before each kill; after it
 
     @property
     def journals(self) -> Path:
@@ -92,18 +92,19 @@ class Trials:
                 crowd.start(f"sender-{number}", send_steadily, place, f"s{number}")
             for kill in range(self.kills):
                 self.run.done(kill, self.kills, f"{self.fsync}, {'cuts' if disk else 'kills'}: {kill}")
-                self.windows.append(self._wait_for_work(server, place))
+                early = self._wait_for_work(server, place)
                 server.kill()
                 self.bytes_lost += disk.cut() if disk else 0
                 server.start()
+                self.windows.append((early, _sizes(place.journals)))
             self._wait_for_work(server, place)
             for number in range(SENDERS):
                 assert crowd.alive(f"sender-{number}")
                 crowd.kill(f"sender-{number}")
             return self._count(server, place)
 
-    def _wait_for_work(self, server: Server, place: Place) -> tuple[Sizes, Sizes]:
-        """Until it has taken messages for a while; how long the journals were LOSES before, and then."""
+    def _wait_for_work(self, server: Server, place: Place) -> Sizes:
+        """Until it has taken messages for a while; how long the journals were LOSES before its end."""
         seen: list[tuple[float, Sizes]] = []
 
         def enough() -> bool:
@@ -116,7 +117,7 @@ class Trials:
             wait_until(enough, 30)
         end = seen[-1][0]
         earlier = [sizes for moment, sizes in seen if moment < end - LOSES] or [{}]
-        return earlier[-1], seen[-1][1]
+        return earlier[-1]
 
     def _count(self, server: Server, place: Place) -> Sums:
         with server.client() as raw:
