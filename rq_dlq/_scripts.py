@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +58,11 @@ def _directory() -> Traversable:
     if inside.is_dir():
         return inside
     return Path(__file__).resolve().parent.parent / "lua"
+
+
+@cache
+def _file(name: str) -> str:
+    return _directory().joinpath(*f"{name}.lua".split("/")).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ class Scripts:
     fragments: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_oom: bool = False
     _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
+    _variants: dict[bool, Scripts] = field(default_factory=dict[bool, "Scripts"], repr=False)
 
     def __getitem__(self, name: str) -> Script:
         script = self._assembled.get(name)
@@ -154,7 +160,10 @@ class Scripts:
 
     def for_server(self, version: tuple[int, ...]) -> Scripts:
         """The same scripts, as this version of Redis can run them best."""
-        return Scripts(self.fragments, allow_oom=version >= (7,))
+        allow_oom = version >= (7,)
+        if allow_oom not in self._variants:
+            self._variants[allow_oom] = Scripts(self.fragments, allow_oom=allow_oom)
+        return self._variants[allow_oom]
 
     def names(self) -> list[str]:
         """The verbs, in alphabetical order."""
@@ -162,9 +171,7 @@ class Scripts:
         return sorted(file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua"))
 
     def _text(self, name: str) -> str:
-        if name in self.fragments:
-            return self.fragments[name]
-        return _directory().joinpath(*f"{name}.lua".split("/")).read_text(encoding="utf-8")
+        return self.fragments[name] if name in self.fragments else _file(name)
 
     def _assemble(self, name: str) -> str:
         """The text of a file with the fragments that it asks for, each as deep as it is asked for."""
