@@ -27,7 +27,7 @@ def compare(examples: int, steps: int, draw: int) -> str:
 
 def run(run: Run) -> Figures:
     """Two tasks at a time, a process each."""
-    examples, steps = run.pick(short=(60, 30), whole=(2_000, 50), soak=(50_000, 100))
+    examples, steps = run.pick(short=(20, 30), whole=(2_000, 50), soak=(50_000, 100))
     shares = [min(SHARE, examples - at) for at in range(0, examples, SHARE)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(CORES, mp_context=context) as pool:

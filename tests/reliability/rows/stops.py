@@ -15,15 +15,7 @@ from tests.reliability.row import Figures, Row, Run
 
 CORES = 2
 SHARE = 10  # steps of one task
-SHORT = (
-    "send all",
-    "claim with all maintenance",
-    "ack",
-    "nack, told",
-    "sweep in parts",
-    "redrive",
-    "divide a claim",
-)
+SHORT = ("claim with all maintenance", "sweep in parts", "divide a claim")  # tests/model/test_stops.py tries all
 
 
 def try_steps(names: list[str]) -> tuple[int, list[str]]:
