@@ -15,7 +15,7 @@ from tests.reliability.row import Figures, Row, Run
 
 CORES = 2
 SHARE = 10  # steps of one task
-SHORT = ("claim with all maintenance", "sweep in parts", "divide a claim")  # tests/model/test_stops.py tries all
+SHORT = ("claim with all maintenance", "sweep in parts", "divide a claim")  # all: tests/model/test_stops
 
 
 def try_steps(names: list[str]) -> tuple[int, list[str]]:
