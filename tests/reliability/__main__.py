@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.reliability.program import PAGE, run_rows, write_page
 from tests.reliability.row import SCALES, Scale
 from tests.reliability.rows import all_rows
-from tests.reliability.table import shown
+from tests.reliability.table import shown, summary
 
 
 @click.command()
@@ -34,7 +34,9 @@ def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool)
         message = f"no row {', '.join(unknown)}: there are {', '.join(rows)}"
         raise click.BadParameter(message)
     results = run_rows([rows[name] for name in names or rows], scale, seed)
-    Console(width=None if sys.stdout.isatty() else 200).print(shown(results))
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(shown(results))
+    console.print(summary(results), highlight=False)
     if write:
         write_page(results)
     sys.exit(not all(result.state == "met" for result in results if result.state != "not run"))

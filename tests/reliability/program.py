@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.reliability.row import Row, Run, Scale
-from tests.reliability.table import Result, State, as_markdown
+from tests.reliability.table import Result, State, as_markdown, summary
 from tests.servers import binary
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -40,6 +40,8 @@ def run_rows(rows: Sequence[Row], scale: Scale, seed: int | None) -> list[Result
                 run_row(row, scale, secrets.randbelow(1 << 31) if seed is None else seed, progress, task)
             )
             progress.update(task, total=1, completed=1, what=results[-1].state)
+            if not progress.console.is_terminal:  # which shows it meanwhile
+                progress.console.print(f"{row.name}: {results[-1].state}, {results[-1].seconds:.0f} s")
     return results
 
 
@@ -65,7 +67,8 @@ def write_page(results: Sequence[Result]) -> None:
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     made_on = f"{server_version()}, redis-py {redis.__version__}, Python {platform.python_version()}"
-    text = "\n".join((BEGIN, "", f"{made_on}.", "", as_markdown(results), "", END))
+    lines = (f"{made_on}. {summary(results)}", "", as_markdown(results))
+    text = "\n".join((BEGIN, "", *lines, "", END))
     PAGE.write_text(before + text + after)
 
 

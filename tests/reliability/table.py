@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -49,6 +51,14 @@ def shown(results: Sequence[Result]) -> Table:
         ]
         table.add_row(*cells)
     return table
+
+
+def summary(results: Sequence[Result]) -> str:
+    """In a sentence: how many goals were met, in what time."""
+    states = Counter[str](result.state for result in results)
+    minutes, seconds = divmod(round(sum(result.seconds for result in results)), 60)
+    told = ", ".join(f"{states[state]} {state}" for state in STYLES if states[state])
+    return f"{len(results)} rows in {minutes} min {seconds} s on {os.cpu_count()} cores: {told}."
 
 
 def as_markdown(results: Sequence[Result]) -> str:
