@@ -45,7 +45,7 @@ def forgetting(server: Server, restarts: int) -> Iterator[Counter[str]]:
                 for n in range(AT_ONCE):
                     client.eval(f"return {(done['foreign scripts'] + n) % FOREIGN}", 0)
             done["foreign scripts"] += AT_ONCE
-            if done["restarts"] < restarts and done["flushes"] % 5 == 1:
+            if done["restarts"] < restarts and done["flushes"] % 2:
                 server.kill()
                 server.start()
                 done["restarts"] += 1
