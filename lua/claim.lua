@@ -10,7 +10,7 @@ local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local attributed, answer = ARGV[8], ARGV[9] -- 1 where the client says what it begins; rows or count
 local seed, default_policy, lapse_error = ARGV[10], ARGV[11], ARGV[12]
-local STEPS = 25 -- messages that a claim moves at most in each step of maintenance (I9)
+local STEPS = 15 -- messages that a claim moves at most in each step of maintenance (I9)
 -- @include lib/now
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)

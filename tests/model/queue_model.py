@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
-STEPS = 25  # messages that a claim moves at most in each step of maintenance
+STEPS = 15  # messages that a claim moves at most in each step of maintenance
 
 
 class Model:
