@@ -202,6 +202,22 @@ async def test_what_operators_do(broker: Any, clock: Clock) -> None:
     ]
 
 
+async def test_no_span_is_below_none(broker: Any, clock: Clock, raw: Any) -> None:
+    """Also after a step back of the clock; readers of the stream need not think of it."""
+    await broker.queue("b").send("there")
+    queue = broker.queue("a", outcomes=1_000)
+    await queue.send_many(["x", "y"])
+    delivery = await one(queue)
+    clock.set(clock.now - 1_000)
+    await delivery.ack()
+    await queue.select().move("b")
+    entries = [dict(entry) for _, entry in raw.xrange("rq:{a}:outcomes")]
+    assert [(entry[b"event"], entry[b"age"], entry[b"delay"]) for entry in entries] == [
+        (b"acked", b"0", b"0"),
+        (b"moved", b"0", b"0"),
+    ]
+
+
 async def test_a_lowered_limit_kills_at_the_claim(broker: Any, clock: Clock) -> None:
     queue = await failing(broker)
     await (await one(queue)).nack(FAILED)
