@@ -145,3 +145,49 @@ def test_what_is_noted_of_a_query_goes_by_itself(bench: Bench) -> None:
     assert bench.queue.run(claims.note_done(bench.keys, "query", 3)) == 3
     (key,) = bench.raw.keys("*:stream:*")
     assert bench.raw.ttl(key) > 0
+
+
+def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
+    """More leases ended at once than one claim sweeps."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    for name in names:
+        bench.claim(f"t{name}", lease=1_000)
+    bench.step(1_500)
+    claimed = bench.queue.run(bench.queue.claim_call("u", patience=60_000))
+    assert (claimed.rows, claimed.wait) == ([], 0)
+
+
+def test_a_lease_holds_what_is_left_where_a_record_is_gone(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    bench.raw.hdel(bench.keys["messages"], "a")
+    bench.raw.hincrby(bench.keys["counters"], "sent", -1)  # as if it had never been
+    bench.step(1_000)
+    for _ in range(4):
+        bench.sweep(1)
+    bench.step(1_000)
+    assert bench.claim("u", 3) == ["b", "c"]
+
+
+def test_what_stands_where_it_was_born_is_not_stranded(bench: Bench) -> None:
+    """A stranger's state says otherwise, while the lease of its former claim ends."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000)
+    assert bench.queue.settle(_calls.release(bench.keys, [("a", "t")]))
+    bench.raw.hset(bench.keys["states"], "a", "live - 5 1 0 0 0 0 0 0")
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.zcard(bench.keys["ready"]) == 1
+    assert bench.claim("u") == ["a"]
+
+
+@pytest.mark.parametrize("verb", ["dead_letter", "expire_now"])
+def test_a_claim_takes_nothing_that_stands_elsewhere(bench: Bench, verb: str) -> None:
+    """A verb that was cut off left its row behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.queue.run(OPERATED[verb](bench.keys))
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    assert bench.claim("t") == []
+    assert not bench.raw.exists(bench.keys["ready"])
