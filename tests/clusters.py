@@ -178,6 +178,14 @@ class PlainClient:
             any(known) for known in zip(*(client.script_exists(*shas) for client in self.all()), strict=True)
         ]
 
+    def time(self) -> tuple[int, int]:
+        """The clock, which all nodes share here."""
+        return self.all()[0].time()
+
+    def info(self, section: str) -> dict[str, Any]:
+        """The counts of a section, those of all nodes together."""
+        return _sum([client.info(section) for client in self.all()])
+
     def flushall(self) -> None:
         """Nothing is left."""
         for client in self.all():
@@ -221,4 +229,16 @@ def cluster_ports(count: int) -> Sequence[int]:
             one.bind(("127.0.0.1", port))
             other.bind(("127.0.0.1", port + BUS))
             found.append(port)
+    return found
+
+
+def _sum(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers added up, in whatever depth."""
+    found: dict[str, Any] = {}
+    for name in {name for one in counts for name in one}:
+        values = [one[name] for one in counts if name in one]
+        if isinstance(values[0], dict):
+            found[name] = _sum(values)
+        elif isinstance(values[0], int | float):
+            found[name] = sum(values)
     return found

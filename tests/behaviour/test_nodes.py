@@ -15,6 +15,7 @@ from tests.behaviour.test_jobs import test_several_queues_commit_together  # noq
 from tests.behaviour.test_settle import *  # noqa: F403
 from tests.behaviour.test_strategies import *  # noqa: F403
 from tests.behaviour.test_views import *  # noqa: F403
+from tests.behaviour.test_waiting import *  # noqa: F403
 from tests.clusters import Cluster, PlainClient
 
 del test_remove_and_move  # noqa: F821 - between queues that share no tag: refused here, see test_cluster.py
@@ -22,9 +23,15 @@ del test_no_queue_of_its_own  # noqa: F821 - it looks for keys of any kind, and 
 
 
 @pytest.fixture
-def backend() -> str:
+def backend() -> str:  # type: ignore[no-redef]
     """As the suite asks."""
     return "real"
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> str:  # type: ignore[no-redef]
+    """Where one of its nodes is."""
+    return cluster.url
 
 
 @pytest.fixture

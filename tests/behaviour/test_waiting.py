@@ -23,10 +23,16 @@ def backend() -> str:
 
 
 @pytest.fixture
-def live(server: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+def url(server: str) -> str:
+    """Where the server is."""
+    return f"unix://{server}"
+
+
+@pytest.fixture
+def live(url: str, raw: Any) -> Iterator[rq_dlq.Broker]:
     """A broker with the server's clock."""
     del raw
-    broker = rq_dlq.Broker(f"unix://{server}")
+    broker = rq_dlq.Broker(url)
     yield broker
     broker.close()
 
@@ -191,11 +197,11 @@ def test_who_waits_for_dead_letters_takes_no_one_s_call(live: rq_dlq.Broker, raw
     assert [letter.body for letter in grave.got] == ["x"]
 
 
-async def test_an_awaiting_client_wakes_and_can_be_cancelled(server: str, raw: Any) -> None:
+async def test_an_awaiting_client_wakes_and_can_be_cancelled(url: str, raw: Any) -> None:
     """A cancelled claim holds nothing back."""
     import asyncio  # noqa: PLC0415
 
-    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+    async with rq_dlq.asyncio.Broker(url) as broker:
         queue = broker.queue("a")
         await queue.claim()
         waiting = asyncio.create_task(queue.claim(wait="10s"))
