@@ -22,14 +22,14 @@ del test_remove_and_move  # noqa: F821 - between queues that share no tag: refus
 del test_no_queue_of_its_own  # noqa: F821 - it looks for keys of any kind, and the clock is one
 
 
-@pytest.fixture
-def backend() -> str:  # type: ignore[no-redef]
+@pytest.fixture  # type: ignore[no-redef]
+def backend() -> str:
     """As the suite asks."""
     return "real"
 
 
-@pytest.fixture
-def url(cluster: Cluster) -> str:  # type: ignore[no-redef]
+@pytest.fixture  # type: ignore[no-redef]
+def url(cluster: Cluster) -> str:
     """Where one of its nodes is."""
     return cluster.url
 
