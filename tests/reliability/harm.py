@@ -187,6 +187,7 @@ def queue_of(broker: rq_dlq.Broker, name: str) -> rq_dlq.Queue[Any]:
 def work(url: str, name: str, colour: str) -> None:
     """Run a worker, for ever."""
     logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
+    threading.excepthook = lambda _: None  # a worker whose connections a handler broke says so at length
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     queue = queue_of(rq_dlq.Broker(url), name)
     register = queue.handler(timeout=TIMEOUT if name == "long" else None)

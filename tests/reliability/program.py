@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import secrets
 import subprocess
@@ -33,6 +34,9 @@ def run_rows(rows: Sequence[Row], scale: Scale, seed: int | None) -> list[Result
         TextColumn("{task.fields[what]}", markup=False),
     )
     results: list[Result] = []
+    log = logging.getLogger("rq_dlq")
+    log.addHandler(logging.NullHandler())  # it warns of what a row does on purpose
+    log.propagate = False
     with Progress(*columns, console=Console(stderr=True)) as progress:
         for row in rows:
             task = progress.add_task(f"{row.name} {row.fault}", total=None, what="")
