@@ -21,7 +21,7 @@ SEEDS = Path(__file__).parents[1] / "data" / "seeds.yaml"
 CORES = 2
 LONGEST = 1_024  # bytes of an input
 HANGS = 10  # seconds that one input may take
-TURN = 10  # seconds for each target, over and over: the quick ones get more runs
+TURN = 5  # seconds for each target, over and over: the quick ones get more runs
 GOAL = 5_000_000  # runs
 
 
