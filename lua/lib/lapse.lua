@@ -10,9 +10,6 @@
 
 local function sweep_message(id, token, consumer, begun)
   local text = redis.call('HGET', states, id)
-  if not text then
-    return 0
-  end
   local held = holds(token, text)
   local record = held and held_record(id) or redis.call('HGET', messages, id)
   if not record then

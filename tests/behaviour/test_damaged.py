@@ -191,14 +191,18 @@ async def test_a_history_without_a_line_stops_no_failure(nonsense: str, broker: 
     await delivery.ack()
 
 
+@pytest.mark.parametrize("state", ["nonsense", None])
 async def test_a_state_damaged_while_it_is_held_strands_no_message(
-    broker: Any, clock: Clock, raw: Any
+    state: str | None, broker: Any, clock: Clock, raw: Any
 ) -> None:
     """No lease holds it and no index has it: the sweep of its claim's lease finds it."""
     queue = broker.queue("a", redelivery=AT_ONCE, lease="1s")
     await queue.send("x", id="m")
     delivery = await one(queue)
-    raw.hset("rq:{a}:states", "m", "nonsense")
+    if state is None:
+        raw.hdel("rq:{a}:states", "m")
+    else:
+        raw.hset("rq:{a}:states", "m", state)
     assert not (await queue.ack([delivery]))[0]
     clock.advance("1s")
     assert (await one(queue)).id == "m"

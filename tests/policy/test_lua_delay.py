@@ -65,6 +65,7 @@ def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
 @example(RedeliveryPolicy(max_delay=10), 6, -0.999, None)  # told apart by the order of operations
 @example(RedeliveryPolicy(initial_delay=0, multiplier=1e300), 5_000, 0.5, None)
 @example(RedeliveryPolicy(max_delay=None, multiplier=10), 400, -0.5, None)
+@example(RedeliveryPolicy(max_delay=None, multiplier=10), 400, 0.0, None)  # the longest of all
 @example(RedeliveryPolicy(delays=[1, 60, 5], collision_avoidance=0.5), 2, 0.9, None)
 @example(RedeliveryPolicy(delays=[1, 60, 5]), 5_000, 0.9, None)
 @example(RedeliveryPolicy.artemis(**{"redelivery-delay-multiplier": 1e300}), 5_000, 0.5, None)
@@ -72,6 +73,7 @@ def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
 @example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 5_000, 0.5, None)
 @example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 1, 0.5, 300)
 @example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 9, 0.5, 0)
+@example(RedeliveryPolicy.activemq(useExponentialBackOff=True), 9, 0.5, 1)
 def test_lua_and_python_agree(
     ask: Ask, policy: RedeliveryPolicy, n: int, r: float, previous: int | None
 ) -> None:
