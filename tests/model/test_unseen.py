@@ -728,3 +728,14 @@ def test_settings_that_changed_since_are_looked_at_again(bench: Bench, stale: st
     known: dict[str, bytes] = {"version_before": b"1", "declared_before": b"{}", stale: b"before"}
     assert not bench.queue.run(_calls.configure(bench.keys, {}, version=2, declared=b"{}", **known))
     assert bench.raw.hget(bench.keys["settings"], "version") == b"1"
+
+
+def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> None:
+    """It had written the other claim, and no state yet."""
+    bench.send(*[(f"m{n}", 4) for n in range(MOST)])
+    bench.claim("t", MOST)
+    given, until = bench.raw.hget(bench.keys["claims"], "t"), bench.raw.zscore(bench.keys["leases"], "t")
+    bench.raw.hset(bench.keys["claims"], mapping={"u": given, "u:held": MOST})
+    bench.raw.zadd(bench.keys["leases"], {"u": until})
+    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
+    assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST
