@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from redis.exceptions import ResponseError
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Claimed, Part
+from rq_dlq._calls import Call, Claimed, Command, Part
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
@@ -52,7 +52,7 @@ class Driver:
             self.keys, wire, version=0, version_before=before, declared_before=b"", declared=b""
         )
 
-    def run(self, call: Call[R], *, repeated: bool = False) -> R:
+    def run(self, call: Call[R] | Command[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""
         talk = exchange((call,), self.scripts, repeated=repeated)
         commands = next(talk)

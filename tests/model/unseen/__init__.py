@@ -1,0 +1,1 @@
+"""What nobody saw: faults of the Lua that no other test failed on (tests/mutants)."""

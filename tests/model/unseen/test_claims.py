@@ -1,0 +1,178 @@
+"""Claims: faults of the Lua that no other test failed on (tests/mutants)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Share, claims
+from rq_dlq._work import MOST
+from tests.model.test_found import Bench
+
+ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
+    "ack": lambda bench, held: _calls.ack(bench.keys, held),
+    "ack all": lambda bench, held: _calls.ack_all(bench.keys, held),
+    "commit": lambda bench, held: _calls.commit([Share(bench.keys, held, [])], "c"),
+}
+
+
+@pytest.mark.parametrize("verb", ACKS)
+def test_who_acks_a_part_of_a_claim_holds_the_rest(bench: Bench, verb: str) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3)
+    bench.queue.run(ACKS[verb](bench, [("a", "t"), ("a", "t")]))
+    assert bench.raw.hget(bench.keys["claims"], "t:held") == b"2"
+    bench.queue.run(ACKS[verb](bench, [("b", "t"), ("c", "t")]))
+
+
+def test_the_largest_claim_is_acked_and_divided_whole(bench: Bench) -> None:
+    bench.send(*[(f"m{n}", 4) for n in range(MOST)])
+    assert len(bench.claim("t", MOST)) == MOST
+    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
+    assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST
+
+
+def test_what_a_division_took_left_its_place_empty(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3)
+    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1)) == 2
+    assert bench.raw.hmget(bench.keys["claims"], "t", "u") == [b'"c"\na\n\n', b'"c"\nb\nc']
+
+
+def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
+    """More leases ended at once than one claim sweeps."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    for name in names:
+        bench.claim(f"t{name}", lease=1_000)
+    bench.step(1_500)
+    claimed = bench.queue.run(bench.queue.claim_call("u", patience=60_000))
+    assert (claimed.rows, claimed.wait) == ([], 0)
+
+
+def test_a_division_says_to_both_what_was_begun(bench: Bench) -> None:
+    """So of the other claim, where nothing was begun, nothing is charged."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000, attributed=True)
+    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1)) == 1
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.hmget(bench.keys["counters"], "lapsed", "released") == [b"1", b"1"]
+
+
+def test_a_message_of_two_rows_is_claimed_once(bench: Bench) -> None:
+    """A send was cut off, and repeated."""
+    bench.send(("m", 4))
+    ((_, score),) = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.raw.zadd(bench.keys["ready"], {b"\x10\x09m": score})
+    assert bench.claim("t", 2) == ["m"]
+
+
+def test_a_claim_takes_nothing_that_another_holds(bench: Bench) -> None:
+    """It was cut off, and left the row behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.claim("t")
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    assert bench.claim("u") == []
+
+
+def test_who_does_not_wait_takes_no_alarm(bench: Bench) -> None:
+    """Nobody else would watch the time."""
+    names = [f"m{n}" for n in range(20)]
+    bench.send(*[(name, 4) for name in names])
+    for name in names:
+        bench.claim(f"t{name}", lease=1_000)
+    bench.step(1_000)
+    assert bench.claim("u") == []
+    assert not bench.raw.exists(bench.keys["alarm"])
+
+
+def test_one_of_those_who_wait_watches_the_time(bench: Bench) -> None:
+    bench.send(("m", 4), delay=1_000)
+    waits = [bench.queue.run(bench.queue.claim_call(token, patience=60_000)).wait for token in ("t", "u")]
+    assert waits == [1_000, -1]
+
+
+def test_a_claim_makes_as_much_ready_as_it_hands_out(bench: Bench) -> None:
+    names = [f"m{n:02}" for n in range(20)]
+    bench.send(*[(name, 4) for name in names], delay=1)
+    bench.step(1)
+    assert bench.claim("t", 15) == names[:15]
+
+
+def test_a_claim_of_the_dead_that_made_nothing_ready_wakes_no_one(bench: Bench) -> None:
+    bench.send(("m", 4), ttl=1_000)
+    bench.raw.delete(bench.keys["wake"])
+    bench.step(1_000)
+    assert bench.claim("t", part="dead") == []
+    assert not bench.raw.exists(bench.keys["wake"])
+
+
+@pytest.mark.parametrize("answer", ["rows", "count"])
+def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, answer: Any) -> None:
+    bench.send(("later", 4), delay=1_000)
+    assert bench.queue.run(bench.queue.claim_call("t", patience=60_000)).wait == 1_000
+    bench.send(("m", 4))
+    call = bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True)
+    call.args["answer"] = answer  # type: ignore[index]
+    bench.queue.run(replace(call, read=lambda reply, _: reply))
+    assert bench.raw.hget(bench.keys["claims"], "t:held") == b"1"
+    assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
+
+
+def test_what_was_begun_is_found_by_its_whole_id(bench: Bench) -> None:
+    """Which is no pattern."""
+    bench.send(("x", 4), ("a-b", 4))
+    bench.claim("t", 2, attributed=True)
+    assert bench.queue.run(_calls.begin(bench.keys, "t", ["a-b"]))
+    assert bench.claim("t", 2, attributed=True) == ["x", "a-b"]
+    assert bench.raw.hget(bench.keys["claims"], "t:begun") == b"a-b"
+
+
+def test_a_message_of_no_content_is_a_message(bench: Bench) -> None:
+    """With a time to live its record is as short as a sound one can be."""
+    items: list[str | bytes] = ["m", bytes((9,))]
+    bench.queue.run(_calls.send(bench.keys, delay=0, ttl=1_000, items=items))
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert [bench.raw.zcard(bench.keys[place]) for place in ("ready", "expired")] == [0, 1]
+
+
+def test_a_claim_that_is_read_or_made_again_tells_the_stories(bench: Bench) -> None:
+    bench.send(("new", 4), ("m", 9))
+    bench.claim("t")
+    bench.nack("t", "m", delay=0)
+    bench.claim("u", 2)
+    story = bench.raw.hget(bench.keys["history"], "m")
+    read = bench.queue.run(claims.read_claim(bench.keys, "u", first=0, limit=9))
+    for rows in (read, bench.queue.run(bench.queue.claim_call("u", 2)).rows):
+        assert [(row.id, row.history) for row in rows] == [("m", story), ("new", b"")]
+
+
+def test_who_holds_the_alarm_and_waits_no_more_hands_it_on(bench: Bench) -> None:
+    bench.send(("later", 4), delay=1_000)
+    assert bench.queue.run(bench.queue.claim_call("t", patience=60_000)).wait == 1_000
+    assert bench.queue.run(bench.queue.claim_call("t", patience=60_000, alarmed=True)).wait == 1_000
+    assert not bench.raw.exists(bench.keys["wake"]), "it keeps it as long as it waits"
+    assert bench.claim("t", alarmed=True) == []
+    assert bench.raw.llen(bench.keys["wake"]) == 1
+    assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
+
+
+def test_who_is_told_to_wake_is_told_for_a_while(bench: Bench) -> None:
+    bench.send(("m", 4))
+    assert bench.raw.pttl(bench.keys["wake"]) > 0
+
+
+def test_who_settled_is_known_by_its_whole_token(bench: Bench) -> None:
+    """Which is no pattern."""
+    bench.send(("m", 4))
+    bench.claim("t")
+    assert bench.queue.settle(_calls.release(bench.keys, [("m", "t")]))
+    (settlement,) = bench.queue.run(_calls.ack(bench.keys, [("m", "0")]), repeated=True)
+    assert settlement.outcome == "lost"

@@ -1,0 +1,167 @@
+"""Scripts that were cut off: faults of the Lua that no other test failed on (tests/mutants)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, claims, jobs
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work import MOST
+from rq_dlq.errors import BrokerRefused
+from tests.model.driver import Driver, packed
+from tests.model.stops import Stopped
+from tests.model.test_found import Bench
+from tests.model.world import CAUSE
+
+
+@pytest.mark.parametrize("chosen", [{"ids": ["m"]}, {"limit": 9}])
+def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chosen: dict[str, Any]) -> None:
+    """A claim that was cut off left the row behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.claim("t")
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    assert bench.queue.run(_calls.purge(bench.keys, place="ready", **chosen)) == []
+    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))
+    bench.queue.run(_calls.purge(bench.keys, place="ready", limit=9))
+
+
+def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
+    job, attempt = "job", jobs.attempt_of("a", delay=0, ttl=0)
+    bench.queue.run(jobs.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))
+    commit = jobs.commit_job(
+        bench.keys, job, {attempt: 6}, batch=0, call="call", grace=1_000, remembered=60_000
+    )
+    assert bench.queue.run(commit) == "committed"
+    moved, left = [], []
+    for _ in range(3):
+        moved.append(bench.queue.run(jobs.move_staged(bench.keys, job, attempt, limit=2, early=True)))
+        left.append(bench.raw.llen(bench.keys.stage(job, attempt)))
+    assert (moved, left) == ([2, 1, 0], [2, 0, 0])
+    assert bench.claim("t", 9) == ["a", "b", "c"]
+
+
+SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
+    "acked": lambda keys: _calls.ack(keys, [("m", "u")]),
+    "discarded": lambda keys: _calls.poison(keys, [("m", "u")], reason="poison", cause=CAUSE, consumer='"c"'),
+}
+
+
+def stopped_at(bench: Bench, call: Call[Any], n: int) -> bool:
+    """Run a call that stops at its n-th Redis call; whether it has one."""
+    with suppress(BrokerRefused):
+        Driver(bench.raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
+    return bool(bench.raw.delete("stopped"))
+
+
+def emptied(bench: Bench) -> None:
+    bench.raw.flushall()
+    bench.step(0)
+
+
+@pytest.mark.parametrize("verb", SETTLED)
+def test_no_message_that_was_cut_off_stays_without_its_story(bench: Bench, verb: str) -> None:
+    for n in itertools.count(1):
+        bench.queue.run(bench.queue.configure_call({"dead_letter": '{"dead": "discard"}'}))
+        bench.send(("m", 4))
+        bench.claim("t")
+        bench.nack("t", "m", delay=0)
+        bench.claim("u")
+        stopped = stopped_at(bench, SETTLED[verb](bench.keys), n)
+        stays = bench.raw.hexists(bench.keys["messages"], "m")
+        assert bench.raw.hexists(bench.keys["history"], "m") or not stays, f"stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break
+
+
+@pytest.mark.parametrize("verb", ["ack", "sweep"])
+def test_a_sweep_leaves_nothing_of_a_claim_that_was_cut_off(bench: Bench, verb: str) -> None:
+    for n in itertools.count(1):
+        bench.send(("m", 4))
+        bench.claim("t", lease=1_000)
+        bench.step(1_000 if verb == "sweep" else 0)
+        call = _calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        stopped = stopped_at(bench, call if verb == "sweep" else _calls.ack(bench.keys, [("m", "t")]), n)
+        bench.step(1_000)
+        bench.sweep(9)
+        assert not bench.raw.exists(bench.keys["claims"], bench.keys["leases"]), f"stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break
+
+
+def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
+    for n in itertools.count(1):
+        bench.send(("m", 4))
+        bench.claim("t")
+        bench.nack("t", "m", delay=1_000)
+        call = _calls.prioritise(bench.keys, place="scheduled", ids=["m"], priority=9)
+        stopped = stopped_at(bench, call, n)
+        assert bench.queue.run(call) == ["m"], f"stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break
+
+
+def test_a_claim_clears_up_behind_a_purge_that_was_cut_off(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m", delay=0)
+    bench.raw.hdel(bench.keys["messages"], "m")
+    bench.raw.hincrby(bench.keys["counters"], "purged", 1)  # which the purge came no more to
+    assert bench.claim("u") == []
+    assert not bench.raw.exists(bench.keys["states"], bench.keys["history"], bench.keys["ready"])
+
+
+def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench) -> None:
+    for n in itertools.count(1):
+        bench.send(("m", 4))
+        bench.claim("t")
+        bench.nack("t", "m", delay=0)
+        bench.claim("u", lease=1_000)
+        bench.raw.hdel(bench.keys["messages"], "m")
+        bench.step(1_000)
+        call = _calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        stopped = stopped_at(bench, call, n)
+        bench.sweep(1)
+        for key in ("states", "history", "claims", "leases"):
+            assert not bench.raw.exists(bench.keys[key]), f"{key}, stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break
+
+
+def test_a_job_that_is_moved_and_cut_off_loses_nothing(bench: Bench) -> None:
+    for n in itertools.count(1):
+        job, attempt = "job", jobs.attempt_of("a", delay=0, ttl=0)
+        bench.queue.run(jobs.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4))))
+        commit = jobs.commit_job(
+            bench.keys, job, {attempt: 4}, batch=0, call="call", grace=1_000, remembered=60_000
+        )
+        assert bench.queue.run(commit) == "committed"
+        move = jobs.move_staged(bench.keys, job, attempt, limit=9, early=True)
+        stopped = stopped_at(bench, move, n)
+        while bench.queue.run(move):
+            pass
+        assert bench.claim("t", 9) == ["a", "b"], f"stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break
+
+
+def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> None:
+    """It had written the other claim, and no state yet."""
+    bench.send(*[(f"m{n}", 4) for n in range(MOST)])
+    bench.claim("t", MOST)
+    given, until = bench.raw.hget(bench.keys["claims"], "t"), bench.raw.zscore(bench.keys["leases"], "t")
+    bench.raw.hset(bench.keys["claims"], mapping={"u": given, "u:held": MOST})
+    bench.raw.zadd(bench.keys["leases"], {"u": until})
+    assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
+    assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST

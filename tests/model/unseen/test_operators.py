@@ -1,0 +1,194 @@
+"""Operators and settings: faults of the Lua that no other test failed on (tests/mutants)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, claims
+from rq_dlq._keys import QueueKeys
+from rq_dlq.failure import read_history
+from tests.model.driver import packed
+from tests.model.test_found import Bench
+from tests.model.world import CAUSE
+
+TEN_YEARS = 315_360_000_000  # milliseconds
+
+
+SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
+
+
+OPERATED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
+    "browse": lambda keys: _calls.browse(keys, place="ready", ids=["m"]),
+    "purge": lambda keys: _calls.purge(keys, place="ready", ids=["m"]),
+    "dead_letter": lambda keys: _calls.dead_letter(keys, place="ready", ids=["m"], **SAID),
+    "redrive": lambda keys: _calls.redrive(keys, part="dead", ids=["m"], by='"c"'),
+    "expire_now": lambda keys: _calls.expire_now(keys, place="ready", ids=["m"]),
+    "prioritise": lambda keys: _calls.prioritise(keys, place="ready", ids=["m"], priority=9),
+    "transfer": lambda keys: _calls.transfer(
+        keys, QueueKeys("rq", "to"), place="ready", ids=["m"], keep=True, **SAID
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", OPERATED)
+def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
+    """Other messages are called like the other arguments of the call."""
+    call = OPERATED[verb](bench.keys)
+    names = ["m", *{str(value) for value in call.args.values()} - {""}]
+    bench.send(*[(name, 4) for name in names])
+    if verb == "redrive":
+        bench.queue.run(_calls.dead_letter(bench.keys, place="ready", ids=names, **SAID))
+    done = bench.queue.run(call)
+    assert [getattr(row, "id", row) for row in done] == ["m"]
+
+
+def test_all_settings_at_once(bench: Bench) -> None:
+    names = ("redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names")
+    call = _calls.configure(
+        bench.keys, dict.fromkeys(names, "1"), version=2, version_before=b"", declared_before=b"",
+        declared=b"{}",
+    )  # fmt: skip
+    assert bench.queue.run(call)
+    assert bench.raw.hlen(bench.keys["settings"]) == len(names) + 2
+
+
+@pytest.mark.parametrize("default", [0, TEN_YEARS + 1])
+def test_a_default_time_to_live_that_is_no_time_is_none(bench: Bench, default: int) -> None:
+    """So what has none gets the most that is allowed."""
+    bench.queue.run(bench.queue.configure_call({"expiry": f"{default} - 5000"}))
+    bench.send(("m", 4))
+    assert bench.raw.zscore(bench.keys["expiring"], "m") == bench.clock.now + 5_000
+
+
+@pytest.mark.parametrize("default", [1, TEN_YEARS])
+def test_the_shortest_and_the_longest_default_time_to_live(bench: Bench, default: int) -> None:
+    bench.queue.run(bench.queue.configure_call({"expiry": f"{default} - -"}))
+    bench.send(("m", 4))
+    assert bench.raw.zscore(bench.keys["expiring"], "m") == bench.clock.now + default
+
+
+def test_what_is_noted_of_a_query_goes_by_itself(bench: Bench) -> None:
+    assert bench.queue.run(claims.note_done(bench.keys, "query", 3)) == 3
+    (key,) = bench.raw.keys("*:stream:*")
+    assert bench.raw.ttl(key) > 0
+
+
+def test_who_moves_nothing_wakes_no_one(bench: Bench) -> None:
+    assert bench.queue.run(OPERATED["transfer"](bench.keys)) == []
+    assert not bench.raw.exists(QueueKeys("rq", "to")["wake"])
+
+
+@pytest.mark.parametrize("unsaid", [1, 2])
+def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
+    said = ["redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names"]
+    for number, names in enumerate((said, said[unsaid:])):
+        call = _calls.configure(
+            bench.keys, dict.fromkeys(names, "1"), version=number + 1,
+            version_before=str(number or "").encode(), declared_before=b"{}" if number else b"",
+            declared=b"{}",
+        )  # fmt: skip
+        assert bench.queue.run(call)
+    kept = {name.decode() for name in bench.raw.hkeys(bench.keys["settings"])}
+    assert kept == {*said[unsaid:], "version", "declared"}
+
+
+def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -> None:
+    bench.queue.run(_calls.pause(bench.keys, paused=True))
+    bench.send(("m", 4))
+    assert not bench.raw.exists(bench.keys["wake"])
+
+
+def test_a_send_says_what_the_queue_knew_already(bench: Bench) -> None:
+    bench.send(("b", 4))
+    items = packed(("a", 4), ("b", 4), ("a", 4))
+    assert bench.queue.run(_calls.send(bench.keys, delay=0, ttl=0, items=items)) == [1, 2]
+
+
+def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
+    """And what is kept for no time is dropped at once."""
+    settings = {"outcomes": "1000", "dead_letter": '{"expired": "discard", "dead_for": 0}'}
+    bench.queue.run(bench.queue.configure_call(settings))
+    bench.send(*[(name, 4) for name in ("acked", "dead", "released")])
+    bench.claim("t", 3)
+    bench.queue.run(_calls.ack(bench.keys, [("acked", "t")]))
+    bench.queue.run(_calls.poison(bench.keys, [("dead", "t")], reason="poison", cause=CAUSE, consumer='"c"'))
+    bench.queue.run(_calls.release(bench.keys, [("released", "t")]))
+    bench.queue.run(_calls.redrive(bench.keys, part="dead", by='"c"', limit=1))
+    bench.queue.run(_calls.dead_letter(bench.keys, place="ready", ids=["dead"], **SAID))
+    assert bench.queue.run(_calls.retire(bench.keys, limit=9)) == 1
+    bench.queue.run(_calls.purge(bench.keys, place="ready", limit=1))
+    to = QueueKeys("rq", "to")
+    moved = _calls.transfer(bench.keys, to, place="ready", ids=["m"], keep=False, **SAID)
+    for call in (OPERATED["expire_now"](bench.keys), moved):
+        bench.send(("m", 4))
+        assert bench.queue.run(call) == ["m"]
+    told = [cells for _, cells in bench.raw.xrange(bench.keys["outcomes"])]
+    assert [cells[b"event"].decode() for cells in told] == [
+        "acked", "dead", "released", "redriven", "dead", "discarded", "purged",
+        "expired", "discarded", "moved",
+    ]  # fmt: skip
+    assert {cells[b"delay"] for cells in told} == {b"0"}
+
+
+def test_what_was_never_redelivered_waited_for_nothing(bench: Bench) -> None:
+    bench.send(("m", 4), ttl=1_000)
+    (row,) = bench.queue.run(bench.queue.claim_call("t")).rows
+    assert row.state.split()[-1] == b"0", "the delay of its last redelivery"
+
+
+@pytest.mark.parametrize("verb", ["redrive", "transfer"])
+def test_who_was_redriven_waited_for_nothing(bench: Bench, verb: str) -> None:
+    to = QueueKeys("rq", "to") if verb == "transfer" else bench.keys
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m", delay=1_000)
+    bench.queue.run(_calls.dead_letter(bench.keys, place="scheduled", ids=["m"], **SAID))
+    bench.raw.delete(to["wake"])
+    moved = _calls.transfer(bench.keys, to, place="dead", ids=["m"], keep=False, **SAID)
+    assert bench.queue.run(moved if verb == "transfer" else OPERATED["redrive"](bench.keys)) == ["m"]
+    state = bench.raw.hget(to["states"], "m").split()
+    assert (state[4], state[8], state[9]) == (b"0", b"1", b"0")  # charged, redriven, the last delay
+    assert bench.raw.llen(to["wake"]) == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_transfer_tells_only_of_what_came(bench: Bench, keep: bool) -> None:
+    """One that was cut off had told something before."""
+    to = QueueKeys("rq", "to")
+    bench.send(("m", 4))
+    bench.raw.hset(to["history"], "m", "moved\t1\t0\t0\t\t\t")
+    transfer = _calls.transfer(bench.keys, to, place="ready", ids=["m"], keep=keep, **SAID)
+    assert bench.queue.run(transfer) == ["m"]
+    (event,) = read_history(bench.raw.hget(to["history"], "m"))
+    assert event.event == ("copied" if keep else "moved")
+
+
+def test_the_oldest_is_the_first_of_many(bench: Bench) -> None:
+    bench.send(("a", 4))
+    bench.step(1_000)
+    bench.send(("b", 4))
+    _, stats = bench.queue.run(_calls.stats(bench.keys, "q"))
+    assert (stats.oldest, stats.ready) == (1.0, 2)
+
+
+@pytest.mark.parametrize("stale", ["version_before", "declared_before"])
+def test_settings_that_changed_since_are_looked_at_again(bench: Bench, stale: str) -> None:
+    bench.raw.hset(bench.keys["settings"], mapping={"version": 1, "declared": "{}"})
+    known: dict[str, bytes] = {"version_before": b"1", "declared_before": b"{}", stale: b"before"}
+    assert not bench.queue.run(_calls.configure(bench.keys, {}, version=2, declared=b"{}", **known))
+    assert bench.raw.hget(bench.keys["settings"], "version") == b"1"
+
+
+@pytest.mark.parametrize("verb", ["dead_letter", "expire_now"])
+def test_a_claim_takes_nothing_that_stands_elsewhere(bench: Bench, verb: str) -> None:
+    """A verb that was cut off left its row behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.queue.run(OPERATED[verb](bench.keys))
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    assert bench.claim("t") == []
+    assert not bench.raw.exists(bench.keys["ready"])

@@ -1,0 +1,240 @@
+"""Redelivery and maintenance: faults of the Lua that no other test failed on (tests/mutants)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call
+from rq_dlq._keys import QueueKeys
+from tests.audit import audit
+from tests.model.test_found import Bench
+from tests.model.world import CAUSE
+
+TEN_YEARS = 315_360_000_000  # milliseconds
+
+
+def test_a_delay_of_one_millisecond(bench: Bench) -> None:
+    bench.send(("m", 4), delay=1)
+    audit(bench.raw, "q")
+    assert bench.claim("a") == []
+    bench.step(1)
+    assert bench.claim("b") == ["m"]
+
+
+@pytest.mark.parametrize("flags", [0x00, 0x69])
+def test_what_need_not_outlive_its_failure_is_dropped(bench: Bench, flags: int) -> None:
+    """Whatever its other flags are."""
+    bench.queue.run(bench.queue.configure_call({"dead_letter": '{"transient": "discard"}'}))
+    items: list[str | bytes] = ["m", bytes((0x80 + flags,)), "stays", bytes((flags,))]
+    bench.queue.run(_calls.send(bench.keys, delay=0, ttl=0, items=items))
+    bench.claim("t", 2)
+    held = [("m", "t"), ("stays", "t")]
+    bench.queue.run(_calls.poison(bench.keys, held, reason="poison", cause=CAUSE, consumer='"c"'))
+    assert bench.raw.hkeys(bench.keys["messages"]) == [b"stays"]
+
+
+def test_a_delay_that_ends_where_the_message_was_born_is_not_cut_short(bench: Bench) -> None:
+    """I5, after a step back of the clock."""
+    bench.send(("a", 9))
+    bench.step(-1_000)
+    bench.send(("m", 9))  # born with a: births do not step back
+    bench.claim("t", 2)
+    bench.nack("t", "m", delay=1_000)
+    bench.step(999)
+    assert bench.claim("u") == []
+    bench.step(2)
+    assert bench.claim("v") == ["m"]
+
+
+def test_a_lease_holds_what_is_left_where_a_record_is_gone(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    bench.raw.hdel(bench.keys["messages"], "a")
+    bench.raw.hincrby(bench.keys["counters"], "sent", -1)  # as if it had never been
+    bench.step(1_000)
+    for _ in range(4):
+        bench.sweep(1)
+    bench.step(1_000)
+    assert bench.claim("u", 3) == ["b", "c"]
+
+
+def test_a_lease_ends_with_what_is_left_where_a_record_is_gone(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    bench.raw.hdel(bench.keys["messages"], "a")
+    bench.raw.hincrby(bench.keys["counters"], "sent", -1)
+    bench.step(1_000)
+    assert bench.sweep(1) == 1
+    assert bench.queue.settle(_calls.ack(bench.keys, [("b", "t"), ("c", "t")]))
+    assert not bench.raw.exists(bench.keys["leases"])
+
+
+def test_what_stands_where_it_was_born_is_not_stranded(bench: Bench) -> None:
+    """A stranger's state says otherwise, while the lease of its former claim ends."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000)
+    assert bench.queue.settle(_calls.release(bench.keys, [("a", "t")]))
+    bench.raw.hset(bench.keys["states"], "a", "live - 5 1 0 0 0 0 0 0")
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.zcard(bench.keys["ready"]) == 1
+    assert bench.claim("u") == ["a"]
+
+
+def test_a_sweep_wakes_someone_for_what_it_brought_back(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t", lease=1_000)
+    assert (bench.sweep(1), bench.raw.llen(bench.keys["wake"])) == (0, 0)
+    bench.step(1_000)
+    assert (bench.sweep(1), bench.raw.llen(bench.keys["wake"])) == (1, 1)
+
+
+def test_a_lease_lasts_to_its_end(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t", lease=1_000)
+    bench.step(999)
+    bench.sweep(9)
+    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))
+
+
+BOUNDED: dict[str, tuple[dict[str, int], Callable[[QueueKeys], Call[Any]]]] = {
+    "promote": ({"delay": 1}, lambda keys: _calls.promote(keys, limit=1)),
+    "expire": ({"ttl": 1}, lambda keys: _calls.expire(keys, limit=1)),
+    "purge": ({}, lambda keys: _calls.purge(keys, place="ready", limit=1)),
+}
+
+
+@pytest.mark.parametrize("verb", BOUNDED)
+def test_a_call_does_as_much_as_it_may_and_no_more(bench: Bench, verb: str) -> None:
+    options, call = BOUNDED[verb]
+    bench.send(("a", 4), ("b", 4), **options)
+    bench.step(1)
+    assert bench.queue.run(call(bench.keys)) in (1, ["a"])
+    assert bench.queue.run(call(bench.keys)) in (1, ["b"])
+
+
+def test_no_delay_is_longer_than_ten_years(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m", delay=TEN_YEARS + 1)
+    ((_, due),) = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
+    assert due == bench.clock.now + TEN_YEARS
+
+
+def test_a_policy_of_less_than_no_delay_means_none(bench: Bench) -> None:
+    """A stranger's: what it says stands in no state."""
+    wire = bench.queue.wire.decode().replace('"initial_delay":1000', '"initial_delay":-1')
+    assert bench.queue.run(bench.queue.configure_call({"redelivery": wire}))
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m")
+    (row,) = bench.queue.run(bench.queue.claim_call("u")).rows
+    assert row.state.split()[3] == b"2", "it was delivered twice"
+
+
+@pytest.mark.parametrize("verb", ["ack", "release", "purge"])
+def test_what_was_settled_before_is_not_swept(bench: Bench, verb: str) -> None:
+    """A claim that is swept in parts counts only what it still held; the purge was cut off."""
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    settle = _calls.ack if verb == "ack" else _calls.release
+    assert bench.queue.settle(settle(bench.keys, [("a", "t")]))
+    if verb == "purge":
+        bench.raw.hdel(bench.keys["messages"], "a")
+        bench.raw.hincrby(bench.keys["counters"], "purged", 1)
+    bench.step(1_000)
+    assert bench.sweep(2) == 2
+    assert bench.raw.zscore(bench.keys["leases"], "t"), "of c"
+    assert bench.queue.settle(_calls.ack(bench.keys, [("c", "t")]))
+    assert not bench.raw.exists(bench.keys["leases"])
+    assert bench.claim("u") == (["a"] if verb == "release" else [])
+
+
+def test_a_time_of_the_next_decades_is_a_time(bench: Bench) -> None:
+    bench.clock.set(2**41 + 1)  # in 2039
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.nack("t", "m", delay=1_000)
+    assert bench.queue.run(_calls.purge(bench.keys, place="scheduled", ids=["m"])) == ["m"]
+
+
+def test_what_waits_for_its_redelivery_is_not_stranded(bench: Bench) -> None:
+    """A stranger's state says nothing of it, while the lease of its former claim ends."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000)
+    bench.nack("t", "a", delay=5_000)
+    bench.raw.hset(bench.keys["states"], "a", "live - 0 1 0 0 0 0 0 0")
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.hget(bench.keys["counters"], "lapsed") == b"1"
+    bench.step(4_000)
+    assert bench.claim("u", 2) == ["b", "a"]
+
+
+def test_a_promotion_of_nothing_wakes_no_one(bench: Bench) -> None:
+    assert bench.queue.run(_calls.promote(bench.keys, limit=9)) == 0
+    assert not bench.raw.exists(bench.keys["wake"])
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("priority", range(10))
+def test_what_is_held_does_not_expire(bench: Bench, priority: int, persistent: bool) -> None:
+    """Whatever its flags are."""
+    bench.send(("m", priority), ttl=1_000, persistent=persistent)
+    assert bench.claim("t") == ["m"]
+    assert not bench.raw.exists(bench.keys["expiring"])
+
+
+def test_what_is_ready_lives_whatever_its_state_says(bench: Bench) -> None:
+    """A stranger's state."""
+    bench.send(("m", 4))
+    bench.raw.hset(bench.keys["states"], "m", "dead - 5 1 0 0 0 0 0 0")
+    assert bench.claim("t") == ["m"]
+    bench.nack("t", "m", delay=0)
+    assert bench.claim("u") == ["m"]
+
+
+def test_a_lapse_charges_what_was_begun_by_its_whole_id(bench: Bench) -> None:
+    """Which is no pattern."""
+    bench.send(("a-b", 4))
+    bench.claim("t", lease=1_000, attributed=True)
+    bench.step(1_000)
+    bench.sweep(1)
+    assert bench.raw.hget(bench.keys["counters"], "lapsed") == b"1"
+
+
+def test_a_sweep_takes_nothing_from_who_claimed_it_since(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000)
+    assert bench.queue.settle(_calls.release(bench.keys, [("a", "t")]))
+    assert bench.claim("u") == ["a"]
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.queue.settle(_calls.ack(bench.keys, [("a", "u")]))
+
+
+def test_what_fails_uncharged_waits_as_at_first(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    call = _calls.nack(
+        bench.keys, [("m", "t")], delay=None, charge=False, cause=CAUSE, consumer='"c"', seed=0.5,
+        default_policy=bench.queue.wire,
+    )  # fmt: skip
+    assert bench.queue.settle(call)
+    bench.step(999)
+    assert bench.claim("u") == []
+    bench.step(1)
+    assert bench.claim("v") == ["m"]
+
+
+def test_what_was_swept_left_its_place_empty(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    bench.claim("t", 3, lease=1_000)
+    bench.step(1_000)
+    for left in (b'"c"\n\nb\nc', b'"c"\n\n\nc'):
+        assert bench.sweep(1) == 1
+        assert bench.raw.hget(bench.keys["claims"], "t") == left
