@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -61,7 +62,7 @@ async def test_the_spread_does_not_vanish_at_the_maximum(broker: Any) -> None:
     queue = broker.queue("a", redelivery=policy)
     await queue.send_many(range(250))
     delays = [s.delay for s in await queue.nack(await queue.claim(250))]
-    assert len(set(delays)) > 200
+    assert max(Counter(delays).values()) <= 2, "what is folded back may meet one that was not"
     assert max(delays) <= 10
 
 

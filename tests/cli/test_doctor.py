@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
+from tests.clusters import cluster_ports
 from tests.servers import Server, free_port, online, replica_of, wait_until
 
 CHECKS = [
@@ -122,7 +123,8 @@ def test_a_user_with_a_role_passes_and_one_without_fails(tmp_path: Path) -> None
 
 
 def test_a_cluster_without_all_slots_fails(tmp_path: Path) -> None:
-    with Server(tmp_path, "--cluster-enabled", "yes", port=free_port()) as server, server.client() as raw:
+    (port,) = cluster_ports(1)
+    with Server(tmp_path, "--cluster-enabled", "yes", port=port) as server, server.client() as raw:
         shell = Shell(f"redis://127.0.0.1:{server.port}", "doctor", tmp_path)
         raw.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         wait_until(lambda: b"cluster_state:ok" in raw.execute_command("CLUSTER", "INFO"))

@@ -136,6 +136,7 @@ def trial(load: Load, pool: ThreadPoolExecutor, seconds: float) -> Figures:
     totals, dead = queue.stats().totals, audit(load.raw, "q")
     remaining = [key.decode() for key in load.raw.hkeys(queue.work.keys["messages"])]
     came_of = sums(load.directory / "journals", remaining)
+    load.raw.config_set("maxmemory", 0)  # the dead letters alone may fill it, and a redrive takes some more
     redriven = queue.dlq.redrive()
     while held := queue.claim(1_000):
         queue.ack(held)
