@@ -13,7 +13,7 @@ import redis
 from redis.crc import key_slot
 
 from tests.certificates import Certificate
-from tests.servers import Server, answers, wait_until
+from tests.servers import STARTS, Server, wait_until
 
 SLOTS = 16_384
 SETSLOT = ("CLUSTER", "SETSLOT")
@@ -65,7 +65,7 @@ class Cluster:
             for node in self.nodes:
                 stack.callback(node.kill)
                 node.start(wait=False)
-            wait_until(lambda: all(answers(node.socket) for node in self.nodes))
+            wait_until(lambda: all(node.answers() for node in self.nodes), STARTS)
             self._join()
             self._stack = stack.pop_all()
         return self

@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.certificates import Certificate
-from tests.servers import Server, free_port, needed, wait_until
+from tests.servers import STARTS, Server, free_port, needed, wait_until
 
 MASTER = "orders"  # as the sentinels call it
 IMPATIENT: dict[str, Any] = {"socket_timeout": 0.5, "retry": Retry(NoBackoff(), 0)}
@@ -110,7 +110,7 @@ class Watched:
                 self.follow(replica, self.servers[0])
             for sentinel in self.sentinels:
                 sentinel.start(wait=False)
-            wait_until(self.well)
+            wait_until(self.well, STARTS)
             self._stack = stack.pop_all()
         return self
 

