@@ -167,8 +167,9 @@ class Failovers:
                 self.seen["accepted"] += 1
 
     def _everything(self, master: Server) -> dict[bytes, Any]:
+        """All but what goes by itself, as a wake-up that nobody took."""
         client: Any = self._watched.client(master)
-        return {key: client.dump(key) for key in client.keys("rq:{work}:*")}
+        return {key: client.dump(key) for key in client.keys("rq:{work}:*") if client.ttl(key) < 0}
 
     def _finish(self, others: tuple[Queue[int], dict[str, str], list[Delivery[int]]]) -> None:
         """All that is left is acked by who holds it."""
