@@ -141,6 +141,8 @@ IN_CLUSTER = Retries(attempts=None, seconds=5.0)
 def masked(url: str) -> str:
     """The URL without its passwords, whatever else is wrong with it."""
     head, at, tail = _PARAMETER.sub(r"\1***", url).rpartition("@")
+    if not at and "@" in url:  # a password that looks like a parameter
+        return f"{url.partition('://')[0]}://***"
     if not at:
         return tail
     scheme, slashes, account = head.partition("://") if "://" in head else ("", "", head)

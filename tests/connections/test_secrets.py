@@ -63,6 +63,11 @@ def test_masked(url: str) -> None:
     assert NEEDLE not in masked(url)
 
 
+def test_a_password_that_looks_like_a_parameter_is_masked() -> None:
+    odd = "&" + "\ufffd" * 20 + "%" + "\ufffd" * 40 + "=x"
+    assert NEEDLE not in masked(f"redis://user:{NEEDLE}{odd}@host:1/0?{odd}")
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
