@@ -11,7 +11,7 @@ import pytest
 from rq_dlq import _calls
 from rq_dlq._calls import Call, Share, claims
 from rq_dlq._work import MOST
-from tests.model.test_found import Bench
+from tests.model.bench import Bench
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
     "ack": lambda bench, held: _calls.ack(bench.keys, held),

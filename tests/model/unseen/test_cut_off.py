@@ -14,9 +14,9 @@ from rq_dlq._calls import Call, claims, jobs
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import MOST
 from rq_dlq.errors import BrokerRefused
+from tests.model.bench import Bench
 from tests.model.driver import Driver, packed
 from tests.model.stops import Stopped
-from tests.model.test_found import Bench
 from tests.model.world import CAUSE
 
 

@@ -10,13 +10,11 @@ import pytest
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims
 from rq_dlq._keys import QueueKeys
+from rq_dlq.durations import TEN_YEARS
 from rq_dlq.failure import read_history
+from tests.model.bench import Bench
 from tests.model.driver import packed
-from tests.model.test_found import Bench
 from tests.model.world import CAUSE
-
-TEN_YEARS = 315_360_000_000  # milliseconds
-
 
 SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 

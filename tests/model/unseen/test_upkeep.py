@@ -10,11 +10,10 @@ import pytest
 from rq_dlq import _calls
 from rq_dlq._calls import Call
 from rq_dlq._keys import QueueKeys
+from rq_dlq.durations import TEN_YEARS
 from tests.audit import audit
-from tests.model.test_found import Bench
+from tests.model.bench import Bench
 from tests.model.world import CAUSE
-
-TEN_YEARS = 315_360_000_000  # milliseconds
 
 
 def test_a_delay_of_one_millisecond(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.audit import audit
-from tests.model.test_found import Bench
+from tests.model.bench import Bench
 
 
 @pytest.fixture
