@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 Event = Literal["send", "sent", "unconfirmed", "refused", "got", "early", "ack", "acked", "stale"]
 """send, ack: is about to; sent, acked: was told that it is done; unconfirmed: was told that a failover may
@@ -41,6 +41,15 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+class Counts(TypedDict):
+    """By the names that the table has for them."""
+
+    acknowledged: int
+    lost: int
+    duplicated: int
+    recovered: int
 
 
 @dataclass
@@ -75,6 +84,16 @@ class Sums:
     resent: int = 0
     entered: int = 0
     settled: int = 0
+
+    @property
+    def counts(self) -> Counts:
+        """What a row's figures tell of them."""
+        return {
+            "acknowledged": self.acknowledged,
+            "lost": len(self.lost),
+            "duplicated": self.duplicated,
+            "recovered": self.recovered,
+        }
 
     @property
     def well(self) -> bool:

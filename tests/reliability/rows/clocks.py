@@ -140,10 +140,7 @@ def clocks(run: Run) -> Figures:
     met = all(well) and not (found.lost or found.unexpected or found.settled_twice)
     return Figures(
         trials=steps + len(skews),
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         met=met,
         note=f"{found.stale} stale acks refused; {sum(well)} of {len(well)} failovers to a skewed clock well",
     )

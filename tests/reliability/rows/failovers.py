@@ -194,10 +194,7 @@ def fail_over(run: Run) -> Figures:
         note += f", {seen['unknowable']} after a lost reply found their message done"
     return Figures(
         trials=rounds,
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         met=not (seen["accepted"] or seen["changed"] or found.lost or found.unexpected)
         and found.duplicated >= rounds * EACH,  # else nothing was held back
         note=note,

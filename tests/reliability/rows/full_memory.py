@@ -144,10 +144,7 @@ def trial(load: Load, pool: ThreadPoolExecutor, seconds: float) -> Figures:
     did = ", ".join(f"{totals[verb]:,} {verb}" for verb in VERBS)
     return Figures(
         trials=load.refused // CHUNK,
-        acknowledged=came_of.acknowledged,
-        lost=len(came_of.lost),
-        duplicated=came_of.duplicated,
-        recovered=came_of.recovered,
+        **came_of.counts,
         met=came_of.well
         and min(while_over_full.values()) > 0
         and refused > 0

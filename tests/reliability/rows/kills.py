@@ -76,10 +76,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
     ]
     return Figures(
         trials=len(done.kills) + len(done.frozen) + done.senders_killed,
-        acknowledged=told.acknowledged,
-        lost=len(told.lost),
-        duplicated=told.duplicated,
-        recovered=told.recovered,
+        **told.counts,
         early=told.early,
         met=not found,
         note="; ".join(found + counted),

@@ -138,10 +138,7 @@ def partition(run: Run) -> Figures:
     forgotten = unconfirmed.difference(noted(journals, "got"), remaining)
     return Figures(
         trials=rounds,
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         met=not found.lost and not found.unexpected and bool(forgotten),
         note=f"{len(unconfirmed):,} said to be unconfirmed, of which {len(forgotten):,} were forgotten",
     )

@@ -161,10 +161,7 @@ def reshard(run: Run) -> Figures:
     slowest = max(shards.back)
     return Figures(
         trials=moves + kills,
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         met=not (found.lost or found.unexpected or told)
         and slowest <= BACK_WITHIN
         and not half_moved(shards.errors()),

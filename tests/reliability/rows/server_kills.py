@@ -209,10 +209,7 @@ def lost_late(trials: Trials, found: Sums) -> bool:
 def _figures(trials: int, found: Sums, met: bool, note: str) -> Figures:
     return Figures(
         trials=trials,
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         early=found.early,
         met=met,
         note=note,

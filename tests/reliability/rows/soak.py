@@ -149,10 +149,7 @@ def soak(run: Run) -> Figures:
                  "settled twice": len(found.settled_twice)})  # fmt: skip
     return Figures(
         trials=nemesis.blows.total(),
-        acknowledged=found.acknowledged,
-        lost=len(found.lost),
-        duplicated=found.duplicated,
-        recovered=found.recovered,
+        **found.counts,
         early=found.early,
         met=not bad,
         note="; ".join([*bad, *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items()))]),
