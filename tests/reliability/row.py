@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -12,6 +14,7 @@ from rich.progress import Progress, TaskID
 
 T = TypeVar("T")
 Scale = Literal["short", "whole", "soak"]
+CORES = 2
 SCALES: tuple[Scale, ...] = ("short", "whole", "soak")
 
 
@@ -64,6 +67,25 @@ class Run:
         if self.scale == "short":
             return short
         return whole if self.scale == "whole" or soak is None else soak
+
+    def in_processes(
+        self,
+        act: Callable[..., T],
+        tasks: Sequence[tuple[object, ...]],
+        what: Callable[[list[T]], str] = lambda _: "",
+    ) -> list[T]:
+        """Do all tasks, a process each and as many at a time as there are cores; what came of them, in order.
+
+        Args:
+            tasks: the arguments of each.
+            what: is shown of those that are done.
+        """
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(CORES, mp_context=context) as pool:
+            running = [pool.submit(act, *task) for task in tasks]
+            for n, _ in enumerate(as_completed(running), 1):
+                self.done(n, len(running), what([task.result() for task in running if task.done()]))
+        return [task.result() for task in running]
 
     def done(self, part: float, of: float = 1, what: str = "") -> None:
         """Show how far it has come."""

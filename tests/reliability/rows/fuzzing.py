@@ -14,11 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from tests.reliability.row import Figures, Row, Run
+from tests.reliability.row import CORES, Figures, Row, Run
 
 ROOT = Path(__file__).parents[3]
 SEEDS = Path(__file__).parents[1] / "data" / "seeds.yaml"
-CORES = 2
 LONGEST = 1_024  # bytes of an input
 HANGS = 10  # seconds that one input may take
 TURN = 5  # seconds for each target, over and over: the quick ones get more runs

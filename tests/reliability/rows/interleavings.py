@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 import redis
@@ -15,7 +13,6 @@ from tests.model.interleavings.walk import retold
 from tests.reliability.row import Figures, Row, Run
 
 GOAL = 300_000  # transitions
-CORES = 2
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,10 @@ def explore(scope: Scope) -> Found:
     return Found(scope, len(search.worlds), search.transitions, violation)
 
 
+def _visited(found: list[Found]) -> str:
+    return f"{sum(search.transitions for search in found):,}"
+
+
 def run(run: Run) -> Figures:
     """Two searches at a time, a process each; nothing is drawn."""
     scopes = run.pick(
@@ -46,13 +47,7 @@ def run(run: Run) -> Figures:
         whole=SCOPES,
         soak=[replace(scope, messages=3) for scope in SCOPES],
     )
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(CORES, mp_context=context) as pool:
-        running = [pool.submit(explore, scope) for scope in scopes]
-        found: list[Found] = []
-        for one in as_completed(running):
-            found.append(one.result())
-            run.done(len(found), len(scopes), f"{sum(search.transitions for search in found):,}")
+    found = run.in_processes(explore, [(scope,) for scope in scopes], _visited)
     found.sort(key=lambda search: -search.transitions)
     transitions = sum(search.transitions for search in found)
     violations = [f"{search.scope.name}: {search.violation}" for search in found if search.violation]

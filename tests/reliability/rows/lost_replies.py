@@ -14,12 +14,11 @@ from pathlib import Path
 
 from rq_dlq.settings import version_of
 from tests.reliability.program import server_version
-from tests.reliability.row import Figures, Row, Run
+from tests.reliability.row import CORES, Figures, Row, Run
 from tests.reliability.versions import environment, others
 
 ROOT = Path(__file__).parents[3]
 COLOURS = ("blocking", "awaiting")
-CORES = 2
 PARTS = 4  # programs in each colour that share the work on the installed redis-py
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, as_completed
-
 import redis
 
 from tests import servers
 from tests.model.machine import check
 from tests.reliability.row import Figures, Row, Run
 
-CORES = 2
 SHARE = 100  # examples of one task
 
 
@@ -29,12 +25,8 @@ def run(run: Run) -> Figures:
     """Two tasks at a time, a process each."""
     examples, steps = run.pick(short=(20, 30), whole=(2_000, 50), soak=(50_000, 100))
     shares = [min(SHARE, examples - at) for at in range(0, examples, SHARE)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(CORES, mp_context=context) as pool:
-        running = [pool.submit(compare, share, steps, run.random.getrandbits(32)) for share in shares]
-        for n, _ in enumerate(as_completed(running), 1):
-            run.done(n, len(running))
-    failures = [said for task in running if (said := task.result())]
+    tasks = [(share, steps, run.random.getrandbits(32)) for share in shares]
+    failures = [said for said in run.in_processes(compare, tasks) if said]
     for failure in failures:
         run.progress.console.print(failure, markup=False)
     note = f"{examples:,} examples of {steps} steps, {len(failures)} failures"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, as_completed
-
 import redis
 
 from tests import servers
@@ -13,7 +10,6 @@ from tests.model.steps import STEPS
 from tests.model.stops import CHECKS
 from tests.reliability.row import Figures, Row, Run
 
-CORES = 2
 SHARE = 10  # steps of one task
 SHORT = ("claim with all maintenance", "sweep in parts", "divide a claim")  # all: tests/model/test_stops
 
@@ -37,12 +33,7 @@ def run(run: Run) -> Figures:
     """Two tasks at a time, a process each; nothing is drawn."""
     names = list(run.pick(short=SHORT, whole=tuple(STEPS)))
     shares = [names[at :: len(names) // SHARE + 1] for at in range(len(names) // SHARE + 1)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(CORES, mp_context=context) as pool:
-        running = [pool.submit(try_steps, share) for share in shares]
-        for n, _ in enumerate(as_completed(running), 1):
-            run.done(n, len(running))
-    results = [task.result() for task in running]
+    results = run.in_processes(try_steps, [(share,) for share in shares])
     points, wrong = sum(found for found, _ in results), [line for _, lines in results for line in lines]
     for line in wrong:
         run.progress.console.print(line, markup=False)
