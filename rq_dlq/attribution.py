@@ -45,7 +45,7 @@ class Attribution:
 
     def prompt(self, count: int) -> bool:
         """Whether `ready` has nothing to wait for."""
-        return self._notes.prompt or not self._wanted(count)
+        return not self._wanted(count) or self._notes.prompt()
 
     def ready(self, count: int) -> bool:
         """Whether a claim of up to so many messages is to be attributed; connects where that is needed."""

@@ -42,13 +42,16 @@ class Notes:
         self._sent = self._read = 0  # since it was connected
         self._again = 0.0
 
-    @property
     def prompt(self) -> bool:
-        """Whether `open` has nothing to wait for."""
-        return self._connection is not None and self._sent - self._read <= FEW
+        """Whether notes can be sent, as far as is seen without waiting."""
+        if self._sent - self._read <= FEW:
+            self._read_replies()
+            return self._connection is not None
+        return False
 
     def open(self) -> bool:
-        """Connect, unless it is connected, and read replies; whether notes can be sent now."""
+        """Read replies, and connect where there is no connection any more; whether notes can be sent now."""
+        self._read_replies()
         if self._connection is None and time.monotonic() >= self._again:
             try:
                 self._connections.run(_only(self._first))
@@ -57,7 +60,6 @@ class Notes:
                 self._connection = self._link.take()
             except (RqDlqError, exceptions.RedisError, OSError):
                 self._again = time.monotonic() + RETRY_AFTER
-        self._read_replies()
         return self._connection is not None
 
     def send(self, call: Call[Any]) -> None:

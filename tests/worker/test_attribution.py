@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 import rq_dlq
+from rq_dlq import _work
+from rq_dlq._redis import FAIL_FAST
+from rq_dlq.attribution import Attribution
 from tests.reliability.crowd import Crowd
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -60,6 +63,26 @@ def forget_scripts(raw: Any) -> None:
 
 def nothing(raw: Any) -> None:
     del raw
+
+
+@pytest.mark.parametrize("trouble", [disconnect, forget_scripts])
+def test_what_broke_is_mended_before_the_next_claim(
+    trouble: Callable[[Any], None], broker: rq_dlq.Broker, raw: Any
+) -> None:
+    """Else that claim is charged as a whole, should its worker die."""
+    queue = broker.queue("a")
+    attribution = Attribution(queue.work, broker.connect(FAIL_FAST))
+    for round_ in range(3):
+        queue.send_many(range(5))
+        assert attribution.ready(5), round_
+        steps = _work.claim(queue.work, queue.delivery, count=5, attributed=True)
+        deliveries = broker.connections.run(steps)
+        attribution.take(deliveries)
+        attribution.begin(deliveries[1])
+        trouble(raw)
+        if round_ % 2:
+            attribution.begin(deliveries[2])  # this may be lost
+    attribution.close()
 
 
 @pytest.mark.parametrize("trouble", [nothing, disconnect, forget_scripts])
