@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import logging
@@ -72,7 +73,8 @@ def shut_sockets() -> NoReturn:
     """Every connection of the process."""
     for found in gc.get_objects():
         if isinstance(found, socket.socket):
-            found.close()
+            with contextlib.suppress(OSError):  # where another handler closed its descriptor before
+                found.close()
     raise ConnectionError
 
 

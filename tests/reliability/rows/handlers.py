@@ -81,12 +81,12 @@ class Trial:
 
 def judge(trial: Trial, raw: Any) -> Figures:
     """Compare what came of the messages with what their handlers did."""
-    plan, died, other, lapses = trial.plan, Counter[str](), 0, 0
+    plan, died, otherwise, lapses = trial.plan, Counter[str](), Counter[str](), 0
     for name, kinds in KINDS.items():
         for letter in trial.queues[name].dlq.browse(limit=None):
             harm = kinds.get(letter.body)
             if harm is None or letter.reason != "exhausted" or letter.cause.type not in harm.causes:
-                other += 1
+                otherwise[f"{letter.body!r} that died of {letter.cause.type}, {letter.reason}"] += 1
             else:
                 died[letter.body] += 1
                 lapses += sum(event.cause.type == LAPSED for event in letter.history)
@@ -101,7 +101,6 @@ def judge(trial: Trial, raw: Any) -> Figures:
     found = wrong(
         {
             "harmful messages that did not die of what they did": (expected - died).total(),
-            "that died otherwise": other,
             "innocent ones that were not acked": innocent - totals["acked"],
             "messages lost": gone,
             "left waiting or leased": sum(queue.waiting + queue.leased for queue in stats),
@@ -110,6 +109,7 @@ def judge(trial: Trial, raw: Any) -> Figures:
             ),
         }
     )
+    found += wrong(otherwise)
     found += [finding for name in KINDS for finding in audited(raw, name)]
     told = [
         f"{len(expected)} kinds x {plan.each}",
