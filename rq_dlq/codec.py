@@ -116,12 +116,18 @@ class Codec(Generic[T]):
         """The body of a record.
 
         Raises:
-            UnprocessableMessage: it does not decode as the queue's type.
+            UnprocessableMessage: it does not decode as the queue's type, or is too large to be tried.
         """
         if raw and (self._raw or self.type is Any):
             return data  # type: ignore[return-value]
         if self._decoder is None:
             message = "the body was not sent as bytes, but the queue's type is bytes"
+            raise UnprocessableMessage(message)
+        if len(data) > self._max_bytes:
+            message = (
+                f"a body of {len(data):,} bytes is over the limit of {self._max_bytes:,}: "
+                "raise max_message_bytes where it is read, too, and redrive it"
+            )
             raise UnprocessableMessage(message)
         try:
             return self._decoder.decode(data)  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from rq_dlq._redis import places
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.places import AWAITING, BLOCKING, pool_at, pools_of
 from rq_dlq._redis.rights import Rights
-from rq_dlq._redis.trouble import TRANSIENT, Passing, is_demoted, named, refusal
+from rq_dlq._redis.trouble import TRANSIENT, Passing, Unheard, is_demoted, named, refusal
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -93,13 +93,23 @@ class Link:
         self.rights.forget()
 
     def take(self) -> Any:
-        """A connection for oneself, until it is dropped."""
+        """A connection for oneself, until it is dropped.
+
+        Raises:
+            Unheard: there is none.
+        """
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break  # another thread was faster
+            if connection.pid == os.getpid():  # a forked child shares no socket with its parent
+                return connection
         try:
-            while (connection := self._idle.pop()).pid != os.getpid():
-                pass  # a forked child shares no socket with its parent
-        except IndexError:
             connection = self._new()
-            self._endless = bounded(connection) or self._endless
+        except TRANSIENT as error:
+            raise Unheard(str(error)) from error
+        self._endless = bounded(connection) or self._endless
         return connection
 
     def _return(self, connection: Any) -> None:
@@ -137,7 +147,10 @@ class Link:
 
 def _said(connection: Any, commands: Commands) -> list[Any]:
     """What the server said to these."""
-    connection.send_packed_command([packed(commands)])
+    try:
+        connection.send_packed_command([packed(commands)])
+    except TRANSIENT as error:
+        raise Unheard(str(error)) from error
     replies: list[Any] = []
     for _ in commands:
         try:
@@ -210,12 +223,15 @@ class AsyncLink:
         return self._idle.pop() if self._idle and self._loop is asyncio.get_running_loop() else None
 
     async def take(self) -> Any:
-        """A connection for oneself, until it is dropped."""
+        """A connection for oneself, until it is dropped; raises as Link's."""
         if self._loop is not asyncio.get_running_loop():
             self._leave()
         if self._idle:
             return self._idle.pop()
-        connection = await self._new()
+        try:
+            connection = await self._new()
+        except TRANSIENT as error:
+            raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
         return connection
 
@@ -271,7 +287,10 @@ class AsyncLink:
 
 async def _heard(connection: Any, commands: Commands) -> list[Any]:
     """What the server said to these."""
-    await connection.send_packed_command(packed(commands))
+    try:
+        await connection.send_packed_command(packed(commands))
+    except TRANSIENT as error:
+        raise Unheard(str(error)) from error
     replies: list[Any] = []
     for _ in commands:
         try:

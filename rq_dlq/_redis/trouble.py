@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._work import Step
 
-_PARAMETER = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)[^&;]*", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)[^&]*", re.IGNORECASE)
 
 # What a server says of a state that passes, and what to do if it does not pass by itself.
 _PASSES = {
@@ -70,6 +70,10 @@ class Passing(Exception):  # noqa: N818 - never leaves this room
     """The server answered that it cannot do it now."""
 
 
+class Unheard(exceptions.ConnectionError):
+    """There was no connection, or it broke while a call was sent: nobody heard it. Its cause tells why."""
+
+
 TRANSIENT = (
     exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing
 )  # fmt: skip
@@ -78,11 +82,13 @@ _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
 def is_final(error: BaseException) -> bool:
     """Whether the server does not let this user in; by a socket redis-py may say so as the cause only."""
-    return isinstance(error, _FINAL) or isinstance(error.__cause__, _FINAL)
+    return isinstance(error, _FINAL) or (error.__cause__ is not None and is_final(error.__cause__))
 
 
 class Doubt:
-    """Whether a step may have been carried out by an earlier try; what a server refused as a whole was not.
+    """Whether a step may have been carried out by an earlier try.
+
+    One call was not if nobody heard it, or if the server refused it; of several, others may have been.
 
     Attributes:
         there: it may.
@@ -94,7 +100,7 @@ class Doubt:
 
     def add(self, error: BaseException) -> None:
         """A try has ended in this."""
-        self.there |= not (self._whole and isinstance(error, Passing))
+        self.there |= not (self._whole and isinstance(error, Passing | Unheard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,8 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
 
 def unavailable(url: str, error: BaseException) -> Exception:
     """The error for a user."""
+    if isinstance(error, Unheard) and error.__cause__ is not None:
+        error = error.__cause__
     reason = str(error).partition(". ")[0] or type(error).__name__
     if isinstance(error.__cause__, exceptions.NoPermissionError):  # said to a new connection
         return refusal(error.__cause__)

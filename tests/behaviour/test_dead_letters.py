@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+import rq_dlq
 from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage, _work
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
-from tests.conftest import Clock
+from tests.conftest import MOVED_CLOCK, Clock
 
 
 class Order(msgspec.Struct):
@@ -434,6 +435,20 @@ async def test_unprocessable_can_be_redriven_to_who_knows_better(broker: Any) ->
     queue = broker.queue("a", redelivery=AT_ONCE)
     assert await queue.dlq.redrive(reason="unprocessable") == 1
     assert await bodies(queue) == ["x"]
+
+
+async def test_a_body_over_the_limit_of_who_reads_is_not_decoded(broker: Any, raw: Any) -> None:
+    """It uses up nobody's memory, and waits for who allows more."""
+    await broker.queue("a").send_many(["x" * 100, "x" * 99, "y"])
+    pool = raw.connection_pool
+    with rq_dlq.Broker(pool=pool, scripts=MOVED_CLOCK, max_message_bytes=101) as careful:
+        assert [delivery.body for delivery in careful.queue("a").claim(3, lease="1s")] == ["x" * 99, "y"]
+        (letter,) = careful.queue("a").dlq.browse()
+    assert letter.reason == "unprocessable"
+    assert "raise max_message_bytes" in letter.cause.message
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    assert await queue.dlq.redrive(reason="unprocessable") == 1
+    assert await bodies(queue) == ["x" * 100]
 
 
 async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:

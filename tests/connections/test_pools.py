@@ -14,7 +14,7 @@ import redis.asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import BrokerUnavailable
+from rq_dlq import BrokerUnavailable, _work
 from rq_dlq._redis import Retries, places
 from rq_dlq._redis.link import Link, _taking
 from tests.colours import Awaited
@@ -134,6 +134,47 @@ async def test_nobody_waits_for_ever(
             connection = await _taking(pool)()
             assert connection.socket_timeout is None
             await pool.disconnect()
+
+
+def failing(base: Any, method: str, raised: list[Exception]) -> Any:
+    """A kind of connection of which this raises what is there to be raised, once."""
+
+    def fail(self: Any, *args: Any, **options: Any) -> Any:
+        if raised:
+            raise raised.pop()
+        return getattr(super(kind, self), method)(*args, **options)
+
+    kind = type("Failing", (base,), {method: fail})
+    return kind
+
+
+@pytest.mark.parametrize("colour", ["blocking", "awaiting"])
+@pytest.mark.parametrize("method", ["connect", "send_packed_command", "read_response"])
+async def test_what_no_server_heard_is_no_repetition(
+    method: str, colour: str, server: Server, raw: Any
+) -> None:
+    """A stale ack is told so; only where its reply was lost it may have been the one that succeeded (I2)."""
+    del raw
+    awaiting, raised = colour == "awaiting", list[Exception]()
+    base = redis.asyncio.Connection if awaiting else redis.Connection
+    kinds = redis.asyncio if awaiting else redis
+    kind = failing(base, method, raised)
+    pool = kinds.ConnectionPool(connection_class=kind, host="127.0.0.1", port=server.port)
+    broker = rq_dlq.asyncio.Broker(pool=pool) if awaiting else Awaited(rq_dlq.Broker(pool=pool))
+    queue = broker.queue("a")
+    await queue.send("x")
+    (stale,) = await queue.claim()
+    with rq_dlq.Broker(server.url) as other:
+        other.run_steps(_work.release(other.queue("a").work, [stale.held]))
+        (held,) = other.queue("a").claim()
+        held.ack()
+    if method == "connect":
+        await pool.disconnect() if awaiting else pool.disconnect()
+    raised.append(redis.ConnectionError("no"))
+    (settlement,) = await queue.ack([stale])
+    assert not raised
+    assert bool(settlement) is (method == "read_response")
+    await pool.disconnect() if awaiting else pool.disconnect()
 
 
 def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:

@@ -26,7 +26,7 @@ from tests.servers import Server, free_port, wait_until
 NEEDLE = "n33dle"
 # What people put into URLs, percent-encoded or not.
 PASSWORDS = [
-    NEEDLE, *(f"{NEEDLE}{sign}x" for sign in "@:/?#%&="), *(f"x{sign}{NEEDLE}" for sign in "@:/?#%&="),
+    NEEDLE, *(f"{NEEDLE}{sign}x" for sign in "@:/?#%&=;"), *(f"x{sign}{NEEDLE}" for sign in "@:/?#%&=;"),
     f"%40{NEEDLE}", f"x@y:{NEEDLE}/z@{NEEDLE}", f"://{NEEDLE}",
 ]  # fmt: skip
 WITH_ACCOUNT = [
@@ -52,9 +52,7 @@ URLS = [
         url.startswith("redis://{}") and password.startswith(f"{NEEDLE}:")
     )  # which is a user with a password
 ]
-URLS += [
-    url.format(password) for url in WITH_PARAMETER for password in PASSWORDS if not {*"&#;"} & {*password}
-]
+URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORDS if "&" not in password]
 IMPATIENT = Retries(attempts=2, seconds=0.01)
 
 

@@ -165,6 +165,8 @@ def url(data: bytes) -> None:
     text = data.decode(errors="replace").replace("needle", "")
     shown = masked(f"redis://user:needle{text}@host:1/0?{text}")
     assert "needle" not in shown, shown
+    shown = masked(f"redis://host:1/0?password={text.replace('&', '')}needle")
+    assert "needle" not in shown, shown
 
 
 def shown(data: bytes) -> None:
