@@ -54,8 +54,9 @@ class BrokerSettings:
         url: of Redis; None: $RQ_DLQ_URL, else the embedded server.
         namespace: what all keys begin with; unless said $RQ_DLQ_NAMESPACE, else "rq".
         naming: how dead-letter and expiry queues are called.
-        max_message_bytes: of headers and body, encoded.
-        require_noeviction: refuse a server that would evict queues when memory is full.
+        max_message_bytes: of headers and body, encoded, that are sent; of a JSON body that is read.
+        require_noeviction: refuse a server that says (INFO) that it would evict queues when memory is full;
+            where this user may not ask, workers and `rq-dlq doctor` warn that it is not known.
         durability: what it means that a message was taken in: that it is sent, sent in many, in a session
             that was committed, or by a job. "memory": the server has it. "fsync": its disk has it; a server
             that does not write each change to disk before it answers is refused. "replicated": as many
@@ -147,7 +148,8 @@ class BrokerSettings:
         """Look at the server once, before the first operation; its version, empty where it does not say.
 
         Raises:
-            BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot keep this durability.
+            BrokerRefused: it says that it is older than Redis 6.2 or would evict queues, or cannot keep this
+                durability. Where INFO is refused, nothing is known of its age and its eviction policy.
         """
         facts = yield from server_facts()
         version = version_of(facts.get("redis_version", ""))
@@ -157,8 +159,8 @@ class BrokerSettings:
                 "need: upgrade it"
             )
             raise BrokerRefused(message)
-        eviction = facts.get("maxmemory_policy", "noeviction")
-        if self.require_noeviction and eviction != "noeviction":
+        eviction = facts.get("maxmemory_policy")
+        if self.require_noeviction and eviction not in {None, "noeviction"}:
             message = (
                 f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole "
                 "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"

@@ -36,7 +36,8 @@ class Worker:
             ready. drained: nothing is ready, scheduled or leased, by anybody, so that redeliveries are waited
             for (and a paused queue until it is resumed).
         queues: only these, each with its concurrency (None: the handler's own).
-        checkup: between two looks at the server: what turned bad there is logged as an error.
+        checkup: between two looks at the server, the first before the first claim: what fails there is logged
+            as an error, what is to be minded as a warning, each once.
 
     Attributes:
         tally: how deliveries ended so far.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerSettings, BrokerUnavailable
-from rq_dlq.doctor import Check, Watch
+from rq_dlq import BrokerSettings
+from rq_dlq.doctor import Check
 from rq_dlq.doctor.check import of_all
 from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import Facts
@@ -16,6 +15,7 @@ from rq_dlq.doctor.promises import promise
 from rq_dlq.doctor.replicas import replicas
 from rq_dlq.doctor.standing import cluster, eviction, persistence, role
 from rq_dlq.doctor.versions import version
+from rq_dlq.durability import DURABILITIES
 
 MASTER = {
     "redis_version": "7.4.9", "role": "master", "maxmemory_policy": "noeviction", "maxmemory": "0",
@@ -88,7 +88,7 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
     ],
 )
 def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) -> None:
-    (check,) = replicas(Facts(replicated(*lines)), wanted)
+    check, _ = replicas(Facts(replicated(*lines)), wanted)
     assert check.state == state
     assert said in check.found
 
@@ -107,7 +107,9 @@ def test_a_disk_that_cannot_be_written_fails() -> None:
     assert persistence(Facts({**MASTER, "aof_last_write_status": "err"})).state == "fail"
     assert persistence(Facts({**MASTER, "rdb_last_bgsave_status": "err"})).state == "fail"
     assert persistence(Facts(MASTER, ALWAYS)).state == "ok"
-    assert "may not read" in persistence(Facts(MASTER)).found
+    unread = persistence(Facts(MASTER))
+    assert (unread.state, unread.advice) == ("warn", "let this user run CONFIG GET (+config|get)")
+    assert persistence(Facts(MASTER, {"appendfsync": "everysec"})).state == "ok"
     assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
 
 
@@ -148,67 +150,25 @@ def test_what_is_looked_at_again_goes_by_the_profile() -> None:
     assert check.name == "replicas"
 
 
-class Told:
-    """In place of connections: what servers say, by their address."""
-
-    def __init__(self) -> None:
-        self.info: dict[str, str] | None = dict(MASTER)
-        self.asked = 0
-
-    def everywhere(self, make: Any) -> dict[str, Facts]:
-        """Ask."""
-        del make
-        self.asked += 1
-        if self.info is None:
-            message = "gone"
-            raise BrokerUnavailable(message)
-        return {"one": Facts(self.info)}
+def test_what_is_not_told_is_never_ok() -> None:
+    """But what follows from the settings alone, which no server could change."""
+    facts = Facts({})
+    for durability in DURABILITIES:
+        checks = [version(facts), *changing(facts, BrokerSettings(durability=durability))]
+        assert {check.state for check in checks if check.name != "durability"} == {"warn"}
+        assert all("let this user run" in check.advice for check in checks if check.state == "warn")
+    assert promise(facts, "replicated", 1).state == "warn"
+    assert promise(Facts({}, ALWAYS), "fsync", 1).state == "warn"
+    assert promise(facts, "fsync", 1).state == "fail"  # as a broker would refuse it
+    assert "replicated: unknown" in promise(facts, "memory", 1).found
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, watch: Watch, connections: Any, at: float) -> None:
-    monkeypatch.setattr("rq_dlq.doctor.watch.time.monotonic", lambda: at)
-    watch.look(connections)
-
-
-def test_what_turned_bad_is_said_once_again_when_it_changes_and_when_it_is_well(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    watch, told = Watch(BrokerSettings(), "30s"), Told()
-    looked(monkeypatch, watch, told, 0)
-    assert caplog.messages == []
-    for at, policy in enumerate(("allkeys-lru", "allkeys-lru", "volatile-lru", "noeviction"), 1):
-        told.info = {**MASTER, "maxmemory_policy": policy}
-        looked(monkeypatch, watch, told, 30 * at)
-    told.info = None
-    looked(monkeypatch, watch, told, 200)
-    assert [(record.levelname, record.message.split(" ")[2]) for record in caplog.records] == [
-        ("ERROR", "allkeys-lru,"),
-        ("ERROR", "volatile-lru,"),
-        ("WARNING", "again"),
-    ]
-    assert "CONFIG SET maxmemory-policy noeviction" in caplog.messages[0]
-
-
-def test_between_two_looks_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, told = Watch(BrokerSettings(), "30s"), Told()
-    for at in (0, 10, 29.9, 30, 45, 60):
-        looked(monkeypatch, watch, told, at)
-    assert told.asked == 3
-
-
-@pytest.mark.parametrize(("durability", "asks"), [("memory", False), ("replicated", False), ("fsync", True)])
-def test_only_who_needs_the_configuration_asks_for_it(durability: Any, asks: bool) -> None:
-    """A user of a role may not see it, and the server notes each refusal."""
-    asked: list[Any] = []
-
-    class Asked(Told):
-        def everywhere(self, make: Any) -> dict[str, Facts]:
-            steps = make()
-            asked.extend(call.parts[0] for call in next(steps).calls)
-            with suppress(StopIteration):
-                asked.extend(call.parts[0] for call in steps.send([MASTER] * 5).calls)
-            return {}
-
-    Watch(BrokerSettings(durability=durability), "30s").look(Asked())  # type: ignore[arg-type]
-    assert b"INFO" in asked
-    assert (b"CONFIG" in asked) is asks
+@pytest.mark.parametrize(
+    ("good", "state", "said"),
+    [(None, "warn", "cut off"), ("0", "fail", "refuses changes"), ("1", "warn", "CONFIG GET")],
+)
+def test_min_replicas_without_the_configuration(good: str | None, state: str, said: str) -> None:
+    info = replicated("state=online,offset=1,lag=0") | ({"min_slaves_good_slaves": good} if good else {})
+    _, check = replicas(Facts(info), 1)
+    assert check.state == state
+    assert said in check.advice

@@ -17,13 +17,22 @@ class Check:
     """What was looked at, what was found, and what to do about it.
 
     Attributes:
-        state: fail: queues cannot work here, or not as they promise. warn: they can, but read the advice.
+        state: fail: queues cannot work here, or not as they promise. warn: they can, but read the advice; or
+            it is not known. ok: it is known to be well.
+        found: with figures as they are at the moment.
+        advice: the same as long as it is the same that is wrong, so it holds no figure that moves.
     """
 
     name: str
     state: State
     found: str
     advice: str = ""
+
+
+def untold(name: str, command: str = "INFO") -> Check:
+    """What is not known, since the server refuses the command that would tell."""
+    right = command.lower().replace(" ", "|")
+    return Check(name, "warn", "unknown: the server does not tell", f"let this user run {command} (+{right})")
 
 
 def of_all(by_node: Mapping[str, Sequence[Check]]) -> Iterator[Check]:

@@ -71,6 +71,11 @@ class Facts:
         return version_of(self.release)
 
     @property
+    def tells_replicas(self) -> bool:
+        """Whether it told of its replication at all."""
+        return "role" in self.info
+
+    @property
     def replicas(self) -> list[Replica]:
         """Those that are connected."""
         count, offset = int(self.info.get("connected_slaves", 0)), int(self.info.get("master_repl_offset", 0))

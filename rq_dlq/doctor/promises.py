@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rq_dlq.doctor.check import Check
+from rq_dlq.doctor.check import Check, untold
 from rq_dlq.doctor.versions import FSYNC_FLAWS
 from rq_dlq.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
 
@@ -17,19 +17,30 @@ def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
     if durability == "memory":
         told = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
         return Check("durability", "ok", "\n".join(told))
+    if durability == "replicated" and not facts.tells_replicas:
+        return untold("durability")
     if lacks := _lacks(facts, durability, replicas):
         return Check("durability", "fail", durability, lacks)
-    flaws = [flaw.reason for flaw in FSYNC_FLAWS if durability == "fsync" and flaw.ails(facts)]
+    flaws = _flaws(facts) if durability == "fsync" else []
     found = f"{durability}: {PROMISES[durability]}"
     return Check("durability", "warn" if flaws else "ok", found, "; ".join(flaws))
 
 
+def _flaws(facts: Facts) -> list[str]:
+    """Why it may not keep `fsync` all the same."""
+    if not facts.release:
+        return [f"whether its release does is unknown: {untold('version').advice}"]
+    return [flaw.reason for flaw in FSYNC_FLAWS if flaw.ails(facts)]
+
+
 def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
-    """What it cannot keep it for; empty: nothing."""
+    """What it cannot keep it for, or what is not known; empty: nothing."""
     if durability == "fsync":
         lacks = what_fsync_lacks(facts.info, facts.config)
         return f"not kept: {lacks}" if lacks else ""
+    if durability == "memory":
+        return ""
+    if not facts.tells_replicas:
+        return untold("replicas").found
     online = sum(replica.online for replica in facts.replicas)
-    if durability == "replicated" and online < replicas:
-        return f"not kept: {online} of {replicas} replicas are online"
-    return ""
+    return f"not kept: {online} of {replicas} replicas are online" if online < replicas else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rq_dlq.doctor.check import Check
+from rq_dlq.doctor.check import Check, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,18 +18,24 @@ def replicas(facts: Facts, wanted: int) -> Iterator[Check]:
     Args:
         wanted: how many have to confirm what is sent; 0: none.
     """
-    connected = facts.replicas
+    if facts.tells_replicas:
+        yield _present(facts.replicas, wanted)
+        yield _least(facts, wanted)
+    else:
+        yield untold("replicas")
+        yield untold("min-replicas")
+
+
+def _present(connected: list[Replica], wanted: int) -> Check:
     online = [replica for replica in connected if replica.online]
     found = "; ".join(map(_told, connected)) or "none"
     if len(online) < wanted:
         advice = f"{wanted} have to confirm what is sent, so every send is Unconfirmed: start replicas"
-        yield Check("replicas", "fail", found, advice)
-    elif len(online) < len(connected):
+        return Check("replicas", "fail", found, advice)
+    if len(online) < len(connected):
         advice = "what is not online yet has not all messages: a failover to it would lose them"
-        yield Check("replicas", "warn", found, advice)
-    else:
-        yield Check("replicas", "ok", found)
-    yield from _least(facts, wanted)
+        return Check("replicas", "warn", found, advice)
+    return Check("replicas", "ok", found)
 
 
 def _told(replica: Replica) -> str:
@@ -40,21 +46,27 @@ def _told(replica: Replica) -> str:
     return f"{replica.address} not online yet ({replica.state})"
 
 
-def _least(facts: Facts, wanted: int) -> Iterator[Check]:
-    """`min-replicas-to-write`."""
-    if facts.config is None:
-        return
-    least = int(facts.config.get("min-replicas-to-write", "0"))
-    good = int(facts.info.get("min_slaves_good_slaves", "0"))
-    found = f"min-replicas-to-write {least}"
-    if least > good:
-        advice = f"the server refuses changes, since only {good} of its replicas keep up: start replicas"
-        yield Check("min-replicas", "fail", found, advice)
-    elif least < wanted:
-        advice = (
-            "a master that was cut off goes on taking messages, all Unconfirmed, and loses them: "
-            f"redis-cli CONFIG SET min-replicas-to-write {wanted}"
-        )
-        yield Check("min-replicas", "warn", found, advice)
-    else:
-        yield Check("min-replicas", "ok", found)
+def _least(facts: Facts, wanted: int) -> Check:
+    """`min-replicas-to-write`: INFO tells whether it is set and how many keep up, CONFIG how many it asks."""
+    keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
+    if keep_up < 0:
+        return _guarded("min-replicas-to-write 0", 0, wanted)
+    if config is None and keep_up > 0:
+        found = f"min-replicas-to-write is set, to what is unknown; {keep_up} keep up"
+        return Check("min-replicas", "warn", found, untold("", "CONFIG GET").advice)
+    least = int((config or {}).get("min-replicas-to-write", "1"))
+    found = f"min-replicas-to-write {least if config else 'is set'}; {keep_up} keep up"
+    if least > keep_up:
+        advice = "the server refuses changes, since too few of its replicas keep up: start replicas"
+        return Check("min-replicas", "fail", found, advice)
+    return _guarded(found, least, wanted)
+
+
+def _guarded(found: str, least: int, wanted: int) -> Check:
+    if least >= wanted:
+        return Check("min-replicas", "ok", found)
+    advice = (
+        "a master that was cut off goes on taking messages, all Unconfirmed, and loses them: "
+        f"redis-cli CONFIG SET min-replicas-to-write {wanted}"
+    )
+    return Check("min-replicas", "warn", found, advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rq_dlq.doctor.check import Check
+from rq_dlq.doctor.check import Check, untold
 
 if TYPE_CHECKING:
     from rq_dlq.doctor.facts import Facts
@@ -14,7 +14,10 @@ SLOTS = "16384"
 
 def role(facts: Facts) -> Check:
     """Whether it is a master."""
-    if facts.info.get("role", "master") == "master":
+    said = facts.info.get("role")
+    if said is None:
+        return untold("role")
+    if said == "master":
         return Check("role", "ok", "master")
     where = f"{facts.info.get('master_host')}:{facts.info.get('master_port')}"
     return Check("role", "fail", "a replica, which takes no changes", f"use the master, {where}")
@@ -26,34 +29,44 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
     Args:
         required: whether a broker would refuse such a server.
     """
-    policy, limit = facts.info.get("maxmemory_policy", ""), int(facts.info.get("maxmemory", "0"))
+    policy, limit = facts.info.get("maxmemory_policy"), int(facts.info.get("maxmemory", "0"))
+    if policy is None:
+        return untold("eviction")
     memory = f"maxmemory {facts.info.get('maxmemory_human', '')}" if limit else "no maxmemory"
-    if policy in {"", "noeviction"}:
-        return Check("eviction", "ok", f"maxmemory-policy {policy or 'unknown'}, {memory}")
-    advice = "when memory is full it drops whole queues: redis-cli CONFIG SET maxmemory-policy noeviction"
-    return Check("eviction", "fail" if required else "warn", f"maxmemory-policy {policy}, {memory}", advice)
+    found = f"maxmemory-policy {policy}, {memory}"
+    if policy == "noeviction":
+        return Check("eviction", "ok", found)
+    advice = f"{policy} drops queues when memory is full: redis-cli CONFIG SET maxmemory-policy noeviction"
+    return Check("eviction", "fail" if required else "warn", found, advice)
 
 
-_LOSSES = {
-    "always": "a crash loses nothing that was acknowledged",
-    "everysec": "a crash of the machine may lose the last second or two",
-    "no": "a crash of the machine may lose the last half minute",
+_LOSSES = {  # and what to do about it
+    "always": ("a crash loses nothing that was acknowledged", ""),
+    "everysec": ("a crash of the machine may lose the last second or two", ""),
+    "no": (
+        "a crash of the machine may lose the last half minute",
+        "redis-cli CONFIG SET appendfsync everysec (and in its configuration file)",
+    ),
+    "unknown": (
+        "what a crash may lose is up to appendfsync, which this user may not read",
+        untold("persistence", "CONFIG GET").advice,
+    ),
 }
 
 
 def persistence(facts: Facts) -> Check:
     """Whether it writes to its disk, and can."""
+    if "aof_enabled" not in facts.info:
+        return untold("persistence")
     for name, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
         if facts.info.get(name, "ok") != "ok":
             advice = "see the server's log, and free the disk: until then it may refuse changes"
             return Check("persistence", "fail", f"the last write of the {what} failed", advice)
-    if facts.info.get("aof_enabled") == "1":
-        fsync = (facts.config or {}).get("appendfsync", "")
-        loss = _LOSSES.get(fsync, "what a crash may lose is up to appendfsync, which this user may not read")
-        found = f"append-only file, fsync {fsync or 'unknown'}: {loss}"
-        return Check("persistence", "ok" if fsync != "no" else "warn", found)
-    if "aof_enabled" not in facts.info:
-        return Check("persistence", "warn", "the server does not tell", "let this user run INFO (+info)")
+    if facts.info["aof_enabled"] == "1":
+        fsync = (facts.config or {}).get("appendfsync", "unknown")
+        loss, advice = _LOSSES.get(fsync) or _LOSSES["unknown"]
+        found = f"append-only file, fsync {fsync}: {loss}"
+        return Check("persistence", "warn" if advice else "ok", found, advice)
     changes = int(facts.info.get("rdb_changes_since_last_save", "0"))
     found = f"snapshots at best: a crash now loses the last {changes:,} changes"
     advice = "redis-cli CONFIG SET appendonly yes (and in its configuration file)"
@@ -64,8 +77,7 @@ def cluster(facts: Facts) -> Check:
     """Whether all slots are served; only of a node of a cluster."""
     state, covered = facts.cluster.get("cluster_state"), facts.cluster.get("cluster_slots_ok", "0")
     if state is None:
-        advice = "let this user run CLUSTER INFO (+cluster|info)"
-        return Check("cluster", "warn", "the node does not tell", advice)
+        return untold("cluster", "CLUSTER INFO")
     nodes = facts.cluster.get("cluster_known_nodes", "?")
     found = f"{covered} of {SLOTS} slots are served, state {state}, {nodes} nodes"
     if state == "ok" and covered == SLOTS:

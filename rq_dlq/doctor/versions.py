@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rq_dlq.doctor.check import Check
+from rq_dlq.doctor.check import Check, untold
 from rq_dlq.settings import OLDEST_SERVER, version_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ FSYNC_FLAWS = (
 def version(facts: Facts) -> Check:
     """Whether it is new enough, and not known to be bad."""
     if not facts.release:
-        return Check("version", "warn", "the server does not tell", "let this user run INFO (+info)")
+        return untold("version")
     found = f"{facts.name} {facts.release}, {facts.info.get('redis_mode', 'standalone')}"
     if version_of(facts.info.get("redis_version", facts.release)) < OLDEST_SERVER:
         oldest = ".".join(map(str, OLDEST_SERVER))

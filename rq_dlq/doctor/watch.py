@@ -1,27 +1,35 @@
-"""A look at the server now and then, for what can change while queues are worked on."""
+"""A look at the server now and then: before a worker claims, and for what can change while it works."""
 
 from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
-from rq_dlq.doctor.check import Check, of_all
+from rq_dlq.doctor.check import Check, State, of_all
 from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import read_facts
+from rq_dlq.doctor.timing import clock
+from rq_dlq.doctor.versions import version
 from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from rq_dlq._redis import Connections
+    from rq_dlq._work import Steps
     from rq_dlq.settings import BrokerSettings
 
 logger = logging.getLogger("rq_dlq.doctor")
+LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}
 
 
 class Watch:
-    """Says once what turned bad, again when it has changed, and once when it is well again.
+    """Says once what fails or is to be minded, again when it is something else, once when it is well again.
+
+    What the settings have chosen is not warned of: what a crash loses with durability "memory", eviction
+    where `require_noeviction` is off.
 
     Args:
         settings: what the server is held to.
@@ -35,27 +43,56 @@ class Watch:
         self._settings = settings
         self._period = milliseconds(period, name="checkup", minimum=10) / 1000
         self._looked = float("-inf")
-        self._bad: dict[str, Check] = {}
+        self._with_config = settings.durability != "memory"
+        self._chosen = set(_chosen(settings))
+        self._bad: dict[str, set[tuple[str, State, str]]] = {}
 
     def look(self, connections: Connections) -> None:
         """Look, if it is time."""
         if time.monotonic() - self._looked < self._period:
             return
         self._looked = time.monotonic()
-        fsync = self._settings.durability == "fsync"
         try:
-            by_node = connections.everywhere(partial(read_facts, with_config=fsync))
+            by_node = connections.everywhere(self._checks)
         except RqDlqError as error:  # who works on queues notices, too, and says so
             logger.debug("cannot look at the server: %s", error)
             return
-        settings = self._settings
-        checks = of_all({node: [*changing(facts, settings)] for node, facts in by_node.items()})
-        self._note({check.name: check for check in checks if check.state == "fail"})
+        self._note(by_node)
 
-    def _note(self, bad: dict[str, Check]) -> None:
-        for name, check in bad.items():
-            if check != self._bad.get(name):
-                logger.error("%s: %s (%s)", name, check.found, check.advice)
+    def _checks(self) -> Steps[list[Check]]:
+        """All that takes no rights beyond those of a role, and no time: INFO and TIME."""
+        facts = yield from read_facts(with_config=self._with_config)
+        if facts.config is None and self._settings.durability == "replicated":
+            self._with_config = False  # each refusal is noted in the server's ACL LOG
+        return [version(facts), *changing(facts, self._settings), (yield from clock())]
+
+    def _note(self, by_node: Mapping[str, Sequence[Check]]) -> None:
+        bad: dict[str, set[tuple[str, State, str]]] = {}
+        for node, checks in by_node.items():
+            for check in filter(self._is_bad, checks):
+                bad.setdefault(check.name, set()).add((node, check.state, check.advice))
+        new = {name for name, verdicts in bad.items() if verdicts - self._bad.get(name, set())}
+        _say(check for check in of_all(by_node) if check.name in new)
         for name in self._bad.keys() - bad.keys():
             logger.warning("%s: well again", name)
         self._bad = bad
+
+    def _is_bad(self, check: Check) -> bool:
+        return check.state == "fail" or (check.state == "warn" and check.name not in self._chosen)
+
+
+def _chosen(settings: BrokerSettings) -> Iterator[str]:
+    """The checks whose warnings are about what a user has chosen."""
+    if settings.durability == "memory":
+        yield from ("persistence", "min-replicas")
+    if not settings.require_noeviction:
+        yield "eviction"
+
+
+def _say(checks: Iterator[Check]) -> None:
+    """One line for those that say the same, as where the server tells nothing."""
+    names: dict[tuple[State, str, str], list[str]] = {}
+    for check in checks:
+        names.setdefault((check.state, check.found, check.advice), []).append(check.name)
+    for (state, found, advice), same in names.items():
+        logger.log(LEVELS[state], "%s: %s (%s)", ", ".join(same), found, advice)

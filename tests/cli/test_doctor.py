@@ -9,6 +9,8 @@ from typing import Any
 import redis
 from click.testing import CliRunner
 
+from rq_dlq import Broker
+from rq_dlq._redis.roles import ROLES, acl_line
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.clusters import cluster_ports
@@ -120,6 +122,23 @@ def test_a_user_with_a_role_passes_and_one_without_fails(tmp_path: Path) -> None
         assert "no consumer, for want of +" in found["rights"]["found"]
         found = checks(bob, code=1)
         assert found["rights"]["state"] == "fail" or found["rights"]["found"] == "the server does not tell"
+
+
+def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path: Path) -> None:
+    options = ("--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru")
+    with Server(tmp_path, *options) as server, server.client() as raw:
+        rules = acl_line(ROLES["producer"], "ann", "rq").split()
+        raw.execute_command("ACL", "SETUSER", *rules[1:], "-info", ">secret")
+        ann = Shell(f"unix://ann:secret@{server.socket}", "rq", tmp_path)
+        found = checks(ann)
+        unknown = {name for name in found if found[name]["found"] == "unknown: the server does not tell"}
+        assert unknown == {
+            "version", "role", "eviction", "persistence", "replicas", "min-replicas",
+        }  # fmt: skip
+        assert {found[name]["state"] for name in unknown} == {"warn"}
+        assert found["eviction"]["advice"] == "let this user run INFO (+info)"
+        with Broker(ann.url) as broker:
+            assert broker.queue("q").send("x")
 
 
 def test_a_cluster_without_all_slots_fails(tmp_path: Path) -> None:
