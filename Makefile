@@ -1,17 +1,21 @@
 # Tools come from .venv if it is there (`make .venv` makes it), else from PATH.
-BIN := $(addsuffix /,$(wildcard .venv/bin))
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench wheel format constraints clean
+.PHONY: help check lint types test slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench wheel format constraints clean tools
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z.]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 .venv: pyproject.toml constraints.txt ## a virtual environment with all tools
 	python3 -m venv .venv
 	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[dev]'
 	@touch .venv
+
+slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench: tools
+tools: # where there are none, as in a clean clone, .venv is made
+	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
 check: ## all that CI runs
 	@.ci/run lint types wheel tests
@@ -26,35 +30,35 @@ test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
 slow: ## the long tests, which `pytest` leaves out
-	$(BIN)pytest -m slow --timeout 0
+	pytest -m slow --timeout 0
 
 reliability: ## what is promised under faults, shown: a table; at most 30 minutes
-	$(BIN)python3 -m tests.reliability
+	python3 -m tests.reliability
 
 mutants: ## does the suite see faults in the Lua? each mutant is one; goes on where it was broken off; an hour
-	$(BIN)python3 -m tests.mutants
+	python3 -m tests.mutants
 
-soak: ## the rows of it that gain by it, for hours
-	$(BIN)python3 -m tests.reliability --scale soak
+soak: ## all of it, and for hours what gains by it
+	python3 -m tests.reliability --scale soak
 
 spark-chaos: ## kills drivers, executors, writers and Redis under Spark; at most 15 minutes
-	$(BIN)python3 -m tests.spark.chaos
+	python3 -m tests.spark.chaos
 
 spark-matrix: ## the tests of Spark on the oldest and the newest versions that are promised
-	$(BIN)python3 -m tests.spark.matrix
+	python3 -m tests.spark.matrix
 
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
-	$(BIN)python3 -m tests.reliability.versions
+	python3 -m tests.reliability.versions
 
 bench: ## the benchmarks
-	$(BIN)python3 -m tests.benchmarks
+	python3 -m tests.benchmarks
 
 wheel: ## build sdist and wheel, install and use them elsewhere
 	@.ci/run wheel
 
 format: ## let the tools mend what they can
-	$(BIN)ruff check --fix .
-	$(BIN)ruff format .
+	ruff check --fix .
+	ruff format .
 	@if command -v stylua >/dev/null; then stylua lua; else echo 'no stylua: lua/ stays as it is'; fi
 
 constraints: ## new pins: the newest versions that pyproject.toml allows (on Linux with Python 3.11 or 3.12)

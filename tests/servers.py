@@ -148,7 +148,7 @@ def needed() -> str:
     """A redis-server; where there is none the test is skipped, and fails in CI."""
     program = binary()
     if program is None:
-        reason = "no redis-server here: install Redis 6.2 or newer to run this test"
+        reason = "no redis-server here: install Redis 6.2 or newer"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

@@ -13,7 +13,7 @@ import sys
 import click
 from rich.console import Console
 
-from tests.reliability.program import PAGE, run_rows, write_page
+from tests.reliability.program import PAGE, failed, run_rows, write_page
 from tests.reliability.row import SCALES, Scale
 from tests.reliability.rows import all_rows
 from tests.reliability.table import shown, summary
@@ -39,7 +39,7 @@ def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool)
     console.print(summary(results), highlight=False)
     if write:
         write_page(results)
-    sys.exit(not all(result.state == "met" for result in results if result.state != "not run"))
+    sys.exit(failed(results))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.reliability.row import Row, Run, Scale
 from tests.reliability.table import Result, State, as_markdown, summary
-from tests.servers import binary
+from tests.servers import binary, needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
@@ -50,14 +50,15 @@ def run_rows(rows: Sequence[Row], scale: Scale, seed: int | None) -> list[Result
 
 
 def run_row(row: Row, scale: Scale, seed: int, progress: Progress, task: object) -> Result:
-    """Run one; what ends it by an error is at least not met."""
-    reason = row.missing()
-    if reason:
-        return Result(row, "not run", None, seed, 0.0, reason)
+    """Run one; what ends it by an error is at least not met. Some find out only here that they cannot run."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rq-dlq-", ignore_cleanup_errors=True) as directory:
         try:
+            if reason := row.missing():
+                return Result(row, "not run", None, seed, 0.0, reason)
             figures = row.run(Run(scale, seed, Path(directory), progress, task))  # type: ignore[arg-type]
+        except pytest.skip.Exception as lacking:
+            return Result(row, "not run", None, seed, 0.0, str(lacking).partition("\n")[0])
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the other rows are to run, too
             progress.console.print(traceback.format_exc(), markup=False)
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -66,19 +67,24 @@ def run_row(row: Row, scale: Scale, seed: int, progress: Progress, task: object)
     return Result(row, state, figures, seed, time.monotonic() - began, figures.note)
 
 
+def failed(results: Sequence[Result]) -> bool:
+    """Whether a goal was missed; or nothing was tried, though there is something to try."""
+    states = {result.state for result in results if not result.row.unbuilt}
+    return not states <= {"met", "not run"} or states == {"not run"}
+
+
 def write_page(results: Sequence[Result]) -> None:
     """Put the table into the page, in place of the one that is there, and say on what it was made."""
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
-    made_on = f"{server_version()}, redis-py {redis.__version__}, Python {platform.python_version()}"
+    server = server_version() if binary() else "no Redis"
+    made_on = f"{server}, redis-py {redis.__version__}, Python {platform.python_version()}"
     lines = (f"{made_on}. {summary(results)}", "", as_markdown(results))
     text = "\n".join((BEGIN, "", *lines, "", END))
     PAGE.write_text(before + text + after)
 
 
 def server_version() -> str:
-    """Of the server that the rows start."""
-    told = subprocess.run(
-        [binary() or "redis-server", "--version"], capture_output=True, text=True, check=False
-    )
+    """Of the server that the rows start; where there is none the row is skipped."""
+    told = subprocess.run([needed(), "--version"], capture_output=True, text=True, check=False)
     return " ".join(("Redis", *(word[2:] for word in told.stdout.split() if word.startswith("v="))))

@@ -12,6 +12,8 @@ from typing import Literal, TypeVar
 
 from rich.progress import Progress, TaskID
 
+from tests.servers import binary
+
 T = TypeVar("T")
 Scale = Literal["short", "whole", "soak"]
 CORES = 2
@@ -92,9 +94,9 @@ class Run:
         self.progress.update(self.task, completed=part, total=of, what=what)
 
 
-def nothing_missing() -> str:
-    """It runs everywhere."""
-    return ""
+def no_redis() -> str:
+    """Why no server can be started; empty where one can."""
+    return "" if binary() else "no redis-server here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Row:
         fault: what goes wrong, and under which load.
         goal: what must hold, with its numbers.
         run: makes the trials; raises only where the harness itself is at fault.
-        missing: why it cannot be run here; empty where it can.
+        missing: why it cannot be run here; empty where it can. As a rule for want of a server.
         unbuilt: there is nothing yet that could be tried.
     """
 
@@ -114,7 +116,7 @@ class Row:
     fault: str
     goal: str
     run: Callable[[Run], Figures]
-    missing: Callable[[], str] = nothing_missing
+    missing: Callable[[], str] = no_redis
     unbuilt: bool = False
 
     @property
