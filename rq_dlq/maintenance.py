@@ -42,8 +42,8 @@ class Maintenance:
             among the dead letters and the expired messages for as long as it was to be, "commits" makes
             visible what a job has committed and did not live to move into its queue.
         period: how late it may be at most: between two looks at the queues, 10 ms or more.
-        checkup: between two looks at the server: what fails there is logged as an error, what is to be minded as
-            a warning.
+        checkup: between two looks at the server: what fails there is logged as an error, what is to be minded
+            as a warning, each once.
 
     Raises:
         InvalidInput: an unknown role, or none.
