@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import random
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import rq_dlq
 from rq_dlq import Message, RedeliveryPolicy, _calls
-from rq_dlq._redis import Retries
+from rq_dlq._redis import AsyncConnections, Connections, Retries
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import is_drained
 from rq_dlq.handlers import Tally
 from rq_dlq.message import Outcome, Settlement
 from rq_dlq.worker import Worker
-from tests.reliability.journal import Journal
+from tests.reliability.journal import Event, Journal
 
 CHUNK = 100  # messages that a sender sends at once
 BATCH = 8  # messages that a consumer claims at once
@@ -32,6 +31,7 @@ DELAY = 300  # milliseconds
 LABOUR = 0.01  # seconds that some batches take; the others take no time
 LABORIOUS = 0.05  # of the batches
 FREEZE = signal.SIGUSR1
+REPEATED: dict[str, Event] = {"send": "send", "ack": "unsure"}  # what of which script's items
 PATIENT = Retries(attempts=None, seconds=60)
 SOON_AND_FOR_EVER = RedeliveryPolicy(initial_delay="500ms", multiplier=1, max_redeliveries=None)
 
@@ -64,6 +64,7 @@ class Place:
 def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
     """Send these chunks of a sender's messages, some of them delayed."""
     queue, journal = place.queue(), place.journal()
+    note_repetitions(journal)
     for chunk in chunks:
         delayed = chunk % EVERY == 0
         due = server_time(queue) + DELAY if delayed else 0
@@ -71,6 +72,22 @@ def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
         journal.note("send", ids)
         queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
         journal.note("sent", ids)
+
+
+def note_repetitions(journal: Journal) -> None:
+    """Note what the clients of this process say again by themselves, not knowing whether it was done."""
+    for kind in (Connections, AsyncConnections):
+        kind._again = _noting(kind._again, journal)  # type: ignore[method-assign]
+
+
+def _noting(again: Any, journal: Journal) -> Any:
+    def noting(connections: Any, step: Any, doubt: Any) -> Any:
+        for call in getattr(step, "calls", (step,)) if doubt.there else ():
+            if event := REPEATED.get(getattr(call, "script", "")):
+                journal.note(event, map(str, call.items[::2]))
+        return again(connections, step, doubt)
+
+    return noting
 
 
 def steadily(seconds: float) -> Iterator[int]:
@@ -90,18 +107,30 @@ def server_time(queue: rq_dlq.Queue[Any]) -> int:
     return now
 
 
-def consume(place: Place) -> None:
-    """Claim and ack, for ever. Who is told to freeze does so with messages in its hands."""
+def freezer() -> Callable[[], None]:
+    """What is called with messages in one's hands: whoever was told to freeze stands still there."""
     told: list[int] = []
     signal.signal(FREEZE, lambda number, _: told.append(number))
-    queue, journal = place.queue(), place.journal()
+
+    def freeze() -> None:
+        if told:
+            told.clear()
+            signal.pthread_kill(
+                threading.get_ident(), signal.SIGSTOP
+            )  # this thread goes not one step further
+
+    return freeze
+
+
+def consume(place: Place) -> None:
+    """Claim and ack, for ever. Who is told to freeze does so with messages in its hands."""
+    freeze, queue, journal = freezer(), place.queue(), place.journal()
+    note_repetitions(journal)
     while True:
         deliveries = queue.claim(BATCH, wait="1s")
         if deliveries:
             note_got(place, journal, deliveries)
-            if told:
-                told.clear()
-                os.kill(os.getpid(), signal.SIGSTOP)
+            freeze()
             if random.random() < LABORIOUS:
                 time.sleep(LABOUR)
             journal.note("ack", [delivery.id for delivery in deliveries])
@@ -144,20 +173,30 @@ class NotedTally(Tally):
             note_acked(self._journal, told)
 
 
-def work(place: Place, concurrency: int = 1, fails: bool = False) -> None:
-    """Run a worker, for ever; its handler succeeds with every message, or fails with every one."""
+def work(
+    place: Place, concurrency: int = 1, fails: bool = False, colour: Literal["def", "async def"] = "def"
+) -> None:
+    """Run a worker, for ever; its handler succeeds with every message, or fails with every one.
+
+    It freezes as `consume` does.
+    """
     logging.getLogger("rq_dlq").setLevel(logging.ERROR)
-    queue, journal = place.queue(), place.journal()
+    freeze, queue, journal = freezer(), place.queue(), place.journal()
+    note_repetitions(journal)
 
     def handle(body: int, delivery: rq_dlq.Delivery[int]) -> None:
         del body
         note_got(place, journal, [delivery])
+        freeze()
         if fails:
             message = f"attempt {delivery.delivery_count}"
             raise ValueError(message)
         journal.note("ack", [delivery.id])
 
-    queue.handler(concurrency=concurrency)(handle)
+    async def awaiting(body: int, delivery: rq_dlq.Delivery[int]) -> None:
+        handle(body, delivery)
+
+    queue.handler(concurrency=concurrency)(handle if colour == "def" else awaiting)
     worker = Worker(queue.broker)
     worker.tally = NotedTally(journal)
     worker.run()

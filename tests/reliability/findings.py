@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from rq_dlq._keys import QueueKeys
 from tests.audit import audit
+from tests.reliability.journal import Sums
 
 
 def wrong(faults: Mapping[str, int]) -> list[str]:
@@ -26,3 +28,32 @@ def audited(raw: Any, home: str) -> list[str]:
     except AssertionError as error:
         return [f"audit: {error}".partition("\n")[0]]
     return []
+
+
+def counters(raw: Any, home: str) -> dict[str, int]:
+    """What a queue has counted."""
+    return {name.decode(): int(n) for name, n in raw.hgetall(QueueKeys("rq", home)["counters"]).items()}
+
+
+def unexplained(totals: Mapping[str, int], told: Sums, anew: int = 0) -> dict[str, int]:
+    """By how much a queue's counts are off what the journals tell.
+
+    Args:
+        anew: messages, beside those that were sent again, which a client that had no reply may have sent
+            again by itself when they were acked already; each of them was delivered again.
+    """
+    perhaps = told.resent + anew
+    return {
+        "sent that the journals do not explain": beyond(totals.get("sent", 0), told.entered, perhaps),
+        "acked that they do not explain": beyond(totals.get("acked", 0), told.settled, perhaps),
+    }
+
+
+def beyond(counted: int, told: int, perhaps: int) -> int:
+    """By how much a count is off what was told, of which some more may have happened."""
+    return max(told - counted, counted - told - perhaps, 0)
+
+
+def first(found: Sequence[str], most: int = 5) -> list[str]:
+    """How many findings there are, and the first of them."""
+    return [f"{len(found):,} wrong", *found[:most]] if found else []

@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,26 +37,38 @@ LIVES = 2  # of each thread or task in a child
 PATIENCE = 30.0  # seconds that a child may take
 
 
-def in_child(work: Callable[[], list[str]]) -> list[str]:
-    """Fork, and have the child do this; what it found wrong, as that it does not end."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
+@dataclass
+class Forks:
+    """Forks of this process.
+
+    Attributes:
+        told: children that came to their end, and told what they had found.
+    """
+
+    told: int = 0
+
+    def child(self, work: Callable[[], list[str]]) -> list[str]:
+        """Fork, and have the child do this; what it found wrong, as that it does not end."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                wrong = work()
+            except BaseException:  # noqa: BLE001 - whatever it is, the parent is told
+                wrong = [traceback.format_exc()]
+            os.write(writing, json.dumps(wrong).encode())
+            os._exit(0)
+        os.close(writing)
         try:
-            wrong = work()
-        except BaseException:  # noqa: BLE001 - whatever it is, the parent is told
-            wrong = [traceback.format_exc()]
-        os.write(writing, json.dumps(wrong).encode())
-        os._exit(0)
-    os.close(writing)
-    try:
-        if not select.select([reading], [], [], PATIENCE)[0]:
-            return ["a child hangs"]
-        return json.loads(os.read(reading, 1 << 16))  # type: ignore[no-any-return]
-    finally:
-        os.close(reading)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            if not select.select([reading], [], [], PATIENCE)[0]:
+                return ["a child hangs"]
+            wrong = list[str](json.loads(os.read(reading, 1 << 16)))
+        finally:
+            os.close(reading)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        self.told += 1
+        return wrong
 
 
 async def live(life: Life, turns: Iterable[object], rest: Callable[[], Awaitable[None]]) -> None:
@@ -132,7 +145,7 @@ def join(threads: Sequence[threading.Thread]) -> None:
 # The forks, of each kind so many
 
 
-def beside_threads(way: Way, server: Server, name: str, times: int) -> list[str]:
+def beside_threads(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
     """While threads call; the child uses the parent's queue, too."""
     broker = way(Direct(server))
     queue = broker.queue(f"{{{name}}}.shared")
@@ -143,7 +156,7 @@ def beside_threads(way: Way, server: Server, name: str, times: int) -> list[str]
     wrong: list[str] = []
     for number in range(times):
         at_random(lives)
-        wrong += in_child(lambda n=number: [*take(queue), *call(broker, server, f"{name}-child{n}")])  # type: ignore[misc]
+        wrong += forks.child(lambda n=number: [*take(queue), *call(broker, server, f"{name}-child{n}")])  # type: ignore[misc]
     over.set()
     join(threads)
     if (totals := queue.stats().totals)["acked"] != times:
@@ -157,7 +170,7 @@ def take(queue: Any) -> list[str]:
     return [] if [bool(delivery.ack()) for delivery in queue.claim(1)] == [True] else ["nothing to claim"]
 
 
-def while_connecting(way: Way, server: Server, name: str, times: int) -> list[str]:
+def while_connecting(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
     """While a thread connects for the first time."""
     wrong: list[str] = []
     for number in range(times):
@@ -174,14 +187,16 @@ def while_connecting(way: Way, server: Server, name: str, times: int) -> list[st
             lives = [Life(Awaited(broker), f"{name}-{number}")]
             threads = start(lives, lambda: range(1))
             asked.wait()
-            wrong += in_child(lambda n=number, b=broker: call(b, server, f"{name}-child{n}"))  # type: ignore[misc]
+            wrong += forks.child(lambda n=number, b=broker: call(b, server, f"{name}-child{n}"))  # type: ignore[misc]
             join(threads)
             broker.close()
         wrong += seen(lives, server)
     return wrong
 
 
-def beside_loop(way: Way, server: Server, name: str, times: int, *, inside: bool = False) -> list[str]:
+def beside_loop(
+    way: Way, server: Server, forks: Forks, name: str, times: int, *, inside: bool = False
+) -> list[str]:
     """While tasks call in the event loop of another thread; or `inside` of it."""
     broker = way(Direct(server))
     lives = [Life(broker, f"{name}-{n}") for n in range(TOGETHER)]
@@ -193,7 +208,7 @@ def beside_loop(way: Way, server: Server, name: str, times: int, *, inside: bool
         await broker.close()
 
     async def fork_here(child: Callable[[], list[str]]) -> list[str]:
-        return in_child(child)
+        return forks.child(child)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(live_all(),))
     thread.start()
@@ -201,9 +216,10 @@ def beside_loop(way: Way, server: Server, name: str, times: int, *, inside: bool
     for number in range(times):
         at_random(lives)
         child = partial(run_loop, broker, server, f"{name}-child{number}")
-        wrong += (
-            asyncio.run_coroutine_threadsafe(fork_here(child), loop).result() if inside else in_child(child)
-        )
+        if inside:
+            wrong += asyncio.run_coroutine_threadsafe(fork_here(child), loop).result()
+        else:
+            wrong += forks.child(child)
     over.set()
     thread.join()
     loop.close()
@@ -222,6 +238,7 @@ def at_random(lives: Sequence[Life]) -> None:
 def main(forks: int, seed: int) -> None:
     """Fork, and tell."""
     random.seed(seed)
+    children = Forks()
     blocking, awaiting = ways("blocking"), ways("awaiting")
     kinds = [
         partial(beside_threads, blocking["unix://"]),
@@ -238,8 +255,8 @@ def main(forks: int, seed: int) -> None:
     ):
         for number, kind in enumerate(kinds):
             times = forks // len(kinds) + (number < forks % len(kinds))
-            wrong += kind(server, f"kind{number}", times)
-    click.echo(json.dumps({"forks": forks, "wrong": wrong}))
+            wrong += kind(server, children, f"kind{number}", times)
+    click.echo(json.dumps({"forks": children.told, "wrong": wrong}))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import multiprocessing
 import os
 import resource
 import signal
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import rq_dlq
@@ -27,6 +29,7 @@ LEASES = {"brief": 2.0, "long": 1.0}  # seconds, of the queues: for what ends at
 TIMEOUT = 0.3  # seconds that a call in the long queue may take
 BEYOND = 1.7  # seconds, longer than its lease
 LAPSED, LATE = "Lapsed", "rq_dlq.stopping.HandlerTimeout"
+BROKEN_OFF = 4  # how a worker ends whose consumer broke off; no handler ends it like that
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +156,8 @@ HARMS: dict[str, Harm] = {
     "leaves its directory": Harm(leave_directory, ("FileNotFoundError",)),
     "changes settings": Harm(change_settings, ("ValueError", "AssertionError")),
     "closes stdout": Harm(close_stdout, ("ValueError",)),
-    "closes descriptors": Harm(close_descriptors, ("ConnectionError", LAPSED), 1),
-    "closes sockets": Harm(shut_sockets, ("ConnectionError", LAPSED)),
+    "closes descriptors": Harm(close_descriptors, ("ConnectionError", LAPSED), BROKEN_OFF),
+    "closes sockets": Harm(shut_sockets, ("ConnectionError", LAPSED), BROKEN_OFF),
 }
 """They end at once, one way or another."""
 
@@ -186,15 +189,30 @@ def queue_of(broker: rq_dlq.Broker, name: str) -> rq_dlq.Queue[Any]:
     return broker.queue(name, lease=LEASES[name], redelivery=ONCE_MORE)
 
 
-def work(url: str, name: str, colour: str) -> None:
-    """Run a worker, for ever."""
+def work(url: str, notes: Path, name: str, colour: str) -> None:
+    """Run a worker, for ever; it notes each body before its handler does what it says."""
     logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
     threading.excepthook = lambda _: None  # a worker whose connections a handler broke says so at length
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bodies = notes / f"{multiprocessing.current_process().name}.bodies"
+    bodies.touch()
+
+    def note(body: Any) -> None:
+        with bodies.open("a") as text:  # each time, since a handler closes descriptors
+            text.write(f"{body}\n")
+
+    def plain(body: Any) -> None:
+        note(body)
+        harmful(body)
+
+    async def awaiting(body: Any) -> None:
+        note(body)
+        await harmful_async(body)
+
     queue = queue_of(rq_dlq.Broker(url), name)
     register = queue.handler(timeout=TIMEOUT if name == "long" else None)
-    register(harmful if colour == "def" else harmful_async)
+    register(plain if colour == "def" else awaiting)
     try:
         queue.broker.run()
     except RqDlqError:  # a consumer broke off
-        sys.exit(1)
+        sys.exit(BROKEN_OFF)

@@ -44,6 +44,7 @@ class Life:
 
     Attributes:
         calls: how often each verb was said, repetitions left out.
+        acknowledged: messages of which it was told that they are in a queue.
         unknown: how often a call ended without its outcome being known, and was said again.
         wrong: what was not as it had to be.
     """
@@ -55,6 +56,7 @@ class Life:
         self.b = broker.queue(f"{{{name}}}.b", redelivery=IN_AN_HOUR)
         self.lived = 0
         self.calls: Counter[str] = Counter()
+        self.acknowledged = 0
         self.unknown = 0
         self.wrong: list[str] = []
 
@@ -71,8 +73,9 @@ class Life:
         first, *others = names
         await self.say("open", self.b.open, counted=False)
         await self.say("send", lambda: self.a.send(0, id=first))
+        self.acknowledged += 1
         messages = [Message(body=n, id=name) for n, name in enumerate(others, start=1)]
-        await self.say("send", lambda: self.a.send_many(messages))
+        self.acknowledged += len(await self.say("send", lambda: self.a.send_many(messages)))
 
     async def _be_claimed(self, names: list[str]) -> None:
         held = await self.say("claim", lambda: self.a.claim(6))
@@ -102,6 +105,7 @@ class Life:
         self.see("the first", facts(first), [(names[5], 2, 0, 1, 0, 0)])
         await self.say("send", lambda: session.send(self.b, "new", id=f"{names[0]}-new"), counted=False)
         self.see("committed", await self.say("commit", session.commit), 1)
+        self.acknowledged += 1
         second = self.b.session()
         moved = await self.say("claim", lambda: second.claim(3))
         self.see("moved", facts(moved), [(names[1], 2, 1, 0, 0, 2), (f"{names[0]}-new", 1, 0, 0, 0, 0)])

@@ -123,7 +123,7 @@ def main(colour: Colour, lives: int, seed: int, only: str | None, *, clustered: 
     found = {name: way for name, way in ways(colour).items() if only in {None, name}}
     chance = Chance(seed, SHARES)
     calls: Counter[str] = Counter()
-    unknown, wrong = 0, list[str]()
+    acknowledged, unknown, wrong = 0, 0, list[str]()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rq-dlq-")))
         proxy, raw = (cluster if clustered else one_server)(stack, directory, chance)
@@ -135,10 +135,17 @@ def main(colour: Colour, lives: int, seed: int, only: str | None, *, clustered: 
             for life in lived:
                 life.look(raw)
                 calls += life.calls
+                acknowledged += life.acknowledged
                 unknown += life.unknown
                 wrong += [f"{name}: {fault}" for fault in life.wrong]
-    told = {"calls": calls, "faults": chance.seen, "unknown": unknown, "wrong": wrong}
-    click.echo(json.dumps({"redis-py": redis.__version__, **told}))
+    told = {
+        "calls": calls,
+        "faults": chance.seen,
+        "acknowledged": acknowledged,
+        "unknown": unknown,
+        "wrong": wrong,
+    }
+    click.echo(json.dumps({"redis-py": redis.__version__, "calls": calls, "faults": chance.seen, **told}))
 
 
 if __name__ == "__main__":

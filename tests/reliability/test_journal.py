@@ -88,6 +88,12 @@ def test_sent_again_after_its_ack_is_sent_anew(tmp_path: Path) -> None:
     assert (found.settled_twice, found.resent) == (["b"], 1)
 
 
+def test_an_ack_whose_reply_was_lost_may_find_what_another_has_done(tmp_path: Path) -> None:
+    again: Story = [("cut", "got", "a"), ("cut", "ack", "a"), ("cut", "unsure", "a"), ("cut", "acked", "a")]
+    found = told(tmp_path, WELL + again)
+    assert (found.unsure, found.duplicated, found.well) == (1, 1, True)
+
+
 def test_early(tmp_path: Path) -> None:
     found = told(tmp_path, [*WELL, ("worker", "early", "a")])
     assert found.early == 1

@@ -7,15 +7,22 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, is_empty, send, work
 from tests.reliability.crowd import Crowd
-from tests.reliability.journal import last
+from tests.reliability.journal import last, lines
 from tests.servers import wait_until
 
 SENDERS = ("a", "b")
-CONSUMERS = 6  # at a time; of them one runs the real worker
+CONSUMERS = {"consumer": 4, "worker": 1, "awaiting": 1}  # at a time; all but the first run the real worker
+ACTS: dict[str, Callable[[Place], None]] = {
+    "consumer": consume,
+    "worker": work,
+    "awaiting": partial(work, concurrency=BATCH, colour="async def"),
+}
 TOGETHER = 100  # messages that a worker has begun and not acked, at most (consumer.ACK_TOGETHER)
 LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again
 START = 30.0  # seconds until the first message, at most
@@ -51,10 +58,16 @@ class Sending:
 
 @dataclass(frozen=True)
 class Zombie:
-    """A consumer that is frozen with messages in its hands, until its lease is over."""
+    """A consumer that is frozen with messages in its hands, until its lease is over.
+
+    Attributes:
+        held: what it was given last; what a worker has finished before may wait to be acked, too.
+        start: the byte of its journal at which it was told to freeze.
+    """
 
     name: str
     held: list[str]
+    start: int
     until: float
 
 
@@ -82,15 +95,16 @@ class Trial:
         self.consumers: list[str] = []
         self.senders: dict[str, Sending] = {}  # as long as they have something to send
         self.zombies: list[Zombie] = []
-        self.freezing: list[str] = []  # who is to be one
+        self.freezing: dict[str, int] = {}  # who is to be one, since which byte of its journal
         self._started = 0
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Do all that is planned while the messages are sent and acked."""
         for sender in SENDERS:
             self._start_sender(sender, 0)
-        for _ in range(CONSUMERS):
-            self._start_consumer()
+        for kind, number in CONSUMERS.items():
+            for _ in range(number):
+                self._start_consumer(kind)
         moved, before = time.monotonic() + START, (0, 0)
         while time.monotonic() - moved < self.plan.patience:
             sent, acked = self._totals()
@@ -120,10 +134,9 @@ class Trial:
         self.crowd.start(name, send, self.place, sender, chunks)
         self.senders[sender] = Sending(name, first)
 
-    def _start_consumer(self) -> None:
-        real = all(is_plain(name) for name in self.consumers)
-        name = self._new("worker" if real else "consumer")
-        self.crowd.start(name, work if real else consume, self.place)
+    def _start_consumer(self, kind: str) -> None:
+        name = self._new(kind)
+        self.crowd.start(name, ACTS[kind], self.place)
         self.consumers.append(name)
 
     def _new(self, kind: str) -> str:
@@ -163,42 +176,53 @@ class Trial:
             name = self.random.choice(self.consumers)
             self.consumers.remove(name)
             self._kill(name)
-            self._start_consumer()
+            self._start_consumer(kind_of(name))
 
     def _kill(self, name: str) -> None:
         self.crowd.kill(name)
-        self.done.kills.append(BATCH if is_plain(name) else TOGETHER)
+        self.done.kills.append(TOGETHER if is_real(name) else BATCH)
 
     def _freeze_one(self) -> None:
-        """Have one freeze when it is given messages the next time."""
-        ready = [name for name in self.consumers if last(self.place.journals, name)[0] and is_plain(name)]
+        """Have one freeze when it is given messages the next time; of each kind in turn."""
+        kind = [*CONSUMERS][(len(self.done.frozen) + len(self.freezing)) % len(CONSUMERS)]
+        ready = [
+            name for name in self.consumers if kind_of(name) == kind and last(self.place.journals, name)[0]
+        ]
         if ready:
             name = self.random.choice(ready)
+            self.freezing[name] = (self.place.journals / f"{name}.journal").stat().st_size
             self.crowd.signal(name, FREEZE)
-            self.freezing.append(name)
             self.consumers.remove(name)
-            self._start_consumer()
+            self._start_consumer(kind)
 
     def _see_who_is_frozen(self) -> None:
-        for name in filter(self.crowd.stands_still, self.freezing[:]):
-            said, held = last(self.place.journals, name)
-            assert said == "got"
-            zombie = Zombie(name, held, time.monotonic() + self.plan.lease / 1000 + TICK)
+        for name in filter(self.crowd.stands_still, [*self.freezing]):
+            path, start = self.place.journals / f"{name}.journal", self.freezing.pop(name)
+            *_, held = (ids.split() for said, ids in lines(path, start) if said == "got")
+            zombie = Zombie(name, held, start, time.monotonic() + self.plan.lease / 1000 + TICK)
             self.zombies.append(zombie)
             self.done.frozen.append(zombie)
-            self.freezing.remove(name)
 
     def _wake(self, zombie: Zombie) -> None:
         """Let it go on once what it holds was taken from it; when it knows that, it is killed."""
         self.queue.maintain()
         self.crowd.signal(zombie.name, signal.SIGCONT)
-        held = zombie.held
-        wait_until(
-            lambda: last(self.place.journals, zombie.name) not in (("got", held), ("ack", held)), WAKING
-        )
+        held, journals = set(zombie.held), self.place.journals
+        wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
         self._kill(zombie.name)
 
 
-def is_plain(name: str) -> bool:
-    """Whether a process claims and acks by itself; else it runs the real worker."""
-    return name.startswith("consumer")
+def heard(journals: Path, zombie: Zombie, *answers: str) -> set[str]:
+    """The messages of which a zombie was told this, since it was to freeze."""
+    path = journals / f"{zombie.name}.journal"
+    return {name for said, ids in lines(path, zombie.start) if said in answers for name in ids.split()}
+
+
+def kind_of(name: str) -> str:
+    """The kind of a consumer."""
+    return name.partition(".")[0]
+
+
+def is_real(name: str) -> bool:
+    """Whether a process runs the real worker; else it claims and acks by itself."""
+    return kind_of(name) != "consumer"

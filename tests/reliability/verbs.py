@@ -230,3 +230,24 @@ VERBS: dict[str, dict[str, Verb]] = {
     "maintenance": MAINTENANCE,
     "read-only": READ_ONLY,
 }
+
+_OPENS = "the first use of a queue makes it known, then does what it is for"
+_SETS = "a policy is written, then brought to the queues that it is about"
+_EACH = "each task is a call of its own, and those before are done"
+OF_STEPS = {
+    "send to a new queue": _OPENS,
+    "send to a former name": _OPENS,
+    "wait": _OPENS,
+    "claim from a former name": _OPENS,
+    "declare": "what is declared is written, then the message is sent",
+    "declare a name": "what is declared is written, then the message is sent",
+    "commit a job": "it is committed in one queue, told to the other, moved, and tidied up",
+    "ack and send": "what it acks was claimed before",
+    "maintain": _EACH,
+    "upkeep": _EACH,
+    "round": _EACH,
+    "set a policy": _SETS,
+    "set a name": _SETS,
+    "remove a policy": _SETS,
+}
+"""The verbs that a refusal may stop half-way, and why; no message is harmed by it."""

@@ -7,18 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
+
+import redis
 
 import rq_dlq
 from rq_dlq._keys import QueueKeys
 from rq_dlq.errors import RqDlqError
+from tests import servers
 from tests.behaviour.helpers import AT_ONCE
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.reliability.damage import Damage, damages
 from tests.reliability.row import Figures, Row, Run
-from tests.servers import Server
 
 DAMAGED, SOUND = "m", "n"
+SHARE = 500  # trials of one task
 WAITING, LEASED, DEAD = ("ready", "scheduled"), ("leased",), ("dead", "expired")
 EVERYWHERE = (*WAITING, *LEASED, *DEAD)
 TOLD = (
@@ -178,24 +181,39 @@ def _missing(shop: Shop, damage: Damage, verb: str, *, refused: bool) -> str:
     return f"left behind: {left}" if left else ""
 
 
+Trials: TypeAlias = list[tuple[Damage, str, str]]
+
+
+def try_all(trials: Trials) -> list[str]:
+    """On a server of its own: what was wrong."""
+    wrong: list[str] = []
+    with (
+        servers.running() as path,
+        redis.Redis(unix_socket_path=path) as raw,
+        rq_dlq.Broker(f"unix://{path}", scripts=MOVED_CLOCK) as broker,
+    ):
+        shop = Shop(raw, broker, Clock(raw))
+        for damage, verb, place in trials:
+            if found := tried(shop, damage, verb, place):
+                wrong.append(f"{damage}, {verb} of what is {place}: {found}")
+    return wrong
+
+
 def run(run: Run) -> Figures:
     """Each damage with each verb at each place."""
-    trials, wrong = 0, []
-    with Server(run.directory) as server, rq_dlq.Broker(server.url, scripts=MOVED_CLOCK) as broker:
-        raw = server.client()
-        shop = Shop(raw, broker, Clock(raw))
-        rows = damages()
-        for number, damage in enumerate(rows):
-            run.done(number, len(rows), str(damage))
-            for verb, place in run.pick(short=run.random.sample(TRIALS, 3), whole=TRIALS):
-                trials += 1
-                if found := tried(shop, damage, verb, place):
-                    wrong.append(f"{damage}, {verb} of what is {place}: {found}")
-        raw.close()
+    rows = damages()
+    trials = [
+        (damage, *trial)
+        for damage in rows
+        for trial in run.pick(short=run.random.sample(TRIALS, 3), whole=TRIALS)
+    ]
+    shares = [(trials[at : at + SHARE],) for at in range(0, len(trials), SHARE)]
+    wrong = list(chain.from_iterable(run.in_processes(try_all, shares)))
     note = f"{len(rows)} damages" + "".join(f"; {each}" for each in wrong[:1])
     for each in wrong:
         run.progress.console.print(each, markup=False)
-    return Figures(trials=trials, lost=sum("lost" in each for each in wrong), met=not wrong, note=note)
+    lost = sum("lost" in each for each in wrong)
+    return Figures(trials=len(trials), lost=lost, met=not wrong, note=note)
 
 
 ROWS = (

@@ -16,6 +16,7 @@ from rq_dlq import Delivery, Message, Queue
 from rq_dlq._redis import Retries
 from rq_dlq.errors import Unconfirmed
 from tests.reliability.actors import note_acked
+from tests.reliability.findings import audited, counters, unexplained, wrong
 from tests.reliability.journal import Journal, sums
 from tests.reliability.row import Figures, Row, Run
 from tests.sentinels import Watched
@@ -188,17 +189,25 @@ def fail_over(run: Run) -> Figures:
         for number in range(rounds):
             run.done(number, rounds, f"failover {number + 1}")
             failovers.one(number)
+        master = watched.master()
+        assert master is not None
+        raw: Any = watched.client(master)
+        counted, bad = counters(raw, "work"), audited(raw, "work")
     found, seen = sums(run.directory / "journals", ()), failovers.seen
-    note = f"{seen['stale']:,} stale settlements: {seen['refused']:,} refused, {seen['accepted']} accepted"
-    if seen["unknowable"]:
-        note += f", {seen['unknowable']} after a lost reply found their message done"
-    return Figures(
-        trials=rounds,
-        **found.counts,
-        met=not (seen["accepted"] or seen["changed"] or found.lost or found.unexpected)
-        and found.duplicated >= rounds * EACH,  # else nothing was held back
-        note=note,
+    bad += wrong(
+        {
+            "lost": len(found.lost),
+            "unexpected": len(found.unexpected),
+            "stale settlements accepted": seen["accepted"],
+            "times that one changed something": seen["changed"],
+            "forgotten too few": max(0, rounds * EACH - found.duplicated),  # else nothing was held back
+            **unexplained(counted, found),
+        }
     )
+    notes = [f"{seen['stale']:,} stale settlements: {seen['refused']:,} refused"]
+    if seen["unknowable"]:
+        notes.append(f"{seen['unknowable']} after a lost reply found their message done")
+    return Figures(trials=rounds, **found.counts, met=not bad, note="; ".join(bad + notes))
 
 
 ROWS = (

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.reliability.findings import first
 from tests.reliability.row import Figures, Row, Run
 
 ROOT = Path(__file__).parents[3]
@@ -32,17 +33,15 @@ def run(run: Run) -> Figures:
         cancelled = program("cancelled", "--cancels", str(cancels), "--seed", str(run.seed))
         forked = forking.result()
     wrong = [*forked["wrong"], *cancelled["wrong"]]
-    note = (
-        f"{forked['forks']} forks while threads, a connecting thread or tasks of an event loop called, "
-        f"{cancelled['cancels']:,} cancelled calls in {cancelled['lives']:,} lives of messages; "
-        "no wrong reply, no connection and no lease left over"
-    )
+    notes = [
+        f"{forked['forks']} children of calling threads, of a connecting one, of event loops",
+        f"{cancelled['cancels']:,} cancelled calls in {cancelled['lives']:,} lives of messages",
+        f"{cancelled['unknown']:,} said again, since their outcome was not known",
+    ]
     return Figures(
         trials=forked["forks"] + cancelled["cancels"],
-        lost=len(wrong),
-        recovered=cancelled["unknown"],
         met=not wrong and forked["forks"] >= forks and cancelled["cancels"] >= cancels,
-        note="; ".join(wrong[:5]) or note,
+        note="; ".join((*first(wrong), *notes)),
     )
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 SEEDS = Path(__file__).parents[1] / "data" / "seeds.yaml"
 LONGEST = 1_024  # bytes of an input
 HANGS = 10  # seconds that one input may take
-TURN = 5  # seconds for each target, over and over: the quick ones get more runs
+TURN = 3  # seconds for each target, over and over: the quick ones get more runs
 GOAL = 5_000_000  # runs
 
 

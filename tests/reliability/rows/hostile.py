@@ -19,6 +19,7 @@ from rq_dlq.errors import RqDlqError
 from tests.audit import audit
 from tests.behaviour.helpers import snapshot
 from tests.reliability.row import Figures, Row, Run
+from tests.reliability.typed import COMMANDS, Typed
 from tests.servers import Server
 
 TABLE = Path(__file__).parents[1] / "data" / "hostile.yaml"
@@ -118,24 +119,7 @@ WAYS: dict[str, Way] = {
     "a namespace": _as_namespace,
     "a shared dead-letter queue": _as_dead_letter_queue,
 }
-COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("send", "{}", "--", "body"),
-    ("send", "safe", "--header", "a={}", "--", "{}"),
-    ("send", "safe", "--id", "{}", "--", "1"),
-    ("peek", "{}"),
-    ("peek", "safe"),
-    ("queue", "show", "{}"),
-    ("queue", "ls"),
-    ("msg", "show", "safe", "{}"),
-    ("msg", "explain", "safe", "{}"),
-    ("msg", "ls", "safe", "--where", "{}"),
-    ("dlq", "show", "safe", "{}"),
-    ("dlq", "groups", "safe"),
-    ("dlq", "ls", "safe", "--group", "{}"),
-    ("policy", "set", "{}", "max_in_flight=3"),
-    ("policy", "explain", "{}"),
-    ("policy", "ls"),
-)
+HARMLESS = "word"
 
 
 @dataclass
@@ -162,8 +146,19 @@ class Trial:
             self.look(name)
         self.begin()
         self.hold()
-        for words in COMMANDS if "\0" not in self.text else ():  # no argument of a program holds a NUL
-            self.type(words)
+        with rq_dlq.Broker(self.url, namespace=NAMESPACE) as broker:
+            for command in COMMANDS:
+                if command.takes(self.text):
+                    self.type(broker, command, self.text)
+
+    def rehearse(self) -> None:
+        """Each command succeeds with what is harmless, so that it is the text that is refused later."""
+        for command in COMMANDS:
+            self.begin()
+            self.hold()
+            with rq_dlq.Broker(self.url, namespace=NAMESPACE) as broker:
+                if self.type(broker, command, command.harmless) != 0:
+                    self.wrong.append(f"{command.command}: fails with {command.harmless!r}, too")
 
     def begin(self) -> None:
         """An empty server, but for what is somebody else's."""
@@ -205,18 +200,25 @@ class Trial:
         except AssertionError as error:
             self.wrong.append(f"{self.text[:60]!r} as {name}: {error}")
 
-    def type(self, words: tuple[str, ...]) -> None:
-        """A command with the text in it: an exit code that is meant, no traceback, no control characters."""
+    def type(self, broker: rq_dlq.Broker, command: Typed, text: str) -> int:
+        """A command with the text in it, which does what the API does; its exit code."""
         self.trials += 1
-        line = [word.replace("{}", self.text) if word != "--" else word for word in words]
+        meant = command.meant(broker, text)
+        piped = command.piped(text) if command.piped else None
         options = ["--url", self.url, "--namespace", NAMESPACE]
-        result = CliRunner().invoke(main, [*options, *line])
-        shown = f"{self.text[:60]!r} typed: {' '.join(words)}"
+        result = CliRunner().invoke(main, [*options, *command.words(text)], input=piped)
+        shown = f"{text[:60]!r} typed: {command.command}"
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             self.wrong.append(f"{shown}: {type(result.exception).__name__}: {result.exception}")
+        elif result.exit_code not in meant:
+            said = result.output.strip()[-200:]
+            self.wrong.append(f"{shown}: exit code {result.exit_code}, not {meant}: {said!r}")
+        elif result.exit_code == 0 and not command.came(broker, text):
+            self.wrong.append(f"{shown}: it says that it is done, and is not")
         if RAW_CONTROL.search(result.output):
             self.wrong.append(f"{shown}: control characters reach the terminal: {result.output[-200:]!r}")
-        self.look(" ".join(words))
+        self.look(command.command)
+        return result.exit_code
 
 
 def run(run: Run) -> Figures:
@@ -225,6 +227,7 @@ def run(run: Run) -> Figures:
     trials = 0
     chosen = run.pick(short=run.random.sample(texts(), 25), whole=list(texts()))
     with Server(run.directory) as server, server.client() as raw:
+        Trial(raw, server.url, HARMLESS, wrong).rehearse()
         for number, text in enumerate(chosen):
             run.done(number, len(chosen), repr(text[:20]))
             trial = Trial(raw, server.url, text, wrong)

@@ -64,7 +64,7 @@ def run(run: Run) -> Figures:
 ROWS = (
     Row(
         "T1",
-        "every order of calls on up to 3 messages, any number of workers and ticks, lost replies repeated",
+        "every order of the calls of 16 scopes on 2 or 3 messages, any number of workers; lost replies",
         f"exhaustive, ≥ {GOAL:,} transitions, 0 violations",
         run,
         missing=lambda: "" if servers.binary() else "no redis-server here",

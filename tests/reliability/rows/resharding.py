@@ -19,6 +19,7 @@ from rq_dlq.worker import Worker
 from tests.clusters import Cluster, Migration, PlainClient
 from tests.reliability.actors import NotedTally
 from tests.reliability.crowd import Crowd
+from tests.reliability.findings import audited, beyond, counters, over, wrong
 from tests.reliability.journal import Journal, sums
 from tests.reliability.row import Figures, Row, Run
 from tests.servers import wait_until
@@ -122,8 +123,8 @@ class Shards:
         self.cluster.wait_well()
         self.go_on()
 
-    def close(self) -> set[str]:
-        """The producers end, and the workers when there is nothing left; what remains."""
+    def close(self) -> None:
+        """The producers end, and the workers when there is nothing left."""
         for number in range(2):
             self._crowd.kill(f"produce-{number}")
         raw = PlainClient(self.cluster)
@@ -131,7 +132,6 @@ class Shards:
         for number in range(2):
             assert self._crowd.alive(f"work-{number}")
             self._crowd.kill(f"work-{number}")
-        return remaining(raw)
 
     def errors(self) -> list[str]:
         """What producers were told."""
@@ -156,18 +156,25 @@ def reshard(run: Run) -> Figures:
         for number in range(kills):
             run.done(moves + number, moves + kills, f"kill {number + 1}")
             shards.kill()
-        left = shards.close()
-    found = sums(run.directory / "journals", left)
-    slowest = max(shards.back)
-    return Figures(
-        trials=moves + kills,
-        **found.counts,
-        met=not (found.lost or found.unexpected or told)
-        and slowest <= BACK_WITHIN
-        and not half_moved(shards.errors()),
-        note=f"{len(told)} errors while slots moved, {len(shards.errors())} while shards were dead; "
-        f"back after {slowest:.1f} s at most",
+        shards.close()
+        raw = PlainClient(cluster)
+        left, bad = remaining(raw), [finding for each in QUEUES for finding in audited(raw, each)]
+        sent = sum(counters(raw, each)["sent"] for each in QUEUES)
+    found, errors, slowest = sums(run.directory / "journals", left), shards.errors(), max(shards.back)
+    # What a dead shard took along was sent, too; and once more what was said again after its ack.
+    unsure = found.entered - found.acknowledged + found.duplicated
+    bad += wrong(
+        {
+            "lost": len(found.lost),
+            "unexpected": len(found.unexpected),
+            "sent that the journals do not explain": beyond(sent, found.acknowledged, unsure),
+            "errors while slots moved": len(told),
+            "errors that speak of slots on their way": len(half_moved(errors)),
+            "s until all was back": over(slowest, BACK_WITHIN),
+        }
     )
+    notes = [f"{len(errors)} errors while shards were dead", f"back after {slowest:.1f} s at most"]
+    return Figures(trials=moves + kills, **found.counts, met=not bad, note="; ".join(bad + notes))
 
 
 def half_moved(errors: Sequence[str]) -> list[str]:

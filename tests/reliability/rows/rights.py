@@ -14,9 +14,10 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.rights import right_of
 from rq_dlq._redis.roles import ROLES, USEFUL, acl_line
 from rq_dlq.errors import BrokerRefused, MissingRights
+from tests.reliability.findings import first
 from tests.reliability.rights import NAMESPACE, ORDERS, World
 from tests.reliability.row import Figures, Row, Run
-from tests.reliability.verbs import VERBS, Hands
+from tests.reliability.verbs import OF_STEPS, VERBS, Hands
 from tests.servers import Server
 
 OPTIONAL = {f"+{right_of(command)}" for command in USEFUL} - {"+time", "+select"}  # which are needed here
@@ -51,7 +52,7 @@ class Count:
     Attributes:
         done: as with all rights.
         refused: with the error that names the right, before anything was written.
-        part_way: likewise, by a verb of several steps, some of which were done.
+        part_way: likewise, by a verb of several steps (OF_STEPS), some of which were done.
         missed: the rights, by role, without which something was refused.
         harmed: queues that do not add up afterwards.
         wrong: trials that ended otherwise.
@@ -87,18 +88,19 @@ def run(run: Run) -> Figures:
             run.done(number, len(users), str(user))
     needed = {(user.role, user.taken) for user in users if not user.by_key and user.taken not in OPTIONAL}
     idle = sorted(needed - count.missed) if run.scale != "short" else []
+    needless = sorted(OF_STEPS.keys() - count.part_way) if run.scale != "short" else []
     return Figures(
         trials=count.done + count.refused + count.part_way.total() + len(count.harmed),
-        lost=len(count.harmed),
-        met=not (count.harmed or count.wrong or idle),
+        met=not (count.harmed or count.wrong or idle or needless),
         note=f"{len(needed)} rights: {count.refused:,} refused before the first write, {count.done:,} done, "
-        f"{count.part_way.total():,} stopped between two steps" + _told(count, idle),
+        f"{count.part_way.total():,} stopped between two steps" + _told(count, idle, needless),
     )
 
 
-def _told(count: Count, idle: list[Any]) -> str:
+def _told(count: Count, idle: list[tuple[str, str]], needless: list[str]) -> str:
     unneeded = [f"{role} does not need {right}" for role, right in idle]
-    return "".join(f"; {what}" for what in (*count.harmed[:3], *count.wrong[:3], *unneeded[:9]))
+    unneeded += [f"{verb} never stops between two steps" for verb in needless]
+    return "".join(f"; {what}" for what in first([*count.harmed, *count.wrong, *unneeded]))
 
 
 def _users(name: str, *, modern: bool) -> Iterator[Lacking]:
@@ -169,8 +171,10 @@ def _judge(
         count.wrong.append(f"{what}: {type(said).__name__} {said}")
     if counts is None:
         count.refused += 1
-    else:
+    elif verb in OF_STEPS:
         count.part_way[verb] += 1
+    else:
+        count.wrong.append(f"{what}: refused, but something was done before")
 
 
 ROWS = (

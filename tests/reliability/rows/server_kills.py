@@ -179,15 +179,19 @@ def cuts(run: Run) -> Figures:
     times = run.pick(short=3, whole=20, soak=200)
     sure = Trials(run, "always", times, 0.2, cut=True)
     found = sure.make()
-    notes = [f"always: {sure.bytes_lost:,} bytes never reached the disk, nothing acknowledged was in them"]
+    notes = [f"{sure.bytes_lost:,} bytes never reached the disk", _lost("always", found)]
     met = found.well and not found.lost
     for fsync, between in (("everysec", 2.6), ("no", 0.2)) if run.scale != "short" else ():
         trials = Trials(run, fsync, times, between, cut=True)
         risky = trials.make()
         met = met and not risky.unexpected and (fsync == "no" or lost_late(trials, risky))
-        notes.append(f"{fsync}: {len(risky.lost):,} of {risky.acknowledged:,} acknowledged lost")
+        notes.append(_lost(fsync, risky))
     done = times if run.scale == "short" else 3 * times
     return _figures(done, found, met, "; ".join(notes))
+
+
+def _lost(fsync: str, found: Sums) -> str:
+    return f"{fsync}: {len(found.lost):,} of {found.acknowledged:,} acknowledged lost"
 
 
 def lost_late(trials: Trials, found: Sums) -> bool:

@@ -15,7 +15,7 @@ from redis import exceptions
 import rq_dlq
 from tests.reliability.actors import Place, consume, is_empty, send, steadily, work
 from tests.reliability.crowd import Crowd
-from tests.reliability.findings import wrong
+from tests.reliability.findings import audited, counters, unexplained, wrong
 from tests.reliability.journal import sums
 from tests.reliability.row import Figures, Row, Run
 from tests.servers import Server, wait_until
@@ -145,14 +145,22 @@ def soak(run: Run) -> Figures:
         with server.client() as raw:
             queue.broker.close()
             found = sums(place.journals, (name.decode() for name in raw.hkeys(queue.work.keys["messages"])))
-    bad = wrong({"lost": len(found.lost), "unexpected": len(found.unexpected), "early": found.early,
-                 "settled twice": len(found.settled_twice)})  # fmt: skip
+            counted, bad = counters(raw, queue.work.keys.home), audited(raw, queue.work.keys.home)
+    bad += wrong({"lost": len(found.lost), "unexpected": len(found.unexpected), "early": found.early,
+                  "settled twice": len(found.settled_twice),
+                  **unexplained(counted, found, anew=found.duplicated)})  # fmt: skip
     return Figures(
         trials=nemesis.blows.total(),
         **found.counts,
         early=found.early,
         met=not bad,
-        note="; ".join([*bad, *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items()))]),
+        note="; ".join(
+            [
+                *bad,
+                f"{found.unsure:,} acks said again",
+                *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items())),
+            ]
+        ),
     )
 
 
