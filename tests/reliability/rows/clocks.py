@@ -91,7 +91,8 @@ class Stepping:
         if any(crowd.alive(f"sender-{sender}") for sender in SENDERS):
             return False
         soon = server_time(queue) + 2 * LEASE  # later leases began before a step back
-        return queue.stats().ready + raw.zcount("rq:{work}:leases", 0, soon) == 0
+        coming = (raw.zcount(f"rq:{{work}}:{index}", 0, soon) for index in ("scheduled", "leases"))
+        return queue.stats().ready + sum(coming) == 0
 
     def _look(self, raw: redis.Redis, told: Sums) -> None:
         """The keys, and the totals of the queue beside what the journals say."""
