@@ -1,4 +1,4 @@
-"""The life of messages in two queues, every verb in it once, and each result looked at.
+"""The life of messages in two queues, each verb of it once, and each result looked at.
 
 Whoever runs it over a network that fails sees whether each call was done exactly once: one that was done
 twice, or not at all, shows in what the next ones find, and in the totals of the queues.

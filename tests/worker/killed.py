@@ -12,7 +12,7 @@ from rq_dlq import RedeliveryPolicy
 
 def queue_of(broker: rq_dlq.Broker) -> rq_dlq.Queue[Any]:
     """With a budget of one redelivery."""
-    return broker.queue("a", lease=2, redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=1))
+    return broker.queue("a", lease=4, redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=1))
 
 
 def work(url: str, colour: str) -> None:
