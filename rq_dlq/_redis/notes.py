@@ -24,9 +24,9 @@ RETRY_AFTER = 1.0  # seconds until a connection that failed is tried again
 class Notes:
     """Sends calls without waiting for their replies, over a connection of its own.
 
-    What was sent reaches the server even if this process is killed right after. What is lost with its
-    connection is not sent again, so a note is for what one can do without. One thread sends, another may
-    `open` meanwhile.
+    What was sent reaches the server even if this process is killed right after, but for the end of a burst:
+    Redis reads no further from who is gone when it answers. What is lost with its connection is not sent
+    again, so a note is for what one can do without. One thread sends, another may `open` meanwhile.
 
     Args:
         connections: that do not wait long.

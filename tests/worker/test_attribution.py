@@ -25,7 +25,11 @@ WORKERS, KILLERS, MESSAGES = 3, 20, 4_000
 
 @COLOURS
 def test_only_the_killers_die(colour: str, broker: rq_dlq.Broker, server: str) -> None:
-    """Twenty among thousands, with a hundred at a time in a worker's hands and a budget of one redelivery."""
+    """Twenty among thousands, with a hundred at a time in a worker's hands and a budget of one redelivery.
+
+    A word of a process that is killed may get lost, since Redis reads no further from who cannot be answered
+    any more: then the message of the word before is charged, once, and the killer another time.
+    """
     queue = queue_of(broker)
     each = MESSAGES // KILLERS
     queue.send_many("kill" if n % each == each - 1 else n for n in range(MESSAGES))
@@ -48,7 +52,8 @@ def test_only_the_killers_die(colour: str, broker: rq_dlq.Broker, server: str) -
     assert [(letter.body, letter.reason, letter.lapsed) for letter in letters] == [
         ("kill", "exhausted", 2)
     ] * KILLERS
-    assert (totals["acked"], totals["lapsed"]) == (MESSAGES - KILLERS, 2 * KILLERS)
+    assert totals["acked"] == MESSAGES - KILLERS
+    assert 0 <= totals["lapsed"] - 2 * KILLERS <= WORKERS
     assert totals["released"] > 10 * KILLERS  # that many were in the hands of those who died
     assert deaths.keys() == {-signal.SIGKILL}
 
