@@ -43,15 +43,16 @@ class Attribution:
         self._notes = Notes(connections, _calls.begin(queue.keys, "", [""]))
         self._claims: dict[str, Claim] = {}  # by their tokens
 
-    def prompt(self, count: int) -> bool:
-        """Whether `ready` has nothing to wait for."""
-        return not self._wanted(count) or self._notes.prompt()
+    def prompt(self) -> bool:
+        """Whether a claim can be attributed, as far as is seen without waiting."""
+        return self._notes.prompt()
 
     def ready(self, count: int) -> bool:
         """Whether a claim of up to so many messages is to be attributed; connects where that is needed."""
-        return self._wanted(count) and self._notes.open()
+        return self.wanted(count) and self._notes.open()
 
-    def _wanted(self, count: int) -> bool:
+    def wanted(self, count: int) -> bool:
+        """Whether a claim of up to so many messages is one to be attributed."""
         return (count > 1 or self._abreast) and self._queue.part == "live" and not self._queue.view
 
     def take(self, deliveries: Sequence[Leased[Any]]) -> None:

@@ -98,13 +98,15 @@ class Link:
         Raises:
             Unheard: there is none.
         """
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                break  # another thread was faster
-            if connection.pid == os.getpid():  # a forked child shares no socket with its parent
-                return connection
+        try:
+            while (connection := self._idle.pop()).pid != os.getpid():
+                pass  # a forked child shares no socket with its parent
+        except IndexError:
+            connection = self._connected()
+        return connection
+
+    def _connected(self) -> Any:
+        """A new one."""
         try:
             connection = self._new()
         except TRANSIENT as error:

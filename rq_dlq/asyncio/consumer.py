@@ -159,9 +159,10 @@ class AsyncConsumers:
         return deliveries
 
     async def _attributed(self, count: int) -> bool:
-        if self._attribution.prompt(count):
-            return self._attribution.ready(count)
-        return await asyncio.to_thread(self._attribution.ready, count)
+        attribution = self._attribution
+        if not attribution.wanted(count):
+            return False
+        return attribution.prompt() or await asyncio.to_thread(attribution.ready, count)
 
     async def _over(self) -> bool:
         """Whether it was the last claim, since it found nothing."""

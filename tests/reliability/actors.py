@@ -113,11 +113,9 @@ def freezer() -> Callable[[], None]:
     signal.signal(FREEZE, lambda number, _: told.append(number))
 
     def freeze() -> None:
-        if told:
+        if told:  # and then this thread goes not one step further
             told.clear()
-            signal.pthread_kill(
-                threading.get_ident(), signal.SIGSTOP
-            )  # this thread goes not one step further
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     return freeze
 

@@ -35,17 +35,11 @@ def counters(raw: Any, home: str) -> dict[str, int]:
     return {name.decode(): int(n) for name, n in raw.hgetall(QueueKeys("rq", home)["counters"]).items()}
 
 
-def unexplained(totals: Mapping[str, int], told: Sums, anew: int = 0) -> dict[str, int]:
-    """By how much a queue's counts are off what the journals tell.
-
-    Args:
-        anew: messages, beside those that were sent again, which a client that had no reply may have sent
-            again by itself when they were acked already; each of them was delivered again.
-    """
-    perhaps = told.resent + anew
+def unexplained(totals: Mapping[str, int], told: Sums) -> dict[str, int]:
+    """By how much a queue's counts are off what the journals tell."""
     return {
-        "sent that the journals do not explain": beyond(totals.get("sent", 0), told.entered, perhaps),
-        "acked that they do not explain": beyond(totals.get("acked", 0), told.settled, perhaps),
+        "sent that the journals do not explain": beyond(totals.get("sent", 0), told.entered, told.resent),
+        "acked that they do not explain": beyond(totals.get("acked", 0), told.settled, told.resent),
     }
 
 

@@ -148,7 +148,7 @@ def soak(run: Run) -> Figures:
             counted, bad = counters(raw, queue.work.keys.home), audited(raw, queue.work.keys.home)
     bad += wrong({"lost": len(found.lost), "unexpected": len(found.unexpected), "early": found.early,
                   "settled twice": len(found.settled_twice),
-                  **unexplained(counted, found, anew=found.duplicated)})  # fmt: skip
+                  **unexplained(counted, found)})  # fmt: skip
     return Figures(
         trials=nemesis.blows.total(),
         **found.counts,
