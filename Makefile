@@ -20,7 +20,7 @@ tools: # where there are none, as in a clean clone, .venv is made
 check: ## all that CI runs
 	@.ci/run lint types wheel tests
 
-lint: ## ruff, import-linter, luacheck on the assembled scripts
+lint: ## ruff, import-linter, luacheck on the assembled scripts, the blocking colour as it is made
 	@.ci/run lint
 
 types: ## mypy and pyright
@@ -59,6 +59,7 @@ wheel: ## build sdist and wheel, install and use them elsewhere
 format: ## let the tools mend what they can
 	ruff check --fix .
 	ruff format .
+	python3 -m tests.colours_twin --write
 	@if command -v stylua >/dev/null; then stylua lua; else echo 'no stylua: lua/ stays as it is'; fi
 
 constraints: ## new pins: the newest versions that pyproject.toml allows (on Linux with Python 3.11 or 3.12)

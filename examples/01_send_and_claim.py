@@ -12,11 +12,11 @@ orders.send({"order": 3}, priority=9)  # before the others
 orders.send_many({"order": n} for n in range(4, 10))
 
 for delivery in orders.claim(count=3):
-    with delivery:  # ack when the block ends well; redelivered by the policy when it does not
+    with delivery:  # acked after the block; an error in it means redelivery by the policy
         print("order", delivery.body["order"], "delivery", delivery.delivery_count)
 
 batch = orders.claim(count=100)
-settlements = orders.ack(batch)  # a hundred in one call
+settlements = orders.ack(batch)  # up to a hundred in one call
 print(sum(map(bool, settlements)), "acked in one call")
 print(orders.stats().scheduled, "scheduled for later")
 orders.purge()

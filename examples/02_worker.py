@@ -1,4 +1,4 @@
-"""A worker: functions that handle messages, with retries, poison and delays of their own."""
+"""A worker: functions that handle messages, with retries, poison messages and custom delays."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ orders = broker.queue(
 @orders.handler(concurrency=2, timeout="10s")
 def charge(order: Order, delivery) -> None:
     if order.total < 0:
-        raise Poison("negative total")  # never again: to the dead-letter queue
+        raise Poison("negative total")  # no retry: it becomes a dead letter
     if order.id == 2 and not delivery.redelivered:
         raise Redeliver(after="100ms")  # this delay, instead of the policy's
     print(f"charged order {order.id} at delivery {delivery.delivery_count}")

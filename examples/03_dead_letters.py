@@ -1,4 +1,4 @@
-"""Dead letters: why they died, by kind, and how they come back."""
+"""Dead letters: browse them, group them by error, and redrive them."""
 
 from rq_dlq import Broker, RedeliveryPolicy
 

@@ -1,4 +1,4 @@
-"""Policies are values: look at the waits before they happen."""
+"""Policies are values: see the waits before they happen."""
 
 from tenacity import stop_after_attempt, wait_exponential
 
@@ -7,7 +7,7 @@ from rq_dlq import RedeliveryPolicy
 policy = RedeliveryPolicy(initial_delay="1s", multiplier=2, max_delay="1m", max_redeliveries=8)
 print(policy.preview())
 
-print([policy.delay(n, r=0) for n in range(1, 9)])  # r: the draw that spreads them, -1 to 1
+print([policy.delay(n, r=0) for n in range(1, 9)])  # r: the random draw for the spread, -1 to 1
 print(RedeliveryPolicy(delays=["1s", "1m", "1h"]).delay(7))  # a list: the last one repeats
 
 # The settings of other systems, with their arithmetic

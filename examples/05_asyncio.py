@@ -1,4 +1,4 @@
-"""The same queue with asyncio: the same names, to be awaited."""
+"""The same queue with asyncio: the same names, with await."""
 
 import asyncio
 

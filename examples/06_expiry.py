@@ -1,4 +1,4 @@
-"""Messages that are only worth something for a while: a default time to live, and where they go."""
+"""Messages with a time to live: a default, and the queue of expired messages."""
 
 from datetime import timedelta
 
@@ -8,19 +8,19 @@ with Broker() as broker:
     quotes = broker.queue(
         "quotes",
         expiry=ExpiryPolicy(
-            expiry_delay="50ms",  # for who asks for no ttl
-            retention="7d",  # how long expired quotes are kept for a look
+            expiry_delay="50ms",  # for messages sent without a ttl
+            retention="7d",  # how long expired quotes are kept
         ),
     )
     quotes.send({"price": 10.5})
     quotes.send({"price": 10.7}, ttl=timedelta(hours=1))
 
-    # Whoever claims, or a maintenance process, moves what has expired; here the wait is for just that.
+    # Claims and maintenance processes move expired messages. This loop waits for that.
     while not quotes.expired.browse():
         quotes.maintain()
 
     print("still good:", [quote.body for quote in quotes.peek()])
     print("too late:  ", [(late.body, late.reason) for late in quotes.expired.browse()])
 
-    quotes.select().remove()  # so that the next run begins with nothing
+    quotes.select().purge()  # so that the next run begins with nothing
     quotes.expired.purge(all=True)

@@ -1,4 +1,4 @@
-"""A session: what it claims and what it sends takes effect together, or not at all."""
+"""A session: its acks and its sends take effect together, or not at all."""
 
 from rq_dlq import Broker, RedeliveryPolicy
 
@@ -7,7 +7,7 @@ with Broker() as broker:
     invoices = broker.queue("shop.invoices")
     orders.send_many({"order": n, "total": 9.9 * n} for n in range(1, 4))
 
-    session = orders.session()  # or as a block, see below: an error in it rolls back
+    session = orders.session()  # or as a block, see below, which an error rolls back
     for order in session.claim(3):
         session.send(invoices, {"pay": order.body["total"]})
     session.rollback("the printer is on fire")

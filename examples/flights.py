@@ -1,4 +1,4 @@
-"""Pays the passengers of delayed flights. `rq-dlq demo` plays it with everything going wrong that can."""
+"""Pays the passengers of delayed flights. `rq-dlq demo` runs it while everything goes wrong that can."""
 
 # By hand:
 #   rq-dlq send flights examples/flights.csv --csv
@@ -23,12 +23,12 @@ class Flight(msgspec.Struct, frozen=True):
     flight: int
     origin: str
     dest: str
-    dep_time: int | None  # none: it was cancelled
+    dep_time: int | None  # None: it was cancelled
     dep_delay: int | None  # minutes
 
     @property
     def owed(self) -> int:
-        """A dollar a minute, if it was late."""
+        """A dollar per minute, if it was late."""
         return self.dep_delay if self.dep_delay and self.dep_delay >= LATE else 0
 
 
@@ -55,7 +55,7 @@ def compensate(flight: Flight, delivery: Delivery[Flight]) -> None:
 
 
 def pay(message_id: str, dollars: int) -> None:
-    """The message's id names the payment: asked for twice, it is paid once."""
+    """Pay once per message id, even if it is requested twice."""
     address = os.environ.get("FLIGHTS_PAYMENTS")
     if not address:
         print(f"paid ${dollars} for {message_id}", flush=True)

@@ -1,9 +1,7 @@
--- Done: the messages are gone.
-local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local leases, claims, counters, settings, outcomes = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- Acks messages: they are done and go. Returns a verdict for each.
+-- drains
 -- items from ARGV[1]: id, token
--- @include lib/settle
--- @include lib/remove_acked
+-- needs: settle, remove_acked
 local acked = {}
 return settle(1, 2, function(id)
   acked[#acked + 1] = id

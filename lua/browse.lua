@@ -1,52 +1,35 @@
--- Looks at messages without touching them. Returns id, record, state, history, lease deadline for each: those
--- of the items that are in the place, or a page of the place in its order, from the rank `first`; of what is leased,
--- a page of the leases, the first to lapse first.
-local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local ready, scheduled, dead, expired = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local leases, claims = KEYS[8], KEYS[9]
-local place, first, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, leased, dead, expired; empty: any
--- items from ARGV[4]: id
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/id_of
-local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place]
+-- Reads messages by their ids, as far as they are in the place, and changes nothing. Returns the ids, the records, the
+-- states, the histories and the deadlines of the leases (empty: not leased), each a list; a part that is not asked for
+-- is an empty list.
+local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
+local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- what to return: whole, head or no; yes or no; yes or no
+-- items from ARGV[5]: id
+-- needs: is_later, read_record, parse_state, member_of
+-- needs: keys: messages, states, history, ready, scheduled, dead, expired, leases
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 
-local function is_there(id, record, text)
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
+local function is_there(id, whole, text)
+  if is_later(whole, text) then
+    return place == 'leased' and text:find(' %+%S+ ') ~= nil
+  end
+  local head = read_record(whole)
+  local known = parse_state(text, head.birth)
   if place == 'leased' then
-    return state.mark == '+'
+    return known.mark == '+'
   end
-  return state.mark == '-' and redis.call('ZSCORE', index, member_of(id, head, state.due))
+  return known.mark == '-' and redis.call('ZSCORE', index, member_of(id, head, known.due))
 end
 
-local ids = {}
-if #ARGV >= 4 then
-  for i = 4, #ARGV do
-    ids[#ids + 1] = ARGV[i]
-  end
-else
-  for _, row in ipairs(redis.call('ZRANGE', index, first, first + limit - 1)) do
-    if place == 'leased' then
-      for id in (redis.call('HGET', claims, row) or ''):gmatch('\n([^\n]+)') do
-        ids[#ids + 1] = id
-      end
-    else
-      ids[#ids + 1] = id_of(row)
-    end
+local ids, records, texts, stories, deadlines = {}, {}, {}, {}, {}
+for i = 5, #ARGV do
+  local id = ARGV[i]
+  local whole, text = redis.call('HGET', messages, id), redis.call('HGET', states, id) or ''
+  if whole and (place == '' or is_there(id, whole, text)) then
+    local n, token = #ids + 1, text:match(' %+(%S+) ')
+    ids[n], deadlines[n] = id, token and redis.call('ZSCORE', leases, token) or ''
+    records[n] = record == 'whole' and whole or record == 'head' and whole:sub(1, 14) or nil
+    texts[n] = state == 'yes' and text or nil
+    stories[n] = story == 'yes' and (redis.call('HGET', history, id) or '') or nil
   end
 end
-local doubtful = #ARGV >= 4 and place ~= '' or place == 'leased' -- a claim lists what it held at first
-local reply = {}
-for _, id in ipairs(ids) do
-  local record = redis.call('HGET', messages, id)
-  local state = redis.call('HGET', states, id) or ''
-  if record and (not doubtful or is_there(id, record, state)) then
-    local token = state:match(' %+(%S+) ')
-    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, state
-    reply[#reply + 1] = redis.call('HGET', history, id) or ''
-    reply[#reply + 1] = token and redis.call('ZSCORE', leases, token) or ''
-  end
-end
-return reply
+return { ids, records, texts, stories, deadlines }

@@ -1,15 +1,14 @@
--- A claim keeps the first `keep` messages that it still holds; the others go to another token, under a lease that
--- ends at the same time. Nobody's message: it stays leased, counts and story untouched. Can be repeated. Returns how
--- many the other token holds.
-local states, leases, claims = KEYS[1], KEYS[2], KEYS[3]
+-- Divides a claim: it keeps the first `keep` messages that it still holds, the others go to another token, under a
+-- lease that ends at the same time. The messages stay leased; their counts and stories do not change. Can be
+-- repeated. Returns how many the other token holds.
+-- drains
 local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local MOST = 1000 -- messages that a claim is given at most
--- @include lib/holds
--- @include lib/claimed
-local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
+-- needs: claimed, holds; keys: states, leases, claims
+local maker, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
 local ends = redis.call('ZSCORE', leases, token) or 0
 local given, wanted = claimed(to, 0, MOST), {}
-for _, id in ipairs(given) do -- the division was done before, or cut off
+for _, id in ipairs(given) do -- an earlier call made this division, or a part of it
   wanted[id] = true
 end
 
@@ -29,20 +28,17 @@ for n, id in ipairs(ids) do
 end
 if #moved > 0 then
   redis.call('ZADD', leases, ends, to)
-  redis.call('HSET', claims, to, consumer .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
-  local begun = redis.call('HGET', claims, token .. ':begun')
-  if begun then -- it may name more than the other token holds: that says nothing
-    redis.call('HSET', claims, to .. ':begun', begun)
-  end
+  local its = maker:gsub('^([^\t]*\t[^\t]*\t)%d+', '%1') -- without the line where a sweep of the first claim goes on
+  redis.call('HSET', claims, to, its .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
   redis.call('HSET', states, unpack(stated)) -- from here on they are the other token's
 end
 if kept > 0 then
   local left = list:gsub('[^\n]+', function(id)
     return wanted[id] and '' or id
   end)
-  redis.call('HSET', claims, token, consumer .. '\n' .. left, token .. ':held', kept)
+  redis.call('HSET', claims, token, maker .. '\n' .. left, token .. ':held', kept)
 else
-  redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
+  redis.call('HDEL', claims, token, token .. ':held')
   redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
 end
 return tonumber(redis.call('HGET', claims, to .. ':held') or 0)

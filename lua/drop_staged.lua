@@ -1,7 +1,7 @@
--- Removes a list of a job that was not committed. Returns 1 if there was one.
-local committed, staged = KEYS[1], KEYS[2]
+-- Deletes a list of a job that was not committed. Returns 1 if there was one.
 local member = ARGV[1]
+-- needs: keys: committed, staged
 if redis.call('ZSCORE', committed, member) then
-  return 0 -- it was, whatever the caller believes
+  return 0 -- it was committed, whatever the caller believes
 end
 return redis.call('DEL', staged)

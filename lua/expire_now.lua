@@ -1,21 +1,10 @@
--- An operator has waiting messages expire, whatever their time to live. Returns the ids.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local place = ARGV[1] -- ready or scheduled
--- items from ARGV[2]: id
--- @include lib/now
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/stand
--- @include lib/bury
--- @include lib/expire_message
--- @include lib/id_of
--- @include lib/chosen
-local gone = {}
-each_chosen(place == 'ready' and ready or scheduled, 2, 0, 0, function(id, state, head)
-  expire_message(id, state, head)
-  gone[#gone + 1] = id
-end)
-return gone
+-- An operator expires waiting messages, whatever their time to live. Returns how many.
+local number, place = ARGV[1], ARGV[2] -- ready or scheduled
+-- items from ARGV[3]: id
+-- needs: done
+if done then
+  return done
+end
+-- needs: note_done, each_chosen, expire_message; keys: ready, scheduled
+local expired_now = each_chosen(place == 'ready' and ready or scheduled, 3, expire_message)
+return note_done(expired_now)

@@ -1,11 +1,9 @@
--- The lease starts anew: the lease of a claim is one, so all that the token still holds is kept.
-local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
+-- Starts the lease anew. A claim has one lease, so everything that the token still holds is kept. Returns the new
+-- deadline, then a verdict for each item.
+-- drains
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: id, token
--- @include lib/now
--- @include lib/holds
--- @include lib/refusal
--- Returns the new deadline, then a verdict for each item.
+-- needs: now, holds, SETTLED, refusal; keys: states, leases
 local ids, reply = {}, { now + lease }
 for i = 2, #ARGV, 2 do
   ids[#ids + 1] = ARGV[i]

@@ -1,8 +1,9 @@
--- The leases of whole claims start anew. Returns 1 for each that still holds something, 0 for one that is over.
-local leases = KEYS[1]
+-- Starts the leases of whole claims anew. Returns 1 for each claim that still holds something, 0 for one that is
+-- over.
+-- drains
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: token
--- @include lib/now
+-- needs: now; keys: leases
 local reply = {}
 for i = 2, #ARGV do
   local held = redis.call('ZSCORE', leases, ARGV[i])

@@ -1,25 +1,17 @@
--- Failed: redelivered by the policy, or after a delay of the caller's; dead when the budget is spent.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- Settles messages that failed: redelivered by the policy, or after a delay that the caller gives; dead when the
+-- budget is spent. Returns for each what became of it, or a verdict; -2 where the policy is of a kind that only a later
+-- version knows: then nothing is done.
+-- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
--- @include lib/now
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/stand
--- @include lib/bury
--- @include lib/settle
--- @include lib/held
--- @include lib/history
--- @include lib/delay
--- @include lib/judge
--- @include lib/wake
+-- needs: settle, record_or_verdict, read_record, can_judge, judge, parse_state, wake_one
+if not can_judge() then
+  return -2
+end
 return settle(4, 5, function(id, text, i)
-  local record = held_record(id)
+  local record, verdict = record_or_verdict(id, text)
   if not record then
-    return GONE
+    return verdict
   end
   local head = read_record(record)
   local failure =

@@ -1,8 +1,9 @@
--- How far a streaming query has come: the last batch that is done, or one that is half of a batch before it. Never
--- goes back. Returns the number; -1 where another run of the query has begun the batch since `run` did.
-local stream = KEYS[1]
+-- Notes how far a streaming query has come: the last batch that is done, or one that is half of a batch before it.
+-- The number never goes back. Returns it; -1 where another run of the query has begun the batch since `run` did.
+-- drains
 local field, batch = ARGV[1], tonumber(ARGV[2]) -- field: done or half
-local run, remembered = ARGV[3], ARGV[4] -- run: empty: whichever began it; remembered: milliseconds
+local run, remembered = ARGV[3], ARGV[4] -- run: empty for whichever began it; remembered: milliseconds
+-- needs: keys: stream
 local said = redis.call('HMGET', stream, field, 'batch', 'run')
 if run ~= '' and tonumber(said[2]) == batch and said[3] ~= run then
   return -1

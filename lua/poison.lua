@@ -1,30 +1,21 @@
--- Never again: straight to the dead-letter queue, whatever the budget.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, settings, outcomes = KEYS[11], KEYS[12], KEYS[13]
+-- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. Returns for each
+-- what became of it, or a verdict.
+-- drains
 local consumer = ARGV[1]
 -- items from ARGV[2]: id, token, reason (poison or unprocessable), error
--- @include lib/now
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/stand
--- @include lib/bury
--- @include lib/settle
--- @include lib/held
--- @include lib/history
+-- needs: settle, record_or_verdict, read_record, parse_state, remember, bury, put
 return settle(2, 4, function(id, text, i)
-  local record = held_record(id)
+  local record, verdict = record_or_verdict(id, text)
   if not record then
-    return GONE
+    return verdict
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)
   remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
   if state.part == 'live' then
-    local told = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
-    return bury(id, state, head, 'dead', ARGV[i + 2], told)
+    local detail = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
+    return bury(id, state, head, 'dead', ARGV[i + 2], detail)
   end
-  stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+  put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
   return 'kept'
 end)

@@ -1,25 +1,25 @@
--- Removes messages that wait, for good; what is leased is left alone. Returns the ids.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
--- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
--- @include lib/now
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/id_of
--- @include lib/chosen
--- @include lib/remove
--- @include lib/outcome
-local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local purged = {}
-each_chosen(index, 4, limit, before, function(id, state, head, member)
-  remove(id, index, member)
-  outcome('purged', id, head, state, 0)
-  purged[#purged + 1] = id
-end)
-if #purged > 0 then
-  redis.call('HINCRBY', counters, 'purged', #purged)
+-- Removes waiting messages for good. What is leased is left alone. Returns how many, and after which row the range goes
+-- on.
+-- drains
+local number, place, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
+local score, member = ARGV[4], ARGV[5] -- of the row after which the range begins
+local last_score, last_member = ARGV[6], ARGV[7] -- of the last row of the range
+-- items from ARGV[8]: id; none: the first `limit` of the range
+-- needs: done
+if done then
+  -- needs: range_done
+  return range_done()
 end
-return purged
+-- needs: note_done, each_chosen, remove, outcome; keys: ready, scheduled, dead, expired, counters
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
+local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
+local purged, next_score, next_member = each_chosen(index, 8, function(id, state, head, row)
+  remove(id, index, row)
+  outcome('purged', id, head, state, 0)
+end, range)
+if purged == 0 then
+  return { 0, next_score, next_member } -- without a note, which a full Redis 6.2 would refuse
+end
+redis.call('HINCRBY', counters, 'purged', purged)
+note_done(purged, next_score .. ' ' .. next_member .. ' ')
+return { purged, next_score, next_member }

@@ -1,9 +1,7 @@
--- A part of what a claim was given, as far as it still holds it: the same messages to whoever asks again. Touches
--- nothing. Returns id, record, state, history for each.
-local messages, states, history, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- first: a place in its list, from 0
--- @include lib/holds
--- @include lib/claimed
+-- Reads a part of what a claim was given, as far as the claim still holds it; the same messages on every call.
+-- Changes nothing. Returns id, record, state and history for each.
+local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- first: a line of its list, from 0
+-- needs: claimed, holds; keys: messages, states, history
 local ids, reply = claimed(token, first, limit), {}
 if #ids == 0 then
   return reply

@@ -1,5 +1,6 @@
--- The totals begin anew: what is in the queue now counts as sent, so that the sums still add up (I1).
-local messages, counters = KEYS[1], KEYS[2]
+-- Starts the totals anew: what is in the queue now counts as sent, so that the sums still add up (I1). Returns how
+-- many messages that is.
+-- needs: keys: messages, counters
 for _, name in ipairs(redis.call('HKEYS', counters)) do
   if name ~= 'birth' then
     redis.call('HDEL', counters, name)

@@ -1,26 +1,24 @@
--- Dead letters and expired messages that were kept for as long as the queue's settings say are dropped, and counted
--- as discarded (I14). Returns how many.
-local messages, states, history, settings = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ready, scheduled, expiring = KEYS[5], KEYS[6], KEYS[7]
-local dead, expired, counters, outcomes, leases = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+-- Discards dead letters and expired messages that are older than the queue's settings allow, and counts them (I14).
+-- Returns how many.
+-- drains
 local limit = tonumber(ARGV[1])
--- @include lib/now
--- @include lib/record
--- @include lib/state
--- @include lib/place
--- @include lib/stand
--- @include lib/bury
--- @include lib/id_of
--- @include lib/chosen
+local MOST = 1000 -- rows that one call looks at (I9): those of a later form stay where they are, maybe in front
+-- needs: each_chosen, now, discard, outcome, read_strategy; keys: dead, expired
 local retired = 0
 local function retire(index, kept_for)
-  if type(kept_for) == 'number' and kept_for >= 0 then -- else it is damaged
-    each_chosen(index, #ARGV + 1, limit - retired, now - kept_for, function(id, state, head, member)
+  local sound = type(kept_for) == 'number' and kept_for >= 0 -- else it is damaged
+  local range = { score = sound and '-inf' or '', member = '', last_score = sound and now - kept_for, last_member = '\255' }
+  local looked = 0
+  while range.score ~= '' and retired < limit and looked < MOST do
+    range.limit = limit - retired
+    looked = looked + range.limit
+    local _, score, member = each_chosen(index, #ARGV + 1, function(id, state, head, row)
       discard(id)
-      redis.call('ZREM', index, member)
+      redis.call('ZREM', index, row)
       outcome('discarded', id, head, state, 0, { cause = 'retired' })
       retired = retired + 1
-    end)
+    end, range)
+    range.score, range.member = score, member
   end
 end
 local said = read_strategy()

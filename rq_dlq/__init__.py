@@ -1,8 +1,11 @@
 """Redelivery done right, on Redis. No relation to the library RQ."""
 
-from rq_dlq._names import Naming, Template
-from rq_dlq.broker import Broker
-from rq_dlq.delivery import Delivery
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.queue import Queue
+from rq_dlq.client.selection import Selection
+from rq_dlq.client.session import Session
+from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import (
     BrokerRefused,
     BrokerUnavailable,
@@ -22,10 +25,8 @@ from rq_dlq.errors import (
     RqDlqError,
     Unconfirmed,
     UnprocessableMessage,
+    UpgradeRequired,
 )
-from rq_dlq.failure import Cause, Event
-from rq_dlq.message import DeadLetter, ErrorGroup, Message, QueueStats, Received, Settlement
-from rq_dlq.outcome import Outcome
 from rq_dlq.policy import (
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
@@ -35,10 +36,12 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from rq_dlq.queue import Queue
-from rq_dlq.selection import Selection
-from rq_dlq.session import Session
-from rq_dlq.settings import BrokerSettings
+from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.failure import Cause, Event
+from rq_dlq.values.message import DeadLetter, Message, Received
+from rq_dlq.values.names import Naming, Template
+from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.settlement import Settlement
 
 __version__ = "0.1.0"
 
@@ -85,4 +88,5 @@ __all__ = [
     "Template",
     "Unconfirmed",
     "UnprocessableMessage",
+    "UpgradeRequired",
 ]

@@ -1,7 +1,7 @@
-"""Every Redis key, once.
+"""Every Redis key.
 
-A queue, its dead letters and its expired messages are one family: they share the hash tag, so every operation
-is one script on one node of a cluster, and a message that dies changes its place, not its key.
+A queue, its dead letters and its expired messages are one family: they share a hash tag. So every operation
+is one script on one node of a cluster, and a message that dies moves to another index, not to another key.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _TAGGED = re.compile(r"\{[^{}]+\}\..")
 
 
 class Keys:
-    """What a script is given its keys from, by the names that it uses."""
+    """The keys for a script, by the names that it uses."""
 
     def __getitem__(self, name: str) -> str:
         raise NotImplementedError
 
     @cached_property
     def heads(self) -> dict[str, tuple[object, ...]]:
-        """How the commands begin that run scripts on these keys, by the scripts' hashes; filled on use."""
+        """A cache, by script hash: the start of the command that runs the script on these keys."""
         return {}
 
 
 @dataclass(frozen=True)
 class QueueKeys(Keys):
-    """The keys of one queue; what each holds is said in `lua/README.md`.
+    """The keys of one queue, described in `lua/README.md`.
 
     Args:
-        namespace: what all keys of a broker begin with.
-        home: the name of the queue whose family this is.
+        namespace: the prefix of all keys of a broker.
+        home: the name of the queue.
     """
 
     namespace: str
@@ -47,38 +47,38 @@ class QueueKeys(Keys):
 
     @cached_property
     def by_name(self) -> dict[str, str]:
-        """Every key of the queue, by the name that the scripts use."""
+        """The keys of `NAMES`."""
         return {name: self._key(name) for name in NAMES}
 
     @property
     def tag(self) -> str:
-        """What decides on which node of a cluster the queue is."""
+        """The hash tag, which decides the queue's node in a cluster."""
         return self.home[1 : self.home.index("}")] if _TAGGED.match(self.home) else self.home
 
-    def commit(self, commit_id: str) -> str:
-        """The key that remembers for a while that a session was committed."""
-        return self._key(f"commit:{commit_id}")
+    def sender(self, nonce: str) -> str:
+        """The register of a sender: the number of its last call here; it expires."""
+        return self._key(f"sender:{nonce}")
 
     def stage(self, job: str, attempt: str) -> str:
-        """The list of what one attempt of a job wrote, until the job is committed and it is moved."""
+        """The messages that one attempt of a job wrote, until they are committed and moved."""
         return self._key(f"stage:{job}:{attempt}")
 
     def job(self, job: str) -> str:
-        """The key that remembers for a while what a job has committed."""
+        """What a job has committed; it expires."""
         return self._key(f"job:{job}")
 
     def stream(self, query: str) -> str:
-        """The key that remembers how far a streaming query has come with its batches."""
+        """The progress of a streaming query."""
         return self._key(f"stream:{query}")
 
     @property
     def confirm(self) -> str:
-        """What is written to ask replicas for what was written before; goes by itself."""
+        """The mark that is written before a WAIT for replicas; it expires."""
         return self._key("confirm")
 
     @property
     def silent(self) -> str:
-        """A key that never exists: who waits for dead letters sleeps on it, and takes no consumer's call."""
+        """A key that never exists: clients that wait for dead letters sleep on it, not on `wake`."""
         return self._key("silent")
 
     def __getitem__(self, name: str) -> str:
@@ -86,10 +86,21 @@ class QueueKeys(Keys):
 
 
 @dataclass(frozen=True)
-class KeysOfTwo(Keys):
-    """The keys of a queue and, as `to_…`, of another one."""
+class SenderKeys(Keys):
+    """The keys of a queue and, as `sender`, the register of one sender there."""
 
-    source: QueueKeys
+    queue: QueueKeys
+    nonce: str
+
+    def __getitem__(self, name: str) -> str:
+        return self.queue.sender(self.nonce) if name == "sender" else self.queue[name]
+
+
+@dataclass(frozen=True)
+class KeysOfTwo(Keys):
+    """The keys of a queue and, as `to_…`, those of another queue."""
+
+    source: SenderKeys
     target: QueueKeys
 
     def __getitem__(self, name: str) -> str:
@@ -99,7 +110,7 @@ class KeysOfTwo(Keys):
 
 @dataclass(frozen=True)
 class StagedKeys(Keys):
-    """The keys of a queue and those of a job that writes to it: what it remembers, and one of its lists."""
+    """The keys of a queue and those of a job that writes to it: `job`, and as `staged` one of its lists."""
 
     queue: QueueKeys
     job: str
@@ -113,7 +124,7 @@ class StagedKeys(Keys):
 
 @dataclass(frozen=True)
 class NamedKeys(Keys):
-    """Keys that are no queue's."""
+    """Keys that do not belong to a queue."""
 
     by_name: Mapping[str, str]
 
@@ -128,6 +139,9 @@ NAMES = (
     "counters", "settings", "wake", "alarm",
     "committed", "outcomes",
 )  # fmt: skip
+"""The keys of a queue, in the order in which scripts take them."""
+OTHERS = ("policies", "sender", "job", "staged", "stream")
+"""Other keys of scripts: of the broker, a sender, a job, a query."""
 
 
 def queues(namespace: str) -> str:
@@ -141,10 +155,10 @@ def policies(namespace: str) -> str:
 
 
 def aliases(namespace: str) -> str:
-    """The set of names that policies ever gave to the dead letters or the expired messages of queues."""
+    """The set of all names that policies ever gave to dead-letter and expiry queues."""
     return f"{namespace}:aliases"
 
 
 def maintainers(namespace: str) -> str:
-    """The hash of the processes that maintain the queues: what each said of itself last."""
+    """The hash of maintenance processes: the last report of each."""
     return f"{namespace}:maintainers"

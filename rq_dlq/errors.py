@@ -2,25 +2,26 @@
 
     RqDlqError
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
-    │   └── Unconfirmed              it is taken in, but too few replicas have it
-    ├── BrokerRefused            Redis answers, but must not or will not do this
-    │   ├── CrossSlot                queues of different cluster nodes in one step
-    │   └── MissingRights            the Redis user may not do what this takes
-    ├── DataLoss                 a checkpoint and its queue disagree on what was done
-    ├── LeaseLost                the delivery is no longer ours to settle
-    ├── UnprocessableMessage     a body that cannot be decoded, or that no handler knows
-    ├── InvalidInput             (also a ValueError) what was passed in makes no sense
+    │   └── Unconfirmed              the server has it, but too few replicas do
+    ├── BrokerRefused            Redis answers, but does not do what was asked
+    │   ├── CrossSlot                one step on queues that a cluster keeps on different nodes
+    │   └── MissingRights            the Redis user lacks a right
+    ├── DataLoss                 a checkpoint and its queue disagree about what was done
+    ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
+    ├── UpgradeRequired          a later version wrote it in a form that this one cannot read
+    ├── UnprocessableMessage     the body cannot be decoded, or no handler knows the message
+    ├── InvalidInput             (also a ValueError) an argument makes no sense
     │   ├── InvalidName              a queue name
     │   ├── InvalidMessage           an id, a header, a priority, a body that does not encode
     │   │   └── MessageTooLarge
     │   ├── InvalidDuration
     │   ├── PolicyError
     │   └── FilterError              a filter on messages that cannot be read
-    └── ConfigurationError       an app, a setting or an extra that is not there
+    └── ConfigurationError       an app, a setting or an extra is missing
 
-    Poison, Redeliver            not errors of ours: what a handler raises to say what is to happen
+    Poison, Redeliver            instructions that a handler raises; they are not errors of the queue
 
-Every message is a sentence that says what to do next; none carries a password or a body.
+Every message says what to do next. None contains a password or a body.
 """
 
 from __future__ import annotations
@@ -37,16 +38,22 @@ class RqDlqError(Exception):
 
 
 class BrokerUnavailable(RqDlqError):
-    """Redis cannot be reached, or did not answer in time."""
+    """Redis cannot be reached, or did not answer in time.
+
+    Attributes:
+        indeterminate: it may have done what it was asked; False: nothing was done.
+    """
+
+    indeterminate = True
 
 
 class Unconfirmed(BrokerUnavailable):
-    """It is taken in, but too few replicas have confirmed it, so a failover may lose it.
+    """The server has it, but too few replicas have confirmed it: a failover may lose it.
 
-    To do it again, under the same ids, is safe.
+    To repeat the call under the same ids is safe.
 
     Attributes:
-        ids: of the messages; empty where it is about a job.
+        ids: the ids of the messages; empty where a job was not confirmed.
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -58,18 +65,18 @@ class Unconfirmed(BrokerUnavailable):
 
 
 class BrokerRefused(RqDlqError):
-    """Redis answers, but will not (or must not) do what was asked."""
+    """Redis answers, but does not do what was asked."""
 
 
 class CrossSlot(BrokerRefused):
-    """Several queues in one step that a cluster keeps on different nodes; nothing was done."""
+    """One step concerns queues that the cluster keeps on different nodes; nothing was done."""
 
 
 class MissingRights(BrokerRefused):
-    """The Redis user may not do what this takes.
+    """The Redis user lacks a right.
 
     Args:
-        rights: those that are lacking, as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
+        rights: the missing rights as ACL SETUSER takes them: "+zadd", "~rq:{orders}:*".
     """
 
     def __init__(self, message: str, rights: tuple[str, ...] = ()) -> None:
@@ -81,11 +88,26 @@ class MissingRights(BrokerRefused):
 
 
 class DataLoss(RqDlqError):
-    """A checkpoint and its queue disagree on what was done: going on would leave messages out."""
+    """A checkpoint and its queue disagree about what was done; to go on would skip messages."""
 
 
 class LeaseLost(RqDlqError):
-    """The token is stale: the message was redelivered, settled or removed meanwhile."""
+    """The token is stale: the message was redelivered, settled or removed in the meantime."""
+
+
+class UpgradeRequired(RqDlqError):
+    """A later version wrote it in a form that this one cannot read; it was left alone.
+
+    Attributes:
+        version: the least one that reads it; empty: nobody said which.
+    """
+
+    def __init__(self, message: str, version: str = "") -> None:
+        super().__init__(message, version)
+        self.version = version
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UnprocessableMessage(RqDlqError):
@@ -93,51 +115,51 @@ class UnprocessableMessage(RqDlqError):
 
 
 class InvalidInput(RqDlqError, ValueError):
-    """A value passed in makes no sense; nothing was done."""
+    """An argument makes no sense; nothing was done."""
 
 
 class InvalidName(InvalidInput):
-    """A queue name that cannot be one."""
+    """The name cannot be the name of a queue."""
 
 
 class InvalidMessage(InvalidInput):
-    """An id, header, priority or body that cannot be sent."""
+    """The id, a header, the priority or the body cannot be sent."""
 
 
 class MessageTooLarge(InvalidMessage):
-    """The encoded message is over the broker's `max_message_bytes`."""
+    """The encoded message is larger than the broker's `max_message_bytes`."""
 
 
 class InvalidDuration(InvalidInput):
-    """Neither seconds, nor a timedelta, nor text such as "1m30s"."""
+    """The value is neither a number of seconds, nor a timedelta, nor text such as "1m30s"."""
 
 
 class PolicyError(InvalidInput):
-    """A policy that contradicts itself."""
+    """A policy makes no sense, or contradicts itself."""
 
 
 class FilterError(InvalidInput):
-    """A filter on messages that cannot be read; it says where, and what was expected."""
+    """A condition on messages cannot be read; the text says where, and what was expected."""
 
 
 class ConfigurationError(RqDlqError):
-    """An app, a setting or an optional dependency is not there."""
+    """An app, a setting or an optional dependency is missing."""
 
 
 class Poison(Exception):
-    """Raise it in a handler: the message goes straight to the dead-letter queue."""
+    """Raise it in a handler to send the message straight to the dead-letter queue."""
 
 
 class Redeliver(Exception):
-    """Raise it in a handler: deliver again, after this delay instead of the policy's.
+    """Raise it in a handler to have the message delivered again.
 
     Args:
-        after: seconds, a timedelta or text such as "2m"; None: the policy's own delay.
-        charge: False leaves the redelivery budget untouched.
+        after: the delay, as seconds, a timedelta or text such as "2m"; None: the delay of the policy.
+        charge: whether the failure counts against the redelivery budget.
     """
 
     def __init__(self, after: float | str | timedelta | None = None, *, charge: bool = True) -> None:
-        super().__init__(after, charge)
+        super().__init__(after)  # unpickled, it is called with these, and gets its attributes afterwards
         self.after = after
         self.charge = charge
 

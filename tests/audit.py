@@ -8,22 +8,26 @@ from typing import Any
 
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
+from rq_dlq.policy.fields import WRITTEN
 
 NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
-SETTINGS = {
-    "version", "declared", "redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names",
-    "paused",
-}  # fmt: skip
+SETTINGS = {*WRITTEN, "version", "declared", "paused"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
     "birth", "sent", "nacked", "lapsed", "released", "redriven", "exhausted", "poison", "unprocessable",
-    "expired", *GONE,
+    "expired", "put_off", *GONE,
 }  # fmt: skip
 WAITING = ("ready", "scheduled")
-EXPIRES, BAND = 0x10, 1 << 42  # lua/lib/record.lua, place.lua
+EXPIRES, BAND = 0x10, 1 << 42  # lua/lib/record.lua, order.lua
 
 
 def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
+    """Check the names of all keys, then as `audit_queue`."""
+    check_names(raw, namespace)
+    return audit_queue(raw, home, namespace)
+
+
+def audit_queue(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 
     Raises:
@@ -31,7 +35,6 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
             entry or a key is left behind; the sums do not add up (I1, I6, I7, I8, I13).
     """
     keys = QueueKeys(namespace, home)
-    check_names(raw, namespace)
     messages = {key.decode(): value for key, value in raw.hgetall(keys["messages"]).items()}
     states = {key.decode(): value.decode() for key, value in raw.hgetall(keys["states"]).items()}
     assert states.keys() <= messages.keys(), "a state without a message"
@@ -67,11 +70,7 @@ def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
     claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
     assert leases == set(held), f"leases {leases} for what is held under {set(held)}"
-    begun = {f"{token}:begun" for token in leases} & claims.keys()
-    assert claims.keys() - begun == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
-    for field in begun:
-        running = claims[field].split(b"\n")
-        assert len(set(running)) == len(running), f"{field} names one twice: {running}"
+    assert claims.keys() == leases | {f"{token}:held" for token in leases}, "claims and leases differ"
     for token, count in held.items():
         assert int(claims[f"{token}:held"]) == count, f"{token} holds {count}: {claims}"
 
@@ -114,12 +113,12 @@ def check_committed(raw: Any, keys: QueueKeys) -> None:
 
 
 def check_names(raw: Any, namespace: str) -> None:
-    """No key that nobody knows of, and what remembers a commit goes by itself (I13)."""
+    """No key that nobody knows of, and what remembers a call goes by itself (I13)."""
     for key in raw.keys(f"{namespace}:*"):
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:commit|stage|job|stream):.+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"

@@ -6,10 +6,10 @@ from collections import deque
 from typing import Any, Self
 
 import rq_dlq
-from rq_dlq.dlq import DeadLetters
-from rq_dlq.policies import Policies
-from rq_dlq.selection import Selection
-from rq_dlq.session import Session
+from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.policies import Policies
+from rq_dlq.client.selection import Selection
+from rq_dlq.client.session import Session
 
 _FACES = (rq_dlq.Broker, rq_dlq.Queue, rq_dlq.Delivery, DeadLetters, Policies, Selection, Session)
 _PLAIN = {"queue", "handler", "select", "session"}  # what does not await in either colour

@@ -14,14 +14,14 @@ import redis.asyncio
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq._scripts import Scripts
-from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.values.durations import Duration, milliseconds
 from tests import servers
-from tests.audit import audit
-from tests.clusters import Cluster
+from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
+from tests.servers.clusters import Cluster
 
 # In place of lua/lib/now.lua: the same scripts, but the time is what the test says it is.
-MOVED_CLOCK = Scripts({"lib/now": "local now = tonumber(redis.call('GET', 'clock'))\n"})
+MOVED_CLOCK = Scripts({"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('GET', 'clock'))\n"})
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
@@ -135,5 +135,6 @@ def _nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     client = request.getfixturevalue("raw") if "raw" in request.fixturenames else None
     yield
     if client is not None:
+        check_names(client, "rq")
         for home in client.smembers("rq:queues"):
-            audit(client, home.decode())
+            audit_queue(client, home.decode())

@@ -140,7 +140,7 @@ def sentence(error: BaseException) -> str:
 @pytest.mark.parametrize("name", NAMES, ids=named)
 def test_queue_names(name: Any, queue: Any) -> None:
     with pytest.raises(InvalidName) as raised:
-        queue.broker.queue(name)
+        queue._broker.queue(name)
     sentence(raised.value)
 
 
@@ -178,12 +178,12 @@ def test_a_body_too_large_says_so(queue: Any) -> None:
 @pytest.mark.parametrize("body", ["text", 1, None, {"a": 1}])
 def test_bodies_of_a_queue_of_bytes(body: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage, match="the queue carries bytes"):
-        queue.broker.queue("a", type=bytes).send(body)
+        queue._broker.queue("a", type=bytes).send(body)
 
 
 @pytest.mark.parametrize("span", DURATIONS, ids=named)
 def test_durations(span: Any, queue: Any) -> None:
-    broker = queue.broker
+    broker = queue._broker
     for call in (
         lambda: queue.send("x", delay=span),
         lambda: queue.send("x", ttl=span),
@@ -204,7 +204,7 @@ def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
     for call in (
         lambda: queue.send("x", ttl=span),
         lambda: queue.claim(lease=span),
-        lambda: queue.broker.queue("a", lease=span),
+        lambda: queue._broker.queue("a", lease=span),
     ):
         with pytest.raises(InvalidDuration):
             call()
@@ -264,20 +264,20 @@ def test_policies(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("policy", [5, "1s", {"max_redeliveries": 1}, RedeliveryPolicy, object()], ids=named)
 def test_what_is_no_policy(policy: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
-        queue.broker.queue("b", redelivery=policy)
+        queue._broker.queue("b", redelivery=policy)
     sentence(raised.value)
 
 
 @pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
 def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="has no policy: what fails there stays there"):
-        queue.broker.queue(name, redelivery=RedeliveryPolicy())
+        queue._broker.queue(name, redelivery=RedeliveryPolicy())
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=named)
 def test_types_of_bodies(kind: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
-        queue.broker.queue("b", type=kind)
+        queue._broker.queue("b", type=kind)
     sentence(raised.value)
 
 
@@ -439,7 +439,7 @@ def guarded() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("credentials", "advice"),
     [(":wrong-one@", "user or password is wrong"), ("bob:wrong-one@", "user or password is wrong"),
-     ("", "the server wants a password")],
+     ("", "the server requires a password")],
 )  # fmt: skip
 def test_passwords(credentials: str, advice: str, guarded: str) -> None:
     begin = time.monotonic()

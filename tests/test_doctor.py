@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import BrokerSettings
+from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check
 from rq_dlq.doctor.check import of_all
 from rq_dlq.doctor.examine import changing
@@ -15,7 +16,6 @@ from rq_dlq.doctor.promises import promise
 from rq_dlq.doctor.replicas import replicas
 from rq_dlq.doctor.standing import cluster, eviction, persistence, role
 from rq_dlq.doctor.versions import version
-from rq_dlq.durability import DURABILITIES
 
 MASTER = {
     "redis_version": "7.4.9", "role": "master", "maxmemory_policy": "noeviction", "maxmemory": "0",
@@ -38,7 +38,7 @@ def replicated(*lines: str) -> dict[str, str]:
         ({"redis_version": "7.4.5"}, "warn", "CVE-2025-49844"),
         ({"redis_version": "6.2.20"}, "ok", ""),
         ({"redis_version": "6.2.14"}, "warn", "CVE-2025-49844"),
-        ({"redis_version": "7.0.15"}, "warn", "unless your distribution has mended it"),
+        ({"redis_version": "7.0.15"}, "warn", "unless your distribution has fixed it"),
         ({"redis_version": "6.0.20"}, "fail", "6.2 is the oldest"),
         ({"redis_version": "9.0.0"}, "ok", ""),
         ({"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.0.4"}, "ok", ""),
@@ -82,7 +82,7 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
         (("state=online,offset=990,lag=0",), 1, "ok", "10.0.0.0:6379 online, 10 bytes behind"),
         (("state=wait_bgsave,offset=0,lag=0",), 0, "warn", "not online yet (wait_bgsave)"),
         (("state=wait_bgsave,offset=0,lag=0",), 1, "fail", "not online yet"),
-        (("state=online,offset=990,lag=40",), 0, "warn", "not heard of for 40 s"),
+        (("state=online,offset=990,lag=40",), 0, "warn", "silent for 40 s"),
         (("state=online,offset=1,lag=0", "state=send_bulk,offset=0,lag=0"), 1, "warn", "send_bulk"),
         (("state=online,offset=1,lag=0",) * 2, 3, "fail", "online"),
     ],

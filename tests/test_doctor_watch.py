@@ -266,13 +266,13 @@ def test_replicas_that_are_too_few_are_one_alarm_under_load(
         server.client() as raw,
     ):
         wait_until(lambda: online(server))
-        looked(watch, broker.connections, 0)
+        looked(watch, broker._connected(), 0)
         assert said(caplog) == [
             ("WARNING", "persistence"), ("ERROR", "replicas"), ("WARNING", "min-replicas")
         ]  # fmt: skip
         replica.signal(signal.SIGSTOP)
         raw.set("x", "x" * 10_000)
-        looked(watch, broker.connections, 30)
+        looked(watch, broker._connected(), 30)
         assert said(caplog) == []
         replica.signal(signal.SIGCONT)
 
@@ -293,5 +293,5 @@ def test_min_replicas_are_looked_at_as_far_as_the_user_may(
             for url, expected in ((server.url, admins), (f"unix://joe:secret@{server.socket}", joes)):
                 settings = BrokerSettings(url=url, durability="replicated")
                 with Broker(settings=settings) as broker:
-                    Watch(settings, "30s").look(broker.connections)
+                    Watch(settings, "30s").look(broker._connected())
                 assert [line for line in said(caplog) if line[1] != "persistence"] == expected

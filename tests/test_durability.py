@@ -16,7 +16,7 @@ from redis.exceptions import NoScriptError
 
 import rq_dlq
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed, _calls
-from rq_dlq._keys import QueueKeys
+from rq_dlq._keys import QueueKeys, SenderKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import jobs
@@ -26,9 +26,9 @@ from rq_dlq.errors import ConfigurationError, InvalidDuration
 from tests import servers
 from tests.audit import audit
 from tests.behaviour.helpers import bodies, counts
-from tests.clusters import Cluster
 from tests.colours import Awaited
 from tests.servers import Server, free_port, online, replica_of, wait_until
+from tests.servers.clusters import Cluster
 
 KEYS = QueueKeys("rq", "q")
 
@@ -196,13 +196,13 @@ def server_time(raw: Any) -> float:
 
 async def test_a_job_that_is_not_confirmed_is_run_again(pair: Pair) -> None:
     queue = pair.broker.queue("q")
-    pack = queue.work.codec.packer(4, {})
+    pack = queue._core.codec.packer(4, {})
 
     async def run(attempt: str) -> Any:
-        task = jobs.Stage(queue.work.keys, "j", attempt)
-        await pair.broker.run_steps(task.add(["a", pack("x")]))
+        task = jobs.Stage(queue._core.keys, "j", attempt)
+        await pair.broker._run(task.add(["a", pack("x")]))
         lists = {"q": task.counts}
-        return await pair.broker.run_steps(jobs.commit([queue.work], "j", lists)), list(task.counts)
+        return await pair.broker._run(jobs.commit([queue._core], "j", lists)), list(task.counts)
 
     pair.freeze()
     with pytest.raises(Unconfirmed, match=r"job j: committed.*same id"):
@@ -216,7 +216,7 @@ async def test_a_job_that_is_not_confirmed_is_run_again(pair: Pair) -> None:
         jobs.drop(KEYS, "j", [*lists, "t1.0.0"]),
         jobs.move(KEYS, "j", "t0.0.0"),
     ):
-        await pair.broker.run_steps(steps)
+        await pair.broker._run(steps)
     assert await bodies(queue) == ["x"]
 
 
@@ -236,7 +236,8 @@ async def test_a_message_that_is_there_is_not_called_refused(pair: Pair) -> None
 
 
 def test_the_mark_is_the_last_write_before_the_question() -> None:
-    call = _calls.send(KEYS, delay=0, ttl=0, items=["a", b"\x04x"])
+    sender = _calls.Sender(SenderKeys(KEYS, "n"), 1)
+    call = _calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
     batch: Any = next(taken_in(Confirm(2, 100), KEYS, [call]))
     said = [command.command(Scripts())[:3] for command in batch.calls]
     assert [part[0] for part in said] == [b"EVALSHA", b"SET", b"WAIT"]
@@ -244,17 +245,18 @@ def test_the_mark_is_the_last_write_before_the_question() -> None:
 
 
 def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
-    sends = [_calls.send(KEYS, delay=0, ttl=0, items=[name, b"\x04x"]) for name in ("a", "b")]
+    senders = [_calls.Sender(SenderKeys(KEYS, name), 1) for name in ("a", "b")]
+    sends = [_calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
     first = _calls.clock()
     talk = exchange(
         [first, sends[0], sends[1], _calls.mark(KEYS), _calls.confirmed_by(1, 9)], Scripts(), repeated=False
     )
     next(talk)
-    again = talk.send([[1, 0], [], NoScriptError("no such script"), b"OK", 1])
+    again = talk.send([[1, 0], 1, NoScriptError("no such script"), b"OK", 1])
     assert [command[0] for command in again] == [b"SCRIPT", b"EVALSHA", b"SET", b"WAIT"]
     with pytest.raises(StopIteration) as end:
-        talk.send([b"sha", [], b"OK", 0])
-    assert end.value.value == [1000, [], [], b"OK", 0]
+        talk.send([b"sha", 0, b"OK", 0])
+    assert end.value.value == [1000, 1, 0, b"OK", 0]
 
 
 # What is refused at first use
@@ -337,7 +339,7 @@ def test_on_a_cluster_the_replicas_of_the_queues_node_are_asked(tmp_path: Path) 
         Broker(cluster.url, durability="replicated", confirm_within="300ms") as broker,
     ):
         queues = [broker.queue(f"q{number}") for number in range(6)]
-        nodes = [cluster.owner(queue.work.keys["messages"]) for queue in queues]
+        nodes = [cluster.owner(queue._core.keys["messages"]) for queue in queues]
         assert len({node.port for node in nodes}) > 1
         for queue in queues:
             wait_until(partial(confirmed, queue))

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rq_dlq.codec import Codec
 from rq_dlq.errors import FilterError, InvalidInput
-from rq_dlq.failure import Cause
 from rq_dlq.filters import Filter
-from rq_dlq.message import DeadLetter, Received, Row
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.message import DeadLetter, Received, Row
+from rq_dlq.values.wanted import Wanted
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -409,7 +410,7 @@ def test_arithmetic_is_that_of_everyone(text: str) -> None:
 def test_like_as_a_search_that_goes_back(pattern: str, text: str) -> None:
     """Compared with a regular expression, which tries all ways."""
     if re.search(r"(?<!!)(!!)*!\Z", pattern):
-        with pytest.raises(FilterError, match="ends with its escape"):
+        with pytest.raises(FilterError, match="ends with its escape character"):
             Filter.parse(f"x LIKE '{pattern}' ESCAPE '!'")
         return
     parts = re.findall(r"!.|.", pattern)
@@ -467,10 +468,10 @@ BAD: list[tuple[Any, str, str]] = [
     # what it is; where; what is said
     ("", "", "the filter is empty. Write a condition such as tenant = 'a' AND delivery_count > 2"),
     (" \n", "", "the filter is empty"),
-    (None, "", "a filter is text, not of type NoneType"),
-    (b"a = 1", "", "a filter is text, not of type bytes"),
-    ("a = 1 OR " * 20_000, "", "a filter of 180,000 characters is too long: 100,000 are the most"),
-    ("a = '\ud800'", "column 6", "this is no character (a lone surrogate)"),
+    (None, "", "a filter must be text, not of type NoneType"),
+    (b"a = 1", "", "a filter must be text, not of type bytes"),
+    ("a = 1 OR " * 20_000, "", "a filter of 180,000 characters is too long: the limit is 100,000"),
+    ("a = '\ud800'", "column 6", "this is not a character (a lone surrogate)"),
     ("a =", "column 4, at its end", VALUE),
     ("a = \n", "at its end", VALUE),
     ("a AND", "column 6, at its end", VALUE),
@@ -503,26 +504,26 @@ BAD: list[tuple[Any, str, str]] = [
     ('a = "' + "b" * 99 + '"', "column 5", "put text in single quotes ('a')"),
     ('a IN ("b")', "column 7", "text goes into single quotes: 'b'"),
     ('a LIKE "b%"', "column 8", "text goes into single quotes: 'b%'"),
-    ("a = NULL", "column 5, at 'NULL'", "nothing is equal to NULL: write IS NULL, or IS NOT NULL"),
+    ("a = NULL", "column 5, at 'NULL'", "nothing equals NULL: write IS NULL, or IS NOT NULL"),
     ("age > 1h", "column 8", "a duration goes into single quotes ('1h30m')"),
-    ("age > 'soon'", "column 7", "'soon' is no duration up to ten years: write '1m30s'"),
-    ("'20y' < died", "column 1", "'20y' is no duration"),
-    ("age IN ('x')", "column 9", "'x' is no duration"),
-    ("age BETWEEN '1h' AND ''", "column 22", "'' is no duration"),
-    ("age - 'x' > 1", "column 7", "'x' is no duration"),
+    ("age > 'soon'", "column 7", "'soon' is not a duration up to ten years: write '1m30s'"),
+    ("'20y' < died", "column 1", "'20y' is not a duration"),
+    ("age IN ('x')", "column 9", "'x' is not a duration"),
+    ("age BETWEEN '1h' AND ''", "column 22", "'' is not a duration"),
+    ("age - 'x' > 1", "column 7", "'x' is not a duration"),
     (
         "priority-1 = 2",
         "column 1",
         'this is one name: write priority - 1 to subtract, or "priority-1" for the header',
     ),
-    ("a = 'b", "column 5", "the text never ends: close it with a single quote"),
-    ("a = 'it''s", "column 5", "the text never ends"),
-    ("a = 'it's'", "column 9", "a single quote within text is doubled: 'it''s'"),
-    ('"a = 1', "column 1", "the name never ends: close it with a double quote"),
+    ("a = 'b", "column 5", "the text has no end: close it with a single quote"),
+    ("a = 'it''s", "column 5", "the text has no end"),
+    ("a = 'it's'", "column 9", "double a single quote within text: 'it''s'"),
+    ('"a = 1', "column 1", "the name has no end: close it with a double quote"),
     ("a && b", "column 3", "write AND"),
     ("a || b", "column 3", "write OR"),
     ("! a", "column 1", "write NOT"),
-    ("`a` = 1", "column 1", "a header's name may stand in double quotes"),
+    ("`a` = 1", "column 1", "put a header's name in double quotes"),
     ("a = 1;", "column 6", "without a semicolon"),
     ("a = \u2018b\u2019", "column 5", "use straight quotes"),
     (
@@ -532,14 +533,14 @@ BAD: list[tuple[Any, str, str]] = [
     ),
     ("NOT 1", "column 5", "a number is neither true nor false"),
     ("count + 1", "column 1", "a number is neither true nor false"),
-    ("'a' + 1 = 2", "column 1", "this text is no number to compute with"),
-    ("1 - (a = 1) = 2", "column 6", "a condition is no number to compute with"),
-    ("-'a' = 2", "column 2", "this text is no number to compute with"),
-    ("1e999 > 1", "column 1", "a number of this size cannot be computed with"),
+    ("'a' + 1 = 2", "column 1", "this text is not a number"),
+    ("1 - (a = 1) = 2", "column 6", "a condition is not a number"),
+    ("-'a' = 2", "column 2", "this text is not a number"),
+    ("1e999 > 1", "column 1", "this number is too large to compute with"),
     (
         "a LIKE 'b!' ESCAPE '!'",
         "column 8",
-        "the pattern ends with its escape: double it (!!), or leave it out",
+        "the pattern ends with its escape character: double it (!!), or remove it",
     ),
     ("a LIKE 'b' ESCAPE ''", "column 19", "ESCAPE takes one character: ESCAPE '!'"),
     ("a LIKE 'b' ESCAPE 'ab'", "column 19", "ESCAPE takes one character"),
@@ -579,7 +580,7 @@ def test_nested_between_evaluates_each_part_once() -> None:
     text = "count"
     for _ in range(50):
         text = f"({text} BETWEEN 1 AND 99)"
-    assert verdict(text) is None  # a condition is no number
+    assert verdict(text) is None  # a condition is not a number
 
 
 def test_as_deep_as_allowed() -> None:
@@ -660,6 +661,46 @@ def test_what_cannot_be_read_is_null(name: str) -> None:
 def test_an_expired_letter_has_a_cause() -> None:
     letter = DeadLetter(Row("m", record(), STATE.replace(b"poison", b"expired"), b""), CODEC, "q")
     assert takes("reason = 'expired' AND error = 'Expired' AND fingerprint = 'expired'", letter)
+
+
+@pytest.mark.parametrize("name", [*EVERYTHING, '"tenant"', '"priority"'])
+@pytest.mark.parametrize("kind", [DeadLetter, Received])
+def test_what_a_filter_needs_is_enough(name: str, kind: Any) -> None:
+    """Of a message of which nothing else was fetched, it reads the same; whatever stands around the name."""
+    state = STATE if kind is DeadLetter else STATE.replace(b"dead/poison", b"live")
+    row = Row("m-1", record(), state, history(CAUSE))
+    values = (f"{name} IS NULL", f"{name} = {FIELDS.get(name, '12.5')}", f"NOT ({name} > 1 OR 1 > 2)")
+    others = (f"{name} IN ('1h', 1)", f"{name} BETWEEN 1 AND 3", f"2 < 1 + {name} * 2", f"{name} LIKE '%a%'")
+    for text in (*values, *others, f"id = 'm-2' OR {name} <> 0", f"id = 'm-1' AND -({name}) < 0"):
+        condition = Filter.parse(text)
+        part = fetched(row, condition.needs)
+        assert condition.takes(kind(part, CODEC, "orders"), NOW) is condition.takes(
+            kind(row, CODEC, "orders"), NOW
+        ), text
+
+
+def fetched(row: Row, wanted: Wanted) -> Row:
+    """What comes of a message of which these parts are wanted."""
+    size = {"whole": None, "head": 14, "no": 0}[wanted.record]
+    return row._replace(
+        record=row.record[:size],
+        state=row.state if wanted.state else b"",
+        history=row.history if wanted.history else b"",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("id = 'm' OR queue = 'q'", Wanted("no", state=False, history=False)),
+        ("priority > 3 AND delivery_count > 1", Wanted("head", state=True, history=False)),
+        ("error = 'E' AND age > '1h'", Wanted("head", state=True, history=True)),
+        ("tenant = 'a'", Wanted("whole", state=False, history=False)),
+        ("body.total > 1 AND died < '1h'", Wanted("whole", state=True, history=False)),
+    ],
+)
+def test_no_more_is_needed(text: str, wanted: Wanted) -> None:
+    assert Filter.parse(text).needs == wanted
 
 
 ALL_FIELDS = Filter.parse(

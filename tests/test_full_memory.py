@@ -11,11 +11,18 @@ import redis
 
 from rq_dlq import Broker, BrokerRefused, RedeliveryPolicy
 from rq_dlq._calls import claims
+from rq_dlq._scripts import Scripts
 from rq_dlq._work import batches
-from rq_dlq.settings import version_of
+from rq_dlq.client.settings import version_of
 from tests import servers
 from tests.audit import audit
 from tests.behaviour.stepping import alone
+from tests.conftest import MOVED_CLOCK
+from tests.model.driver import Driver
+from tests.model.steps import STEPS
+from tests.model.stops import contents
+from tests.model.world import World
+from tests.verbs import VERBS
 
 
 @pytest.fixture
@@ -130,8 +137,8 @@ def test_batches_can_be_drained(full: tuple[Broker, Any]) -> None:
     """By a query that begins them, keeps them, halves those that fail."""
     broker, raw = full
     can_drain(raw)
-    queue = broker.queue("q").work
-    keys, run = queue.keys, broker.run_steps
+    queue = broker.queue("q")._core
+    keys, run = queue.keys, broker._run
     batch = run(batches.claim_batch(queue, "b", limit=200, lease=60_000))
     run(alone(claims.begin_batch(keys, "query", batch=1, run="a")))
     assert run(batches.extend_batch(keys, batch.tokens, 60_000)) == []
@@ -159,3 +166,53 @@ def test_a_session_that_is_refused_charges_nothing(full: tuple[Broker, Any]) -> 
     assert queue.stats().dead == 0
     assert {message.charged for message in queue.select(places=["scheduled"]).browse()} == {0}
     assert audit(raw, "q") == {"ready": 285, "scheduled": 15}
+
+
+# Every script
+
+ADDS = [verb.name for verb in VERBS.values() if verb.refused]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    """A server of its own, whose memory these tests fill."""
+    with servers.running() as path, redis.Redis(unix_socket_path=path) as raw:
+        can_drain(raw)
+        yield raw
+
+
+def tried(raw: Any, step: str) -> tuple[bool, bool]:
+    """A step when memory is full: whether it was refused, and whether something changed."""
+    world = World(raw)
+    call = STEPS[step][0](world)
+    before = contents(raw)
+    raw.config_set("maxmemory", 1)
+    try:
+        Driver(raw, scripts=MOVED_CLOCK.for_server((7,))).run(call)
+    except BrokerRefused as refused:
+        assert "out of memory" in str(refused), refused  # noqa: PT017 - others are failures
+        return True, contents(raw) != before
+    finally:
+        raw.config_set("maxmemory", 0)
+    return False, contents(raw) != before
+
+
+def steps_of(raw: Any, scripts: set[str]) -> list[str]:
+    return [name for name, (step, _) in STEPS.items() if step(World(raw)).script in scripts]
+
+
+def test_what_drains_says_so() -> None:
+    scripts = Scripts()
+    assert {name for name in VERBS if scripts[name].drains} == {v.name for v in VERBS.values() if v.drains}
+
+
+def test_a_full_server_runs_every_step_that_drains(server: Any) -> None:
+    steps = steps_of(server, VERBS.keys() - set(ADDS))
+    assert [step for step in steps if tried(server, step)[0]] == []
+
+
+@pytest.mark.parametrize("script", ADDS)
+def test_a_full_server_refuses_what_adds_and_nothing_is_changed(server: Any, script: str) -> None:
+    seen = {step: tried(server, step) for step in steps_of(server, {script})}
+    assert any(is_refused for is_refused, _ in seen.values())
+    assert [step for step, (_, has_changed) in seen.items() if has_changed] == []

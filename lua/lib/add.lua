@@ -1,28 +1,30 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
+-- state, is left as it is (I12). Returns how many it did not know.
+-- needs: now, EXPIRES, pack_number, pack_birth, score_of, member_of, wake_one
+-- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
+-- gives: add
 local function add(items, first, last, delay, ttl)
-  local ids, known, seen = {}, {}, {}
+  local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
   local said = redis.call('HMGET', settings, 'expiry', 'paused')
   local allowed, paused = said[1], said[2] == '1'
   if allowed then
-    -- @include lib/ttl
+    -- needs: allowed_ttl
     ttl = allowed_ttl(ttl, allowed)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
-  local records, places, stated, deadlines = {}, {}, {}, {}
-  local placed, place
+  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local scored, text
   for n, id in ipairs(ids) do
-    if existing[n] or seen[id] then
-      known[#known + 1] = n
-    else
+    if not existing[n] and not seen[id] then
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
-      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
+      -- What is delayed is never due when it was born, see lib/order.
+      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       if ttl > 0 then
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
         deadlines[#deadlines + 1] = now + ttl
@@ -35,17 +37,17 @@ local function add(items, first, last, delay, ttl)
       records[#records + 1] = id
       records[#records + 1] = pack_birth(birth) .. payload
       local score = delay > 0 and due or score_of(head.priority, due)
-      if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
-        placed, place = score, string.format('%.0f', score)
+      if score ~= scored then -- Redis would print each number anew, which costs more than the rest
+        scored, text = score, string.format('%.0f', score)
       end
-      places[#places + 1] = place
-      places[#places + 1] = member_of(id, head, due)
+      rows[#rows + 1] = text
+      rows[#rows + 1] = member_of(id, head, due)
       seen[id], birth = true, birth + 1
     end
   end
   if #records > 0 then
     redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
     if delay > 0 then
       redis.call('HSET', states, unpack(stated))
     end
@@ -54,9 +56,9 @@ local function add(items, first, last, delay, ttl)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
       wake_one()
     end
   end
-  return known
+  return #records / 2
 end

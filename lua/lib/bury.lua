@@ -1,21 +1,11 @@
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
--- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
---   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
--- @include lib/outcome
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+-- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+-- needs: read_strategy, discard, now, put, outcome; keys: counters
+-- gives: bury
 local strategy
-local function read_strategy()
-  return read_json(setting('dead_letter'))
-end
 
-local function discard(id)
-  redis.call('HDEL', messages, id) -- from here on it is discarded
-  redis.call('HDEL', history, id)
-  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
-  redis.call('HINCRBY', counters, 'discarded', 1)
-end
-
--- told: what the outcome history says of it (lib/outcome)
-local function bury(id, state, head, part, reason, told)
+-- detail: for the outcome history (lib/outcome)
+local function bury(id, state, head, part, reason, detail)
   strategy = strategy or read_strategy()
   local fate = strategy[part]
   if fate ~= 'dead' and fate ~= 'discard' then
@@ -30,11 +20,11 @@ local function bury(id, state, head, part, reason, told)
     discard(id)
   else
     state.part, state.due = fate, now
-    stand(id, state, head)
+    put(id, state, head)
   end
-  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
   if fate == 'discard' then
-    outcome('discarded', id, head, state, 0, told)
+    outcome('discarded', id, head, state, 0, detail)
     return 'discarded'
   end
   return fate

@@ -1,4 +1,6 @@
--- The end of the time to live of a message that waits (I7).
+-- Expires one waiting message (I7).
+-- needs: member_of, bury; keys: ready, scheduled, expiring
+-- gives: expire_message
 local function expire_message(id, state, head)
   local member = member_of(id, head, state.due)
   bury(id, state, head, 'expired', 'expired')

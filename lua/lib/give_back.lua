@@ -1,8 +1,10 @@
--- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
--- consumer: who held it, for the outcome history
+-- Gives back a message that was not handled, or that must not be charged: due now, at its old position (I8).
+-- consumer: the one that held it, for the outcome history.
+-- needs: put, outcome; keys: counters
+-- gives: give_back
 local function give_back(id, state, head, consumer)
   state.released = state.released + 1
-  stand(id, state, head)
+  put(id, state, head)
   redis.call('HINCRBY', counters, 'released', 1)
   outcome('released', id, head, state, 0, { consumer = consumer })
 end

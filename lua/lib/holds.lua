@@ -1,4 +1,5 @@
--- The fence (I2): only the token that holds a message settles it.
+-- The fence (I2): only the token that holds a message may settle it.
+-- gives: holds
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then

@@ -1,4 +1,5 @@
--- The id in a member of an index (see lib/place for what stands before it).
+-- The id in a member of an index (lib/order says what precedes it).
+-- gives: id_of
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end

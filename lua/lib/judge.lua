@@ -1,20 +1,30 @@
--- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
--- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
--- @include lib/policy
+-- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
+-- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
+-- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, now, outcome
+-- needs: keys: counters; args: seed, default_policy
+-- gives: judge, can_judge
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
 
--- The client draws one number a call; golden-ratio steps from there spread a batch evenly over [-1, 1).
+-- The client draws one number a call; steps of the golden ratio from there spread a batch evenly over [-1, 1).
 local function draw()
   drawn = drawn and (drawn + 0.6180339887498949) % 1 or tonumber(seed)
   return 2 * drawn - 1
 end
 
--- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+-- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+local function can_judge()
+  if redelivery == nil then
+    local stands, later = read_policy(setting('redelivery'))
+    redelivery = stands or not later and read_policy(default_policy)
+  end
+  return redelivery ~= false
+end
+
+-- Returns what became of it: dead, expired, discarded, kept (in its dead-letter queue) or redelivered <delay>.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(setting('redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
-    stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+    put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
     return 'kept'
   end
   state[event] = state[event] + 1
@@ -26,7 +36,7 @@ local function judge(id, state, head, event, failure)
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- a damaged policy may make it NaN
+    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
@@ -35,14 +45,14 @@ local function judge(id, state, head, event, failure)
   elseif expiry and now + delay >= expiry then
     return bury(id, state, head, 'expired', 'expired', failure)
   end
-  state.delay = delay
-  if delay > 0 then -- without a delay it returns to its old place (I8)
+  state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+  if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/place
+    if state.due == math.floor(head.birth / 4096) then -- see lib/order
       state.due = state.due + 1
     end
   end
-  stand(id, state, head, delay > 0)
+  put(id, state, head, delay > 0)
   outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end

@@ -1,24 +1,25 @@
--- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
--- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
--- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
 --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
---   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
--- @include lib/json
--- @include lib/setting
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+-- needs: setting, now, read_json; keys: outcomes
+-- gives: outcome
 local names = {} -- of consumers, by their JSON
-local function outcome(event, id, head, state, delay, told)
+local function outcome(event, id, head, state, delay, detail)
   local kept = setting('outcomes')
   if not kept then
     return
   end
-  told = told or {}
+  detail = detail or {}
   local age = math.max(now - math.floor(head.birth / 4096), 0)
-  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', told.cause or ''
+    'reason', state.reason, 'cause', detail.cause or ''
   )
 end

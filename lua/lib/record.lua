@@ -1,9 +1,11 @@
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+-- gives: EXPIRES, pack_number, pack_birth, read_record
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -15,7 +17,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -38,7 +40,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }

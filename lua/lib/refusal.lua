@@ -1,5 +1,7 @@
--- What to say of a message that the caller's token does not hold. A token that settled it before is known, so
--- that a call whose reply was lost can be repeated (I12).
+-- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+-- call whose reply was lost can be repeated (I12).
+-- needs: keys: messages
+-- gives: SETTLED, SETTLED_BEFORE, LOST, GONE, refusal
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 
 local function refusal(id, token, text)

@@ -1,4 +1,7 @@
--- That a message expired is said by its state; once it leaves that state, its story has to tell it.
+-- Writes into the story of a message that it expired, which until now only its state says; called when the message
+-- leaves that state.
+-- needs: remember
+-- gives: remember_expiry
 local function remember_expiry(id, state)
   if state.reason == 'expired' then
     remember(id, 'expired', state.deliveries, 0, '', '', state.due)

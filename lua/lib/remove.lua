@@ -1,8 +1,10 @@
--- A message that waits is gone, with everything that was kept about it (I13).
+-- Removes a waiting message and everything that was kept about it (I13).
+-- needs: keys: messages, states, history, expiring
+-- gives: remove
 local function remove(id, index, member)
   redis.call('HDEL', messages, id) -- from here on it is gone
   redis.call('HDEL', states, id)
   redis.call('HDEL', history, id)
   redis.call('ZREM', expiring, id)
-  redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
+  redis.call('ZREM', index, member) -- the last: by it a claim finds what was left behind
 end

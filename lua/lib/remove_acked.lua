@@ -1,4 +1,6 @@
--- The messages that were acked are gone, and with them everything that was kept about them (I13).
+-- Removes messages that were acked, and everything that was kept about them (I13).
+-- needs: keys: messages, states, history, counters, settings
+-- gives: remove_acked
 local function remove_acked(ids)
   local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
   if noted then
@@ -6,9 +8,10 @@ local function remove_acked(ids)
   end
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
   redis.call('HDEL', history, unpack(ids))
-  redis.call('HDEL', states, unpack(ids)) -- the last: by it a sweep knows an ack that was cut off
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
   redis.call('HINCRBY', counters, 'acked', #ids)
   if noted then
-    -- @include lib/note_acked
+    -- needs: note_acked
+    note_acked(ids, records, texts)
   end
 end

@@ -1,4 +1,6 @@
--- What the queue's settings say, read once a script; false where they say nothing.
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+-- needs: keys: settings
+-- gives: setting
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
 local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')

@@ -1,10 +1,8 @@
--- @include lib/holds
--- @include lib/refusal
--- @include lib/let_go
-
--- Settles the items (id, token, …) that begin at ARGV[first]: calls act(id, text, i) for those whose token
--- holds, i being the item's place in ARGV, then finish(), then lets their leases go. Returns for each item a
--- verdict, or what act said became of it.
+-- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
+-- item whose token holds, i being the position of the item in ARGV; then finish(); then lets their leases go. Returns
+-- for each item a verdict, or what act returned; LOST: it was left alone.
+-- needs: SETTLED_BEFORE, LOST, holds, SETTLED, refusal, let_go; keys: states
+-- gives: settle
 local function settle(first, width, act, finish)
   local ids, verdicts, let, done = {}, {}, {}, {}
   for i = first, #ARGV, width do
@@ -18,7 +16,9 @@ local function settle(first, width, act, finish)
       verdicts[n] = SETTLED_BEFORE
     elseif holds(token, texts[n]) then
       verdicts[n] = act(id, texts[n], i) or SETTLED
-      done[id], let[token] = true, (let[token] or 0) + 1
+      if verdicts[n] ~= LOST then
+        done[id], let[token] = true, (let[token] or 0) + 1
+      end
     else
       verdicts[n] = refusal(id, token, texts[n])
     end

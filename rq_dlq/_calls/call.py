@@ -1,14 +1,16 @@
-"""What an operation is made of: a script or a command, its keys and arguments, how to read the reply."""
+"""An operation as a value: a script or a command, its keys and arguments, how to read the reply."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from rq_dlq.values.message import Row
 
-    from rq_dlq._keys import Keys
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rq_dlq._keys import Keys, SenderKeys
     from rq_dlq._scripts import Script, Scripts
 
 R = TypeVar("R")
@@ -24,10 +26,10 @@ class Call(Generic[R]):
     Args:
         script: the name of its Lua file.
         args: by the names that the script binds.
-        items: what follows for each item, flat.
-        read: the reply as a value; its second argument says that the call is a repetition of one whose
-            outcome is not known.
-        families: the queues, for a script on several; or the lists of a job.
+        items: the values of all items, flat.
+        read: turns the reply into the result; its second argument: the call repeats one whose outcome is
+            not known.
+        families: the queues of a script on several queues, or the lists of a job.
     """
 
     script: str
@@ -38,22 +40,37 @@ class Call(Generic[R]):
     families: Sequence[Keys] = ()
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
-        """The Redis command; it expects the server to know the script."""
+        """The Redis command; the server must know the script."""
         script = scripts[self.script]
-        head = self.keys.heads.get(script.sha)
+        head = None if self.families else self.keys.heads.get(script.sha)
         if head is None:
             names = [self.keys[name] for name in script.keys]
             names += [family[name] for family in self.families for name in script.families]
-            head = self.keys.heads[script.sha] = (b"EVALSHA", script.sha, len(names), *names)
+            head = (b"EVALSHA", script.sha, len(names), *names)
+            if not self.families:
+                self.keys.heads[script.sha] = head
         return (*head, *script.arguments(self.args), *self.items)
 
     def loads(self, scripts: Scripts) -> Script | None:
-        """The script that the server must know before."""
+        """The script that the server must know."""
         return scripts[self.script]
 
 
+@dataclass(slots=True)
+class Sender:
+    """Numbers calls to a queue, so that each takes effect once (I12).
+
+    Attributes:
+        keys: of the queue, and of the register with the number of the last call that was done.
+        number: of the current call.
+    """
+
+    keys: SenderKeys
+    number: int = 0
+
+
 def repetition(call: Call[R]) -> Call[R]:
-    """The same call again, where it is known that an earlier one had no known outcome."""
+    """The same call, as a repetition of one whose outcome is not known."""
 
     def read(reply: Any, repeated: bool) -> R:
         del repeated
@@ -64,7 +81,7 @@ def repetition(call: Call[R]) -> Call[R]:
 
 @dataclass(frozen=True, slots=True)
 class Command(Generic[R]):
-    """One plain Redis command, for what is no transition of a message."""
+    """One plain Redis command, for anything but a transition of a message."""
 
     parts: tuple[Argument, ...]
     read: Callable[[Any, bool], R]
@@ -78,6 +95,15 @@ class Command(Generic[R]):
         """No script."""
         del scripts
         return None
+
+
+def read_rows(cells: Iterable[Any]) -> list[Row]:
+    """Messages of a claim: id, record, state and history of each, flat."""
+    cells = iter(cells)
+    return [
+        Row(message_id.decode(), record, state, history)
+        for message_id, record, state, history in zip(cells, cells, cells, cells, strict=True)
+    ]
 
 
 def read_number(reply: Any, repeated: bool = False) -> int:

@@ -1,47 +1,39 @@
-"""Whole claims, by their tokens: read again, kept, settled; and how far a query has come with them."""
+"""Whole claims, by their tokens: read again, extended, settled; and the progress of a query with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, read_number
-from rq_dlq.message import Row
+from rq_dlq._calls.call import Argument, Call, Command, read_number, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.message import Row
 
-_REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that a query which says nothing is remembered
+_REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is remembered
 
 
 def read_claim(keys: QueueKeys, token: str, *, first: int, limit: int) -> Call[list[Row]]:
-    """What a claim still holds of `limit` places of its list, from the place `first` on."""
-    return Call("read_claim", keys, {"token": token, "first": first, "limit": limit}, (), _rows)
-
-
-def _rows(reply: Any, repeated: bool) -> list[Row]:
-    del repeated
-    cells = iter(reply)
-    return [
-        Row(name.decode(), record, state, history)
-        for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
-    ]
+    """What a claim still holds of the `limit` messages of its list from the `first` on."""
+    args: dict[str, Argument] = {"token": token, "first": first, "limit": limit}
+    return Call("read_claim", keys, args, (), lambda reply, _: read_rows(reply))
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:
-    """The leases start anew (milliseconds). Reads as whether each claim still holds something."""
+    """Extend the leases of claims (milliseconds). Reads as whether each claim still holds something."""
     return Call("extend_claim", keys, {"lease": lease}, tokens, lambda reply, _: [bool(n) for n in reply])
 
 
 def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
-    """Done: all that a claim still holds. Reads as how many."""
+    """Ack all that a claim still holds. Reads as how many."""
     return Call("ack_claim", keys, {"token": token}, (), read_number)
 
 
 def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int]:
-    """All but the first `keep` go to another token. Reads as how many that one holds."""
+    """Move all except the first `keep` to another token. Reads as how many that one holds."""
     return Call("divide_claim", keys, {"token": token, "to": to, "keep": keep}, (), read_number)
 
 
@@ -56,7 +48,7 @@ def _read_ids(reply: bytes | None, repeated: bool) -> list[str]:
 
 
 def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
-    """How many messages each claim was given: so many places its list has; 0: it is over, or never was."""
+    """How many messages each claim was given, the length of its list; 0: it is over, or never was."""
     return Command(
         (b"HMGET", keys["claims"], *tokens), lambda reply, _: [(text or b"").count(b"\n") for text in reply]
     )
@@ -69,7 +61,7 @@ def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
 
 
 def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tuple[int, int, bool]]:
-    """A query begins to work on a batch.
+    """Note that a query begins a batch.
 
     Reads as the last batch that is done, how often this one has failed, and whether it is half of one that
     failed too often.
@@ -81,16 +73,16 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tu
 def note_batch(
     keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
 ) -> Call[int]:
-    """How far a query has come (`note_done`, `note_half`), which never goes back. Reads as what is noted."""
+    """Note the progress of a query (`note_done`, `note_half`), which never goes back. Reads as it."""
     args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
     return Call("note_batch", _stream(keys, query), args, (), read_number)
 
 
 def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[int]:
-    """The batch, and all before it, are done.
+    """Note that a batch, and all before it, are done.
 
     Args:
-        run: the one that began it, which must be the last that did; empty: it was begun by a run before.
+        run: the run that began it last; empty: an earlier run began it.
 
     Returns:
         A call that reads as the last batch that is done; -1: another run has begun this one since.
@@ -99,7 +91,7 @@ def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call
 
 
 def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
-    """The batch is what was taken away from the one before it, which failed too often."""
+    """Note that a batch is the parked half of the one before it, which failed too often."""
     return note_batch(keys, query, field="half", batch=batch)
 
 

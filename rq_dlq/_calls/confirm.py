@@ -1,4 +1,4 @@
-"""Whether replicas have what was taken in."""
+"""Whether replicas have what was sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rq_dlq._calls.call import Command, read_number
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
-STAYS = 60_000  # milliseconds that the mark is there
+STAYS = 60_000  # milliseconds until the mark expires
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:
@@ -18,7 +18,7 @@ def mark(keys: QueueKeys) -> Command[bytes]:
 
 
 def confirmed_by(replicas: int, within: int) -> Command[int]:
-    """Wait until so many replicas have what was written last on this connection; milliseconds, 1 or more.
+    """Wait up to `within` milliseconds (1 or more) until replicas have the last write of this connection.
 
     Reads as how many have it.
     """

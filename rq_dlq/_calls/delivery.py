@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Part, read_ids
-from rq_dlq.failure import LAPSE, Cause
-from rq_dlq.message import Row, Settlement
+from rq_dlq._calls.call import Argument, Call, Part, Sender, read_ids, read_number, read_rows
+from rq_dlq.values.failure import LAPSE, Cause
+from rq_dlq.values.later import upgrade
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.message import Row
 
 Held = tuple[str, str]  # the id of a message and the token that holds it
+
+Suspects: TypeAlias = Literal["all", "alone", "none"]
+"""How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
+takes one alone or, while its process runs another, none."""
+ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +31,11 @@ class Claimed:
 
     Attributes:
         now: the server's clock, milliseconds.
-        wait: 0: claim again at once; -1: nothing is known to come; else milliseconds until something does.
-        count: how many messages were claimed. Where only this was asked for, a repetition says the same,
-            whatever became of them.
-        rows: these, unless only their count was asked for.
+        wait: 0: claim again at once; -1: nothing is known to come; ONLY_SUSPECTS: this claim may not take
+            the messages that are ready; else milliseconds until something comes.
+        count: how many messages were claimed. A repetition of a claim for "count" has the same count,
+            whatever became of the messages.
+        rows: the messages, except for such a claim.
     """
 
     now: int
@@ -37,10 +44,10 @@ class Claimed:
     rows: Sequence[Row] = ()
 
 
-def send(keys: QueueKeys, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[list[int]]:
-    """Add messages; items: id, payload. Reads as the places (from 0) of ids that the queue knew already."""
-    args: dict[str, Argument] = {"delay": delay, "ttl": ttl}
-    return Call("send", keys, args, items, lambda reply, _: [place - 1 for place in reply])
+def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
+    """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
+    args: dict[str, Argument] = {"number": sender.number, "delay": delay, "ttl": ttl}
+    return Call("send", sender.keys, args, items, read_number)
 
 
 def claim(
@@ -52,7 +59,7 @@ def claim(
     lease: int,
     patience: int,
     alarmed: bool = False,
-    attributed: bool = False,
+    suspects: Suspects = "all",
     consumer: str,
     seed: float,
     default_policy: bytes,
@@ -61,11 +68,10 @@ def claim(
     """Hand out up to `count` messages for `lease` milliseconds.
 
     Args:
-        patience: milliseconds that the client would wait for something to come.
-        alarmed: the last claim told this client when to wake, and no other.
-        attributed: the client says which messages it works on (`begin`), the first of them at once; when the
-            lease lapses only those are charged.
-        answer: count: who reads the messages is somebody else, see `read_claim`.
+        patience: milliseconds that the client can wait for something to come.
+        alarmed: the last claim gave this client, and no other, the time to wake.
+        suspects: "all", unless a worker claims; then the first lapse of a message is not charged.
+        answer: "count": another process reads the messages, see `read_claim`.
     """
     args: dict[str, Argument] = {
         "token": token,
@@ -75,7 +81,7 @@ def claim(
         "consumer": consumer,
         "patience": patience,
         "alarmed": int(alarmed),
-        "attributed": int(attributed),
+        "suspects": suspects,
         "answer": answer,
         "seed": seed,
         "default_policy": default_policy,
@@ -92,25 +98,13 @@ def _read_claimed(reply: Any, repeated: bool) -> Claimed:
 
 def _read_claim(reply: Any, repeated: bool) -> Claimed:
     del repeated
-    cells = iter(reply)
-    now, wait = next(cells), next(cells)
-    rows = [
-        Row(name.decode(), record, state, history)
-        for name, record, state, history in zip(cells, cells, cells, cells, strict=True)
-    ]
+    now, wait, *cells = reply
+    rows = read_rows(cells)
     return Claimed(now, wait, len(rows), rows)
 
 
-def begin(keys: QueueKeys, token: str, ids: Sequence[str]) -> Call[bool]:
-    """The handlers of these messages run from here on, and no others of the claim.
-
-    Reads as whether it was noted: it is not where the claim is over, or not attributed.
-    """
-    return Call("begin", keys, {"token": token}, ids, lambda reply, _: bool(reply))
-
-
 def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
-    """Done."""
+    """Ack: the messages are done."""
     ids, items = _items(held)
     return Call("ack", keys, {}, items, _settlements(ids, "acked"))
 
@@ -126,14 +120,10 @@ def nack(
     seed: float,
     default_policy: bytes,
 ) -> Call[list[Settlement]]:
-    """Failed; delay in milliseconds, None: the policy's."""
+    """Nack: the messages failed; delay in milliseconds, None: the policy's."""
     after = (b"" if delay is None else delay, int(charge), cause.cells())
     ids, items = _items(held, *after)
-    args: dict[str, Argument] = {
-        "consumer": consumer,
-        "seed": seed,
-        "default_policy": default_policy,
-    }
+    args: dict[str, Argument] = {"consumer": consumer, "seed": seed, "default_policy": default_policy}
     return Call("nack", keys, args, items, _settlements(ids, "redelivered"))
 
 
@@ -145,19 +135,19 @@ def poison(
     cause: Cause,
     consumer: str,
 ) -> Call[list[Settlement]]:
-    """Never again."""
+    """Poison: the messages are dead at once."""
     ids, items = _items(held, reason, cause.cells())
     return Call("poison", keys, {"consumer": consumer}, items, _settlements(ids, "dead"))
 
 
 def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
-    """Given back, uncharged."""
+    """Release: the messages go back to the queue, uncharged."""
     ids, items = _items(held)
     return Call("release", keys, {}, items, _settlements(ids, "released"))
 
 
 def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[int, list[bool]]]:
-    """The leases start anew. Reads as the new deadline (milliseconds) and whether each is still held."""
+    """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held."""
     _, items = _items(held)
     return Call(
         "extend",
@@ -169,7 +159,7 @@ def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[i
 
 
 def _items(held: Iterable[Held], *after: Argument) -> tuple[list[str], list[Argument]]:
-    """The ids, and what a script is passed for each."""
+    """The ids, and the values that a script gets for each."""
     pairs = list(held)
     ids = [message_id for message_id, _ in pairs]
     flat = chain.from_iterable((*pair, *after) for pair in pairs) if after else chain.from_iterable(pairs)
@@ -178,6 +168,9 @@ def _items(held: Iterable[Held], *after: Argument) -> tuple[list[str], list[Argu
 
 def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settlement]]:
     def read(reply: Any, repeated: bool) -> list[Settlement]:
+        if reply == _LATER:
+            what = "the redelivery policy of this queue"
+            raise upgrade(what, "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
             for i, said in zip(ids, reply, strict=True)
@@ -187,12 +180,13 @@ def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settle
 
 
 _SETTLED, _SETTLED_BEFORE, _LOST, _GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
+_LATER = -2  # lua/nack.lua
 
 
 def _settlement(message_id: str, said: Any, repeated: bool) -> Settlement:
-    """What a script says of one message, where it is more than "settled".
+    """The settlement of one message, unless the verdict is just "settled".
 
-    A repeated call finds its message settled by its own token, or gone: then the first try did it.
+    A repeated call that finds its message settled by its own token, or gone, was done the first time.
     """
     if isinstance(said, bytes):
         outcome, _, delay = said.decode().partition(" ")
@@ -213,7 +207,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a session does in one queue."""
+    """The acks and sends of a session in one queue."""
 
     keys: QueueKeys
     held: Sequence[Held]
@@ -221,23 +215,29 @@ class Share:
 
 
 def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
-    """Done, all or nothing. Reads as the ids not held; if any, nothing was done."""
+    """Ack all or nothing. Reads as the ids not held; if any, nothing was done.
+
+    A repeated call that finds every message gone is done: the first try did it. If one is still there, the
+    first try did nothing either, and another consumer settled those that are gone.
+    """
     ids, items = _items(held)
 
     def read(reply: Any, repeated: bool) -> list[str]:
-        lost = zip(reply[::2], reply[1::2], strict=True)
-        return [ids[place - 1] for place, said in lost if not (repeated and said == _GONE)]
+        places, verdicts = reply[::2], reply[1::2]
+        if repeated and verdicts == [_GONE] * len(ids):
+            return []
+        return [ids[place - 1] for place in places]
 
     return Call("ack_all", keys, {}, items, read)
 
 
-def commit(shares: Sequence[Share], commit_id: str) -> Call[list[str]]:
+def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str]]:
     """Send and ack in several queues, all or nothing. Reads as the ids not held; if any, nothing was done."""
     items: list[Argument] = []
     for share in shares:
         items += (len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
         for group in share.outgoing:
             items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
-    keys = _keys.NamedKeys({"done": shares[0].keys.commit(commit_id)})
+    args: dict[str, Argument] = {"number": sender.number}
     families = [share.keys for share in shares]
-    return Call("commit", keys, {}, items, lambda reply, _: read_ids(reply[2::2]), families)
+    return Call("commit", sender.keys, args, items, lambda reply, _: read_ids(reply[2::2]), families)

@@ -1,7 +1,7 @@
-"""Jobs that write to a queue: what their tasks stage becomes part of it together, or not at all.
+"""Jobs that write to a queue: the messages that their tasks stage are added together, or not at all.
 
-A task stages messages in a list of its own, which nobody reads before the job is committed. The list's name
-ends in what its messages share, their delay and their time to live.
+A task stages messages in a list of its own, which is not read before the job is committed. The list's name
+ends in the delay and the time to live that its messages share.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def stage(keys: QueueKeys, job: str, attempt: str, items: Sequence[Argument]) ->
 
 
 def cut(keys: QueueKeys, job: str, attempt: str, length: int) -> Command[bytes]:
-    """Cut a list to its length. So what was appended twice, since a reply was lost, is there once."""
+    """Cut a list to its length, so that messages appended twice after a lost reply are there once."""
     return Command((b"LTRIM", keys.stage(job, attempt), 0, length - 1), lambda reply, _: reply)
 
 
 def keep(keys: QueueKeys, job: str, attempt: str, ttl: int) -> Command[int]:
-    """The time to live of a list starts anew (milliseconds). Reads as 1, or 0: it is gone."""
+    """Extend the time to live of a list (milliseconds). Reads as 1, or 0: it is gone."""
     return Command((b"PEXPIRE", keys.stage(job, attempt), ttl), read_number)
 
 
@@ -50,18 +50,18 @@ def commit_job(
     grace: int,
     remembered: int,
 ) -> Call[Verdict]:
-    """All that these lists hold is part of the queue, or nothing.
+    """Add the messages of all these lists to the queue, or none.
 
     Args:
         lengths: of the lists, by the names of the attempts.
-        batch: of a stream; 0 for a job that is none.
-        call: a random word, so that a repetition knows itself.
+        batch: of a stream; 0 for any other job.
+        call: a random word, by which a repetition is recognized.
         grace: milliseconds that the caller has to move the messages before maintenance does.
-        remembered: milliseconds that the job is known to be committed.
+        remembered: milliseconds that the commit is remembered.
 
     Returns:
-        A call that reads as "committed"; "before": this batch, or a later one, was by another call; "gone": a
-        list outlived its time to live, or is not as long as it was.
+        A call that reads as "committed"; "before": another call committed this batch, or a later one;
+        "gone": a list has expired, or is not as long as it was.
     """
     args: dict[str, Argument] = {"batch": batch, "call": call, "grace": grace, "remembered": remembered}
     lists = [StagedKeys(keys, job, attempt) for attempt in lengths]
@@ -95,7 +95,7 @@ def remove(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
 
 
 def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
-    """What stands first in a list."""
+    """The first value of a list."""
     return Command((b"LINDEX", keys.stage(job, attempt), 0), lambda reply, _: reply)
 
 

@@ -1,76 +1,119 @@
-"""What operators and programs say of queues and of waiting messages."""
+"""Managing queues, policies and waiting messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, Part, Place, read_hash, read_ids, read_number
+from rq_dlq._calls.call import Argument, Call, Command, Place, Sender, read_hash, read_number
+from rq_dlq._calls.scans import END, START, Position
+from rq_dlq.policy.fields import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.failure import Cause
+    from rq_dlq.values.failure import Cause
 
-EVERYTHING = "+inf"
-_SETTINGS = ("redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "names")
+
+class Changed(NamedTuple):
+    """How many messages a call on a range changed, and where the range goes on (None: it is over)."""
+
+    number: int
+    next: Position | None
 
 
 def redrive(
-    keys: QueueKeys,
+    sender: Sender,
     *,
-    part: Part,
+    place: Place,
     by: str,
     ids: Sequence[str] = (),
     limit: int = 0,
-    before: int | str = EVERYTHING,
-) -> Call[list[str]]:
-    """Bring back the dead: these, or the oldest. Reads as the ids."""
-    args: dict[str, Argument] = {"part": part, "limit": limit, "before": before, "by": by}
-    return Call("redrive", keys, args, ids, read_ids)
+    before: int | None = None,
+) -> Call[int]:
+    """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
+    args = {"number": sender.number, "part": place, "by": by, **_range(START, _until(before), limit)}
+    return Call("redrive", sender.keys, args, ids, _read_count)
 
 
-def purge(
-    keys: QueueKeys,
-    *,
-    place: Place,
-    ids: Sequence[str] = (),
-    limit: int = 0,
-    before: int | str = EVERYTHING,
-) -> Call[list[str]]:
-    """Remove waiting messages: these, or the first. Reads as the ids."""
-    args: dict[str, Argument] = {"place": place, "limit": limit, "before": before}
-    return Call("purge", keys, args, ids, read_ids)
+def redrive_range(
+    sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int
+) -> Call[Changed]:
+    """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
+    args = {"number": sender.number, "part": place, "by": by, **_range(after, upto, limit)}
+    return Call("redrive", sender.keys, args, (), _read_changed)
 
 
-def expire_now(keys: QueueKeys, *, place: Place, ids: Sequence[str]) -> Call[list[str]]:
-    """Expire these, whatever their time to live. Reads as the ids."""
-    return Call("expire_now", keys, {"place": place}, ids, read_ids)
+def purge(sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0) -> Call[int]:
+    """Remove waiting messages: these, or the first. Reads as how many."""
+    args = {"number": sender.number, "place": place, **_range(START, END, limit)}
+    return Call("purge", sender.keys, args, ids, _read_count)
 
 
-def dead_letter(
-    keys: QueueKeys, *, place: Place, ids: Sequence[str], by: str, cause: Cause
-) -> Call[list[str]]:
-    """Send these to the dead-letter queue. Reads as the ids."""
-    args: dict[str, Argument] = {"place": place, "by": by, "reason": cause.cells()}
-    return Call("dead_letter", keys, args, ids, read_ids)
+def purge_range(
+    sender: Sender, *, place: Place, after: Position, upto: Position, limit: int
+) -> Call[Changed]:
+    """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
+    args = {"number": sender.number, "place": place, **_range(after, upto, limit)}
+    return Call("purge", sender.keys, args, (), _read_changed)
 
 
-def deliver_now(keys: QueueKeys, *, ids: Sequence[str]) -> Call[list[str]]:
-    """Make these scheduled messages ready. Reads as the ids."""
-    return Call("deliver_now", keys, {}, ids, read_ids)
+def _until(before: int | None) -> Position:
+    return END if before is None else Position(before, END.member)
 
 
-def prioritise(keys: QueueKeys, *, place: Place, ids: Sequence[str], priority: int) -> Call[list[str]]:
-    """Change the priority of these. Reads as the ids."""
-    return Call("prioritise", keys, {"place": place, "priority": priority}, ids, read_ids)
+def _range(after: Position, upto: Position, limit: int) -> dict[str, Argument]:
+    return {
+        "limit": limit,
+        "score": after.score,
+        "member": after.member,
+        "last_score": upto.score,
+        "last_member": upto.member,
+    }
+
+
+def _read_changed(reply: Any, repeated: bool) -> Changed:
+    del repeated
+    number, score, member = reply
+    return Changed(int(number), Position(score, member) if score else None)
+
+
+def _read_count(reply: Any, repeated: bool) -> int:
+    return _read_changed(reply, repeated).number
+
+
+def expire_now(sender: Sender, *, place: Place, ids: Sequence[str]) -> Call[int]:
+    """Expire these, whatever their time to live. Reads as how many."""
+    return Call("expire_now", sender.keys, {"number": sender.number, "place": place}, ids, read_number)
+
+
+def dead_letter(sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause) -> Call[int]:
+    """Send these to the dead-letter queue. Reads as how many."""
+    args: dict[str, Argument] = {"number": sender.number, "place": place, "by": by, "reason": cause.cells()}
+    return Call("dead_letter", sender.keys, args, ids, read_number)
+
+
+def deliver_now(sender: Sender, *, ids: Sequence[str]) -> Call[int]:
+    """Make these scheduled messages ready. Reads as how many."""
+    return Call("deliver_now", sender.keys, {"number": sender.number}, ids, read_number)
+
+
+def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: int) -> Call[int]:
+    """Change the priority of these. Reads as how many."""
+    return Call(
+        "prioritize",
+        sender.keys,
+        {"number": sender.number, "place": place, "priority": priority},
+        ids,
+        read_number,
+    )
 
 
 def transfer(
-    keys: QueueKeys,
+    sender: Sender,
     target: QueueKeys,
     *,
     place: Place,
@@ -78,10 +121,16 @@ def transfer(
     keep: bool,
     by: str,
     cause: Cause,
-) -> Call[list[str]]:
-    """Move these to another queue, or copy them. Reads as the ids, without those that it knew already."""
-    args: dict[str, Argument] = {"place": place, "keep": int(keep), "by": by, "reason": cause.cells()}
-    return Call("transfer", _keys.KeysOfTwo(keys, target), args, ids, read_ids)
+) -> Call[int]:
+    """Move these to another queue, or copy them. Reads as how many, without those that it knew already."""
+    args: dict[str, Argument] = {
+        "number": sender.number,
+        "place": place,
+        "keep": int(keep),
+        "by": by,
+        "reason": cause.cells(),
+    }
+    return Call("transfer", _keys.KeysOfTwo(sender.keys, target), args, ids, read_number)
 
 
 def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
@@ -90,17 +139,17 @@ def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
 
 
 def reset(keys: QueueKeys) -> Call[int]:
-    """Begin the totals anew. Reads as how many messages are in the queue."""
+    """Set the totals to zero. Reads as how many messages are in the queue."""
     return Call("reset", keys, {}, (), read_number)
 
 
 def register(keys: QueueKeys) -> Command[int]:
-    """Note the name of a queue, so that it is listed."""
+    """Add the name of a queue to the list of queues."""
     return Command((b"SADD", _keys.queues(keys.namespace), keys.home), read_number)
 
 
 def unregister(keys: QueueKeys) -> Command[int]:
-    """The name is no queue's: it is listed no more."""
+    """Remove the name from the list of queues."""
     return Command((b"SREM", _keys.queues(keys.namespace), keys.home), read_number)
 
 
@@ -115,7 +164,7 @@ def was_sent_to(keys: QueueKeys) -> Command[int]:
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:
-    """A queue's policy as it stands in Redis."""
+    """A queue's policy as Redis stores it."""
     return msgspec.json.encode({"redelivery": redelivery})
 
 
@@ -128,15 +177,19 @@ def configure(
     declared_before: bytes,
     declared: bytes,
 ) -> Call[bool]:
-    """Write what holds for a queue. Reads as False where what `configured` read has changed meanwhile."""
+    """Write the settings of a queue; fields that this version does not know stay as they are.
+
+    Reads as False if what `configured` read has changed meanwhile.
+    """
     args: dict[str, Argument] = {
         "version": version,
         "version_before": version_before,
         "declared_before": declared_before,
-        "declared": declared,
     }
-    args |= {name: settings.get(name, "") for name in _SETTINGS}
-    return Call("configure", keys, args, (), lambda reply, _: reply == 1)
+    items: list[Argument] = ["declared", declared]
+    for name in WRITTEN:
+        items += [name, settings.get(name, "")]
+    return Call("configure", keys, args, items, lambda reply, _: reply == 1)
 
 
 def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
@@ -147,17 +200,17 @@ def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]
 
 
 def policies(namespace: str) -> Command[dict[bytes, bytes]]:
-    """The map of policies as it stands in Redis."""
+    """The map of policies, as Redis stores it."""
     return Command((b"HGETALL", _keys.policies(namespace)), read_hash)
 
 
 def policy_version(namespace: str) -> Command[bytes | None]:
-    """How often the map of policies was changed, as it stands in Redis."""
+    """How often the map of policies was changed, as text."""
     return Command((b"HGET", _keys.policies(namespace), b"#version"), lambda reply, _: reply)
 
 
 def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
-    """Note names that policies give to the dead letters or the expired messages of queues."""
+    """Record names that policies give to dead-letter or expiry queues."""
     return Command((b"SADD", _keys.aliases(namespace), *names), read_number)
 
 
@@ -167,17 +220,17 @@ def drop_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
 
 
 def is_alias(namespace: str, name: str) -> Command[int]:
-    """Whether a policy ever gave this name; whether one still does, the queues' settings say."""
+    """Whether a policy ever gave this name; the queues' settings show whether one still does."""
     return Command((b"SISMEMBER", _keys.aliases(namespace), name), read_number)
 
 
 def given_names(keys: QueueKeys) -> Command[list[str]]:
-    """The names of a queue's dead-letter and expiry queues, where a policy gave them one."""
+    """The names of a queue's dead-letter and expiry queues that a policy gave; empty: none."""
     parts = (b"HGET", keys["settings"], b"names")
     return Command(parts, lambda reply, _: (reply or b"").decode(errors="replace").split("\t"))
 
 
 def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
-    """What the queue's own program declared, and the version of the map that counts; empty: none."""
+    """What the queue's own program declared, and the version of the map that was applied; empty: none."""
     command = (b"HMGET", keys["settings"], b"declared", b"version")
     return Command(command, lambda reply, _: (reply[0] or b"", reply[1] or b""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls.call import Command, read_number
-from rq_dlq.outcome import RawOutcome, after
+from rq_dlq.values.outcome import RawOutcome, after
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -22,7 +22,7 @@ def page(keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int) -> Co
 
 
 def newest(keys: QueueKeys, *, limit: int) -> Command[list[RawOutcome]]:
-    """The last `limit` entries, the oldest of them first."""
+    """The last `limit` entries, the oldest first."""
     command = (b"XREVRANGE", keys["outcomes"], b"+", b"-", b"COUNT", limit)
     return Command(command, lambda reply, repeated: _read_entries(reply, repeated)[::-1])
 

@@ -1,12 +1,14 @@
-"""Looking at whole indexes, range by range, while consumers go on with their work."""
+"""Reading messages, by their ids or by ranges of an index, while consumers go on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rq_dlq._calls.call import Argument, Call, Command, read_number
+from rq_dlq._calls.call import Argument, Call, Command, Place, read_number
+from rq_dlq.values.message import Row
+from rq_dlq.values.wanted import ALL, NOTHING, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ Index = Literal["ready", "scheduled", "dead", "expired"]
 
 
 class Position(NamedTuple):
-    """A place between two rows of an index: after this score and member, whether they are there or not.
+    """A position between two rows of an index: after this score and member, whether they exist or not.
 
     Attributes:
         score: as Redis writes it.
@@ -33,20 +35,12 @@ END = Position("+inf", b"\xff")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which parts of messages a scan fetches; head: the first 14 bytes of the record, times and flags."""
-
-    record: Literal["whole", "head", "no"] = "whole"
-    state: bool = True
-    history: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
-    """Messages, part by part in the same order; a part that was not asked for is empty.
+    """Messages, part by part in the same order; a part that was not wanted is empty.
 
     Attributes:
-        next: where the following page begins; None: there is none.
+        next: where the next page begins; None: there is none.
+        deadlines: when leases run out, for messages that were read by their ids; empty: no lease.
     """
 
     ids: list[bytes]
@@ -54,27 +48,76 @@ class Page:
     states: list[bytes | None]
     histories: list[bytes | None]
     next: Position | None = None
+    deadlines: list[bytes] = field(default_factory=list[bytes])
+
+    def rows(self) -> list[Row]:
+        """Message by message; a part that was not wanted is empty, so it must not be read."""
+        parts = (self.records, self.states, self.histories, self.deadlines)
+        filled = (cells or [b""] * len(self.ids) for cells in parts)
+        return [
+            Row(message_id.decode(), record, state or b"", history or b"", int(float(deadline or 0)))
+            for message_id, record, state, history, deadline in zip(self.ids, *filled, strict=True)
+        ]
 
 
 def scan(
-    keys: QueueKeys, index: Index, *, after: Position, upto: Position, limit: int, wanted: Wanted
+    keys: QueueKeys,
+    index: Index,
+    *,
+    after: Position,
+    upto: Position,
+    limit: int,
+    wanted: Wanted,
+    newest: bool = False,
 ) -> Call[Page]:
-    """A page of the messages that stand in an index between two positions."""
-    args: dict[str, Argument] = {
+    """A page of the messages in an index between two positions.
+
+    Args:
+        newest: from the end; the last row comes first, and `next` is where the next page ends.
+    """
+    order = "newest" if newest else "oldest"
+    args = _range(index, after, upto, limit=limit, wanted=wanted, order=order)
+    return Call("scan", keys, args, (), _read_page)
+
+
+def browse(
+    keys: QueueKeys, *, ids: Sequence[str], place: Place | None = None, wanted: Wanted = ALL
+) -> Call[Page]:
+    """Read these messages; with `place` only those that are in that state."""
+    args: dict[str, Argument] = {"place": place or "", **_parts(wanted)}
+    return Call("browse", keys, args, ids, _read_messages)
+
+
+def _read_messages(reply: Any, repeated: bool) -> Page:
+    del repeated
+    ids, records, states, histories, deadlines = reply
+    return Page(ids, records, states, histories, deadlines=deadlines)
+
+
+def _range(
+    index: str, after: Position, upto: Position, *, limit: int, wanted: Wanted, order: str = "oldest"
+) -> dict[str, Argument]:
+    return {
         "place": index,
         "limit": limit,
-        "record": wanted.record,
-        "state": "yes" if wanted.state else "no",
-        "story": "yes" if wanted.history else "no",
+        "order": order,
+        **_parts(wanted),
         "score": after.score,
         "member": after.member,
         "last_score": upto.score,
         "last_member": upto.member,
     }
-    return Call("scan", keys, args, (), _page)
 
 
-def _page(reply: Any, repeated: bool) -> Page:
+def _parts(wanted: Wanted) -> dict[str, Argument]:
+    return {
+        "record": wanted.record,
+        "state": "yes" if wanted.state else "no",
+        "story": "yes" if wanted.history else "no",
+    }
+
+
+def _read_page(reply: Any, repeated: bool) -> Page:
     del repeated
     score, member, ids, *parts = reply
     if None in ids:
@@ -97,7 +140,7 @@ def joined(pages: Sequence[Page]) -> Page:
 
 
 def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
-    """How many rows of an index whose score is a time stand before it (milliseconds)."""
+    """How many rows an index whose scores are times has before a time (milliseconds)."""
     return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), read_number)
 
 
@@ -106,9 +149,9 @@ def size(keys: QueueKeys, index: Index) -> Command[int]:
     return Command((b"ZCARD", keys[index]), read_number)
 
 
-def position(keys: QueueKeys, index: Index, place: int) -> Command[Position | None]:
+def position(keys: QueueKeys, index: Index, rank: int) -> Command[Position | None]:
     """The position after the row of this rank (-1: the last); None: there is no such row."""
-    return Command((b"ZRANGE", keys[index], place, place, b"WITHSCORES"), _position)
+    return Command((b"ZRANGE", keys[index], rank, rank, b"WITHSCORES"), _position)
 
 
 def _position(reply: Any, repeated: bool) -> Position | None:
@@ -119,7 +162,13 @@ def _position(reply: Any, repeated: bool) -> Position | None:
     return Position(score if isinstance(score, bytes) else repr(score), member)
 
 
-def leases(keys: QueueKeys, *, first: int, limit: int) -> Command[list[str]]:
-    """A page of the tokens that hold something, the first to lapse first."""
-    parts = (b"ZRANGE", keys["leases"], first, first + limit - 1)
-    return Command(parts, lambda reply, _: [token.decode(errors="replace") for token in reply])
+def leases(keys: QueueKeys, *, after: Position, limit: int) -> Call[tuple[list[str], Position | None]]:
+    """A page of the tokens that hold something, the first to lapse first, and where the next page begins."""
+    return Call("scan", keys, _range("leased", after, END, limit=limit, wanted=NOTHING), (), _read_tokens)
+
+
+def _read_tokens(reply: Any, repeated: bool) -> tuple[list[str], Position | None]:
+    del repeated
+    score, member, tokens, *_ = reply
+    found = [token.decode(errors="replace") for token in tokens]
+    return found, Position(score, member) if score else None

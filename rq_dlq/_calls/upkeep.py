@@ -1,24 +1,24 @@
-"""Maintenance, and looking at a queue."""
+"""Maintenance, and the counts of a queue."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, Place, read_hash, read_ids, read_number
-from rq_dlq.failure import LAPSE
-from rq_dlq.message import QueueStats, Row
+from rq_dlq._calls.call import Argument, Call, Command, read_hash, read_ids, read_number
+from rq_dlq.values.counts import QueueStats
+from rq_dlq.values.failure import LAPSE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._keys import QueueKeys
 
-_BAND = 1 << 42  # lua/lib/place.lua: the score of a ready message is a priority's band and the due time
+_BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
 
 
 def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) -> Call[int]:
-    """Bring back what lapsed leases held. Reads as how many messages were looked at."""
+    """Bring back the messages of lapsed leases. Reads as how many messages were checked."""
     args: dict[str, Argument] = {
         "limit": limit,
         "seed": seed,
@@ -34,40 +34,13 @@ def promote(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 
 def expire(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Move messages whose time to live is over. Reads as how many were looked at."""
+    """Move messages whose time to live is over. Reads as how many were checked."""
     return Call("expire", keys, {"limit": limit}, (), read_number)
 
 
 def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Drop what was kept among the dead and the expired for as long as it was to be. Reads as how many."""
+    """Drop dead and expired messages whose retention is over. Reads as how many."""
     return Call("retire", keys, {"limit": limit}, (), read_number)
-
-
-def browse(
-    keys: QueueKeys,
-    *,
-    place: Place | None = None,
-    ids: Sequence[str] = (),
-    first: int = 0,
-    limit: int = 0,
-) -> Call[list[Row]]:
-    """Look at messages: these (where they are in the place), or a page of one place in its order."""
-    args: dict[str, Argument] = {"place": place or "", "first": first, "limit": limit}
-    return Call("browse", keys, args, ids, _rows)
-
-
-def _rows(reply: Any, repeated: bool) -> list[Row]:
-    del repeated
-    return [
-        Row(
-            reply[i].decode(),
-            reply[i + 1],
-            reply[i + 2],
-            reply[i + 3],
-            int(float(reply[i + 4] or 0)),
-        )
-        for i in range(0, len(reply), 5)
-    ]
 
 
 def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
@@ -96,12 +69,12 @@ def registered(namespace: str) -> Command[list[str]]:
 
 
 def clock() -> Command[int]:
-    """The server's clock in milliseconds, for who plans; the scripts judge for themselves what is due."""
+    """The server's clock in milliseconds, for planning; the scripts read it themselves."""
     return Command((b"TIME",), lambda reply, _: int(reply[0]) * 1000 + int(reply[1]) // 1000)
 
 
 def first_score(keys: QueueKeys, index: str) -> Command[float | None]:
-    """The lowest score of an index; None where it is empty."""
+    """The lowest score of an index; None: the index is empty."""
     return Command((b"ZRANGE", keys[index], 0, 0, b"WITHSCORES"), _read_score)
 
 
@@ -114,7 +87,7 @@ def _read_score(reply: Any, repeated: bool) -> float | None:
 
 
 def strategy(keys: QueueKeys) -> Command[bytes]:
-    """What becomes of dead letters and expired messages, as JSON; empty: the usual."""
+    """What becomes of dead letters and expired messages, as JSON; empty: the default."""
     return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply, _: reply or b"")
 
 
@@ -124,15 +97,15 @@ def discarded(keys: QueueKeys) -> Command[int]:
 
 
 def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
-    """The processes that maintain the queues: what each said of itself last."""
+    """The last reports of the processes that maintain the queues."""
     return Command((b"HGETALL", _keys.maintainers(namespace)), read_hash)
 
 
-def note_maintainer(namespace: str, process: str, said: bytes) -> Command[int]:
-    """Say something of oneself."""
-    return Command((b"HSET", _keys.maintainers(namespace), process, said), read_number)
+def note_maintainer(namespace: str, process: str, report: bytes) -> Command[int]:
+    """Store the report of a process."""
+    return Command((b"HSET", _keys.maintainers(namespace), process, report), read_number)
 
 
 def forget_maintainers(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
-    """Remove what processes said that have ended."""
+    """Remove the reports of processes that have ended."""
     return Command((b"HDEL", _keys.maintainers(namespace), *processes), read_number)

@@ -1,8 +1,8 @@
-"""A cluster: to which of its nodes a command goes; without the sockets, so that both colours share it.
+"""Which node of a cluster gets a command. No sockets here, so both colours share it.
 
-A route yields a node and commands for it, and is sent the replies; where the node cannot be reached, the
-error is thrown in. What a node refuses since a slot is elsewhere was not carried out: it goes there at once.
-Whatever else fails is for the caller, who repeats it as a repetition (I12), and the map is asked for anew.
+A route yields a node and commands for it, and is sent the replies. If the node cannot be reached, the error
+is thrown in. A command that a node redirects to another node was not carried out: it goes there at once.
+After any other failure the map is read again, and the caller repeats the step as a repetition (I12).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from redis import crc, exceptions
 
 from rq_dlq._calls import Call, Command
-from rq_dlq._redis.trouble import TRANSIENT, Passing, refusal
+from rq_dlq._redis.errors import TRANSIENT, Passing, refusal
 from rq_dlq._work import Batch
 from rq_dlq.errors import BrokerRefused
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from rq_dlq._work import Step, Steps
 
 SLOTS = 16_384
-REDIRECTIONS = 5  # in one exchange, after which the cluster is left alone for a while
+REDIRECTIONS = 5  # in one exchange; after that the caller waits before it tries again
 NO_KEY = {b"ACL", b"CLUSTER", b"CONFIG", b"INFO", b"PING", b"SCRIPT", b"TIME", b"WAIT"}
 
 
 class Node(NamedTuple):
-    """Where a node is. With the port 0 it is the one that the broker's URL leads to."""
+    """The address of a node. Port 0: the server at the broker's Unix socket."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ Redirected: TypeAlias = Generator[tuple[Node, "Commands"], list[Any], list["Unit
 
 
 def is_node() -> Steps[bool]:
-    """Whether the server is a node of a cluster; one that may not be asked counts as none."""
+    """Whether the server is a node of a cluster. If the user has no right to ask, it counts as not."""
     try:
         return (yield Command((b"INFO", b"cluster"), lambda reply, _: b"cluster_enabled:1" in reply))  # type: ignore[no-any-return]
     except BrokerRefused:
@@ -50,11 +50,11 @@ def is_node() -> Steps[bool]:
 
 @dataclass
 class Cluster:
-    """What is known of a cluster; all connections of a broker share it.
+    """What is known about a cluster. All connections of a broker share it.
 
     Attributes:
-        seed: the node that the broker's URL leads to.
-        owners: the node of each slot; None: no node has it.
+        seed: the node at the broker's URL.
+        owners: the node of each slot; None: no node has the slot.
         suspect: the node that failed last; None: the map is fresh.
     """
 
@@ -63,20 +63,20 @@ class Cluster:
     suspect: Node | None = None
 
     def __post_init__(self) -> None:
-        self.suspect = self.seed  # nobody was asked yet
+        self.suspect = self.seed  # the map was not read yet
 
     @property
     def nodes(self) -> list[Node]:
-        """Those that have slots, by address."""
+        """The nodes that have slots, by address."""
         return sorted(filter(None, {*self.owners}))
 
     def node_of(self, slot: int | None) -> Node:
-        """Where a slot is; None: any node will do."""
+        """The node that has a slot; None: any node will do."""
         owner = None if slot is None else self.owners[slot]
         return owner or next(filter(None, self.owners), self.seed)
 
     def redirected(self, error: Any, node: Node) -> Node | None:
-        """Where a node says that a slot is; None: it is there for good, and so the map says, too."""
+        """The node to ask once, after ASK; None after MOVED, which updates the map instead."""
         there = _node(error.host, error.port, node)
         if not isinstance(error, exceptions.MovedError):
             return there
@@ -84,11 +84,11 @@ class Cluster:
         return None
 
     def look(self) -> Generator[tuple[Node, Commands], list[Any], None]:
-        """Ask for the map: the node that failed last is asked last.
+        """Read the map. The node that failed last is asked last.
 
         Raises:
             ConnectionError, TimeoutError: no node can be reached.
-            BrokerRefused: the user must not ask.
+            BrokerRefused: the user has no right to ask.
         """
         failure: Exception = Passing("the cluster has no nodes")
         for node in sorted({self.seed, *self.nodes}, key=lambda node: node == self.suspect):
@@ -105,7 +105,7 @@ class Cluster:
 
 
 def seed_of(pool: Any) -> Node:
-    """The node that a pool leads to."""
+    """The node that a pool connects to."""
     settings = pool.connection_kwargs
     if "path" in settings:
         return Node("", 0)
@@ -129,43 +129,44 @@ def _node(host: bytes | str | None, port: int, asked: Node) -> Node:
 
 @dataclass(slots=True)
 class Unit:
-    """A command with a key, and those without that go along with it: on the same connection, in order.
+    """A command with a key, and the commands without one that go with it: on the same connection, in order.
 
     Attributes:
-        places: theirs among all commands.
-        key: the place of the one with the key; None: none has one.
+        indices: of these commands among all of the exchange.
+        key: the index of the command with the key; None: no command has a key.
         slot: of the key.
-        shared: the key is not one queue's but the namespace's.
-        asked: a node that shall take it though the slot is not its own yet.
+        shared: the key belongs to the namespace, not to a queue.
+        asked: a node that is asked to take the command although the slot is not its own yet.
     """
 
-    places: list[int] = field(default_factory=list[int])
+    indices: list[int] = field(default_factory=list[int])
     key: int | None = None
     slot: int | None = None
     shared: bool = False
     asked: Node | None = None
 
-    def said(self, commands: Commands) -> Iterator[tuple[Any, ...]]:
+    def sent(self, commands: Commands) -> Iterator[tuple[Any, ...]]:
         """What goes over the wire."""
-        for place in self.places:
-            if self.asked and place == self.key:
+        for index in self.indices:
+            if self.asked and index == self.key:
                 yield (b"ASKING",)
-            yield commands[place]
+            yield commands[index]
 
-    def hear(self, heard: Iterator[Any], replies: list[Any]) -> Any:
-        """Put the replies to their places; the one about the key."""
-        for place in self.places:
-            if self.asked and place == self.key:
-                next(heard)
-            replies[place] = next(heard)
+    def receive(self, received: Iterator[Any], replies: list[Any]) -> Any:
+        """Store the replies at their indices; returns the reply to the command with the key."""
+        for index in self.indices:
+            if self.asked and index == self.key:
+                next(received)
+            replies[index] = next(received)
         return None if self.key is None else replies[self.key]
 
 
 def route(cluster: Cluster, commands: Commands) -> Route:
-    """Say each command to the node that has its key; returns the replies in order, errors among them.
+    """Send each command to the node that has its key; returns the replies in order, errors among them.
 
-    Queues know nothing of each other, so what goes to several of them goes out by node. What concerns all of
-    them, a key without a tag, keeps its place in the order: who notes something and then looks has noted it.
+    Queues are independent, so commands for several queues are grouped by node. A key without a hash tag
+    belongs to all queues: a command on it keeps its position in the order, so a write is done before the
+    reads that follow it.
     """
     if cluster.suspect is not None:
         yield from cluster.look()
@@ -173,26 +174,26 @@ def route(cluster: Cluster, commands: Commands) -> Route:
     for _, together in groupby(_units(commands), key=lambda unit: unit.slot if unit.shared else None):
         left = [*together]
         for _ in range(REDIRECTIONS):
-            left = yield from _say(cluster, commands, left, replies)
+            left = yield from _send(cluster, commands, left, replies)
             if not left:
                 break
     return replies
 
 
-def _say(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: list[Any]) -> Redirected:
-    """Say units to their nodes, one node after the other; returns those that belong elsewhere."""
+def _send(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: list[Any]) -> Redirected:
+    """Send units to their nodes, one node after the other; returns the redirected ones."""
     by_node: dict[Node, list[Unit]] = {}
     for unit in units:
         by_node.setdefault(unit.asked or cluster.node_of(unit.slot), []).append(unit)
     left: list[Unit] = []
     for node, part in by_node.items():
         try:
-            heard = iter((yield node, [command for unit in part for command in unit.said(commands)]))
+            received = iter((yield node, [command for unit in part for command in unit.sent(commands)]))
         except TRANSIENT:
             cluster.suspect = node
             raise
         for unit in part:
-            answer, unit.asked = unit.hear(heard, replies), None
+            answer, unit.asked = unit.receive(received, replies), None
             if isinstance(answer, exceptions.AskError):
                 unit.asked = cluster.redirected(answer, node)
                 left.append(unit)
@@ -202,28 +203,28 @@ def _say(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: l
 
 
 def _units(commands: Commands) -> list[Unit]:
-    """What goes without a key goes with the next one; a WAIT is about the one before."""
+    """Group commands: one without a key joins the next one with a key, a WAIT the one before."""
     units: list[Unit] = []
     unit = Unit()
-    for place, command in enumerate(commands):
+    for index, command in enumerate(commands):
         key = key_of(command)
-        if command[0] == b"WAIT" and units and not unit.places:
-            units[-1].places.append(place)
+        if command[0] == b"WAIT" and units and not unit.indices:
+            units[-1].indices.append(index)
             continue
-        unit.places.append(place)
+        unit.indices.append(index)
         if key is not None:
-            unit.key, unit.slot, unit.shared = place, slot_of(key), "{" not in key
+            unit.key, unit.slot, unit.shared = index, slot_of(key), "{" not in key
             units.append(unit)
             unit = Unit()
-    if unit.places and units:
-        units[-1].places += unit.places
-    elif unit.places:
+    if unit.indices and units:
+        units[-1].indices += unit.indices
+    elif unit.indices:
         units.append(unit)
     return units
 
 
 def shares(cluster: Cluster, step: Step, scripts: Scripts) -> dict[Node, Batch]:
-    """What of a step each node has to do, if it runs scripts."""
+    """The calls of a step by node. A step that runs no scripts has none."""
     calls: dict[Node, list[Any]] = {}
     for call in step.calls if isinstance(step, Batch) else [step] if isinstance(step, Call) else []:
         key = key_of(call.command(scripts))
@@ -232,7 +233,7 @@ def shares(cluster: Cluster, step: Step, scripts: Scripts) -> dict[Node, Batch]:
 
 
 def key_of(command: Sequence[Any]) -> str | None:
-    """The key by which a cluster decides where a command belongs; all of ours are text."""
+    """The key that decides which node gets a command. All our keys are text."""
     key = command[3:4] if command[0] == b"EVALSHA" else command[1:2]
     return None if command[0] in NO_KEY or not key else key[0]
 

@@ -1,4 +1,4 @@
-"""One exchange with a server, without the socket: both kinds of connections run it."""
+"""An exchange with a server as a generator, without the socket; both kinds of connections run it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import hiredis
 from redis import exceptions
 
 from rq_dlq._calls import Call, Command
-from rq_dlq._redis.trouble import refusal
+from rq_dlq._redis.errors import refusal
 from rq_dlq._work import Batch, Step, Wait
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ LEAST_BLOCK = 0.002  # seconds: Redis 6.2 cuts 0.001 down to 0, which means for 
 
 
 def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | None = None) -> Exchange:
-    """What a step says to the server; returns what the step is sent back.
+    """Carry out a step; returns its result.
 
     Args:
-        timeout: seconds after which a connection gives up a reply; a wait is shorter.
+        timeout: seconds after which a connection stops waiting for a reply; a `Wait` is made shorter.
     """
     if isinstance(step, Wait):
         began = time.monotonic()
@@ -44,22 +44,22 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | No
 
 
 def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
-    """Commands out, replies in; scripts that the server does not know are loaded on the way."""
+    """Send calls and read their replies; scripts that the server does not know are loaded on the way."""
     commands = [call.command(scripts) for call in calls]
     replies = yield commands
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
     if unknown:
-        # A plain command may be about the calls before it (a WAIT): it is said again with them.
+        # A plain command may refer to the calls before it (a WAIT): it is sent again with them.
         again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
-        # Each script is loaded right before its call, so that in a cluster it gets where that goes.
+        # Each script is loaded right before its call, so that in a cluster both go to the same node.
         loads = {
             i: (b"SCRIPT", b"LOAD", script.source) for i in unknown if (script := calls[i].loads(scripts))
         }
-        heard = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
+        received = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
         for i in again:
-            if i in loads and isinstance(reply := next(heard), Exception):
+            if i in loads and isinstance(reply := next(received), Exception):
                 raise refusal(reply, loads[i])
-            replies[i] = next(heard)
+            replies[i] = next(received)
     for command, reply in zip(commands, replies, strict=True):
         if isinstance(reply, Exception):
             raise refusal(reply, command)
@@ -70,5 +70,5 @@ _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ign
 
 
 def packed(commands: Commands) -> bytes:
-    """As they go over the wire."""
+    """Commands as bytes for the wire."""
     return b"".join(map(_pack, commands))

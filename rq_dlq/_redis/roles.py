@@ -1,7 +1,7 @@
-"""Who may do what in Redis: a producer, a consumer, maintenance, and who only looks.
+"""The roles of Redis users: producer, consumer, maintenance and read-only.
 
-A role is told by what its programs say to Redis: scripts, whose commands are read from their text, and the
-plain commands. Its line for Redis' ACLs follows from that, and so does what a user lacks.
+A role is defined by what its programs send to Redis: scripts, whose commands are read from their text, and
+plain commands. The role's ACL line follows from that, and so do the rights that a user lacks.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from rq_dlq import _calls
 from rq_dlq._calls import Command, claims, jobs, outcomes, scans
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
-from rq_dlq._redis.rights import keys_of, pattern_of, refused, right_of, trials
+from rq_dlq._redis.proof import refused, trials
+from rq_dlq._redis.rights import keys_of, pattern_of, right_of
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import Wait
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,51 +26,54 @@ if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._work import Step
 
-    Said = Iterator[Step]
+    Steps = Iterator[Step]
 
 ID, JOB, TOKENS = "id", ("job", "attempt"), ("token",)
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What programs of one kind say to Redis.
+    """What programs of one kind send to Redis.
 
     Attributes:
-        does: what it is for, a line.
-        scripts: those that they run.
+        does: what the role is for, in one line.
+        scripts: the scripts that the programs run.
         plain: the other steps, on the keys of a queue.
     """
 
     name: str
     does: str
     scripts: Sequence[str]
-    plain: Callable[[QueueKeys], Said]
+    plain: Callable[[QueueKeys], Steps]
 
     def needs(self, keys: QueueKeys, scripts: Scripts) -> Commands:
-        """The least that makes a valid call of each command without which it cannot work."""
+        """A minimal valid call of each command that the role needs."""
         found: dict[tuple[str, bytes], tuple[Any, ...]] = {}
         for name in self.scripts:
             script = scripts[name]
             key = _key(keys, (script.keys or script.families)[0])
             found |= {(key, trial[0]): trial for trial in trials(script.commands, key)}
-        said = [command for step in (*_speaking(keys), *self.plain(keys))
-                for command in next(perform(step, scripts, repeated=False))]  # fmt: skip
-        return [*found.values(), *said]
+        plain = [command for step in (*_running(keys), *self.plain(keys))
+                 for command in next(perform(step, scripts, repeated=False))]  # fmt: skip
+        return [*found.values(), *plain]
 
 
 def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability: str = "memory") -> str:
-    """A line of an ACL file, and, without its first word, what follows ACL SETUSER. It sets no password.
+    """A line of an ACL file; without its first word, the arguments of ACL SETUSER. It sets no password.
 
     Args:
-        queue: the name of a queue, or a pattern, as of keys in Redis; "*": all there is.
+        role: whose rights the line grants.
+        user: the name of the Redis user.
+        namespace: of the broker.
+        queue: the name of a queue, or a pattern, as Redis matches keys; "*": all queues.
         durability: of the broker.
 
     Raises:
-        InvalidInput: a word is none.
+        InvalidInput: the user or the queue is not a single word.
     """
     for word in (user, queue):
         if not word or not word.isprintable() or " " in word:
-            message = f"{shown(word)}: the ACLs of Redis take a single word here, without blanks"
+            message = f"{shown(word)}: the ACLs of Redis take a single word here, without spaces"
             raise InvalidInput(message)
     commands = role.needs(QueueKeys(namespace, queue), Scripts())
     patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
@@ -86,7 +90,7 @@ def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> 
     """Ask, on one connection, which rights a user lacks for all these roles on a queue; returns them.
 
     Raises:
-        MissingRights: the user must not even ask.
+        MissingRights: the user has no right to ask.
     """
     lacking: dict[str, None] = {}
     for role in roles:
@@ -95,9 +99,9 @@ def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> 
 
 
 def _key(keys: QueueKeys, name: str) -> str:
-    """A key by the name that a script has for it."""
+    """A key by its name in a script."""
     others = {
-        "done": keys.commit(ID),
+        "sender": keys.sender(ID),
         "job": keys.job(ID),
         "stream": keys.stream(ID),
         "policies": _calls.policies(keys.namespace).parts[1],
@@ -105,9 +109,10 @@ def _key(keys: QueueKeys, name: str) -> str:
     return str(others.get(name) or keys[name])
 
 
-# What is said whatever the role. How rights are asked for; it is not asked for itself.
+# Every role may send these: the question about rights, which is not asked about itself.
 QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
-# What only some servers take: to look at them, another database than 0, the nodes of a cluster.
+# Every role may send these too, though not every server needs them: to look at the server, to select a
+# database other than 0, to find the nodes of a cluster.
 USEFUL: Commands = [
     (b"INFO",),
     (b"PING",),
@@ -117,11 +122,12 @@ USEFUL: Commands = [
     (b"CLUSTER", b"INFO"),
     (b"ASKING",),
 ]
-# What a durability asks. CONFIG GET shows passwords, too, so nobody has it who does not need it.
+# What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
 
 
-def _speaking(keys: QueueKeys) -> Said:
+def _running(keys: QueueKeys) -> Steps:
+    """How scripts are run."""
     yield _plain(b"EVALSHA", "0" * 40, 1, keys["messages"])
     yield _plain(b"SCRIPT", b"LOAD", b"return 1")
 
@@ -130,8 +136,8 @@ def _plain(*parts: bytes | str | int) -> Command[Any]:
     return Command(parts, lambda reply, _: reply)
 
 
-def _opening(keys: QueueKeys) -> Said:
-    """What comes before the first send or claim: the queue's name is noted, its policies are worked out."""
+def _opening(keys: QueueKeys) -> Steps:
+    """What comes before the first send or claim: register the queue's name, resolve its policies."""
     namespace = keys.namespace
     yield from _naming(keys)
     yield _calls.register(keys)
@@ -140,8 +146,8 @@ def _opening(keys: QueueKeys) -> Said:
     yield _calls.drop_aliases(namespace, [ID])
 
 
-def _naming(keys: QueueKeys) -> Said:
-    """Which queues there are, what their names mean, what holds for them."""
+def _naming(keys: QueueKeys) -> Steps:
+    """Which queues there are, what their names mean, which policies they have."""
     namespace = keys.namespace
     yield _calls.registered(namespace)
     yield _calls.is_registered(namespace, ID)
@@ -153,8 +159,8 @@ def _naming(keys: QueueKeys) -> Said:
     yield _calls.policy_version(namespace)
 
 
-def _upkeep(keys: QueueKeys) -> Said:
-    """What is due, and what a job left half done."""
+def _upkeep(keys: QueueKeys) -> Steps:
+    """What is due, and what a job left unfinished."""
     yield _calls.clock()
     yield _calls.first_score(keys, "ready")
     yield _calls.strategy(keys)
@@ -164,7 +170,7 @@ def _upkeep(keys: QueueKeys) -> Said:
     yield jobs.remove(keys, *JOB)
 
 
-def _sending(keys: QueueKeys) -> Said:
+def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield jobs.stage(keys, *JOB, [ID])
     yield jobs.cut(keys, *JOB, 1)
@@ -173,7 +179,7 @@ def _sending(keys: QueueKeys) -> Said:
     yield jobs.remove(keys, *JOB)
 
 
-def _consuming(keys: QueueKeys) -> Said:
+def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
     yield Wait(keys["wake"], 1)
@@ -183,7 +189,7 @@ def _consuming(keys: QueueKeys) -> Said:
     yield claims.done_before(keys, ID)
 
 
-def _looking(keys: QueueKeys) -> Said:
+def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield _calls.clock()
     yield _calls.maintainers(keys.namespace)
@@ -193,10 +199,10 @@ def _looking(keys: QueueKeys) -> Said:
     yield scans.rank(keys, "ready", 0)
     yield scans.size(keys, "ready")
     yield scans.position(keys, "ready", 0)
-    yield scans.leases(keys, first=0, limit=1)
+    yield claims.given_ids(keys, ID)
 
 
-def _maintaining(keys: QueueKeys) -> Said:
+def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
     yield _calls.add_aliases(keys.namespace, [ID])
@@ -213,15 +219,15 @@ ROLES = {
     for role in (
         Role(
             "producer",
-            "sends, in sessions and in jobs, too, and sees the counts",
+            "sends, also in sessions and jobs, and sees the counts",
             ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
             _sending,
         ),
         Role(
             "consumer",
-            "claims and settles, also as a worker; what it sends belongs to its sessions",
+            "claims and settles, also as a worker; sends in its sessions",
             (
-                *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "begin", "send"),
+                *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
                 *("read_claim", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),
@@ -229,13 +235,13 @@ ROLES = {
         ),
         Role(
             "maintenance",
-            "maintains the queues, and what operators do: redrive, purge, move, pause, set policies",
+            "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "redrive", "purge"),
-                *("transfer", "prioritise", "deliver_now", "dead_letter", "expire_now"),
+                *("transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
             ),
             _maintaining,
         ),
-        Role("read-only", "looks at queues and messages, and changes nothing", _LOOKING, _looking),
+        Role("read-only", "looks at queues and messages, changes nothing", _LOOKING, _looking),
     )
 }

@@ -1,7 +1,7 @@
-"""Batches: several claims under one name, which whoever knows the name can read, keep and settle.
+"""Batches: several claims under one name, by which any process can read, extend and settle them.
 
-One script shall not claim 50,000 messages, so a batch is as many claims as it needs.
-Their tokens follow from its name, so the name is all that has to be noted: the same name, the same messages.
+One script must not claim 50,000 messages, so a batch is as many claims as it needs.
+Their tokens follow from its name, so only the name has to be stored: the same name, the same messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
-    from rq_dlq.message import Row
+    from rq_dlq.values.message import Row
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
 PAGE = 500  # claims in one script that keeps them
@@ -33,9 +33,9 @@ class ClaimedBatch:
     """A batch.
 
     Attributes:
-        name: what its tokens are made of.
+        name: begins its tokens.
         home: the queue.
-        sizes: how many messages each of its claims was given; 0: it is over.
+        sizes: how many messages each of its claims was given; 0: the claim is over.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ClaimedBatch:
 
     @property
     def address(self) -> str:
-        """Its name and how many claims it has, for who reads it elsewhere."""
+        """Its name and its number of claims, from which another process finds its tokens."""
         return f"{self.name}*{len(self.sizes)}"
 
     @property
@@ -59,30 +59,30 @@ class ClaimedBatch:
 
 
 def token_of(name: str, home: str, number: int) -> str:
-    """The token of a batch's claim; like those of a view's claims it names its queue."""
+    """The token of a batch's claim; it names the queue, as the tokens of a view's claims do."""
     return f"{name}.{number}@{home}"
 
 
 def tokens_at(address: str, home: str) -> list[str]:
-    """The tokens of a batch's claims, from its address; empty where that is none."""
+    """The tokens of a batch's claims, from its address; empty if that is not an address."""
     name, _, count = address.rpartition("*")
     return [token_of(name, home, number) for number in range(int(count) if count.isdigit() else 0)]
 
 
 def home_of(token: str) -> str:
-    """The queue whose messages a batch's token holds; empty: it does not say."""
+    """The queue whose messages a batch's token holds; empty if it does not name one."""
     return token.partition("@")[2]
 
 
 def claim_batch(
     queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0
 ) -> Steps[ClaimedBatch]:
-    """Claim up to `limit` messages under a name, waiting for the first up to `wait` milliseconds.
+    """Claim up to `limit` messages under a name, and wait up to `wait` milliseconds for the first.
 
-    A batch ends where nothing more is ready, so that one under a live producer does, too.
+    A batch ends when nothing more is ready, so it also ends while a producer goes on.
 
     Raises:
-        InvalidInput: the name shows what failed in other queues.
+        InvalidInput: the queue is a view.
     """
     yield from open_to_drain(queue)
     if queue.view:
@@ -119,10 +119,10 @@ def claim_batch(
 
 
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
-    """The batch that was claimed, or put aside, under this name before.
+    """The batch that was claimed or parked under this name.
 
-    A claim that is over has the size 0; the others have as many places as ever, whatever was settled
-    meanwhile, so that who deals out the places leaves out none.
+    A claim that is over has size 0. The others keep their size, whatever was settled meanwhile, so that
+    positions in them stay valid.
     """
     sizes: list[int] = []
     page: list[int] = [1]
@@ -143,21 +143,21 @@ def held_by(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return held
 
 
-def places_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
-    """How many places the list of each of these claims has; 0: it is over."""
-    places: list[int] = []
+def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
+    """How many messages each of these claims was given; 0: it is over."""
+    sizes: list[int] = []
     for start in range(0, len(tokens), PAGE):
-        places += yield claims.given_counts(keys, tokens[start : start + PAGE])
-    return places
+        sizes += yield claims.given_counts(keys, tokens[start : start + PAGE])
+    return sizes
 
 
 def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[list[Row]]:
-    """What a claim still holds of `limit` places from `first` on, untouched; one page."""
+    """What a claim still holds of the `limit` messages from the `first` on; it changes nothing."""
     return (yield claims.read_claim(keys, token, first=first, limit=limit))  # type: ignore[no-any-return]
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:
-    """The leases start anew (milliseconds): the tokens that hold nothing any more."""
+    """Extend the leases (milliseconds); the tokens that hold nothing any more."""
     over: list[str] = []
     for start in range(0, len(tokens), PAGE):
         page = tokens[start : start + PAGE]
@@ -167,7 +167,7 @@ def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[li
 
 
 def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
-    """Done: all that the batch still holds; how many. Can be repeated."""
+    """Ack all that the batch still holds; how many. Can be repeated."""
     acked = 0
     for start in range(0, len(tokens), WINDOW):
         acked += sum(
@@ -177,7 +177,7 @@ def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
 
 
 def release_batch(queue: Queue[Any], tokens: Sequence[str]) -> Steps[int]:
-    """Given back, uncharged: all that the batch still holds; how many."""
+    """Release all that the batch still holds, uncharged; how many."""
     released = 0
     for token in tokens:
         ids: list[str] = yield claims.given_ids(queue.keys, token)
@@ -186,9 +186,9 @@ def release_batch(queue: Queue[Any], tokens: Sequence[str]) -> Steps[int]:
 
 
 def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]:
-    """Put the greater half of what a batch still holds aside, under the name `rest`; how many it keeps.
+    """Park the greater half of what a batch still holds under the name `rest`; how many it keeps.
 
-    The name must be a new one. What is alone is put aside, too.
+    The name must be new. A single message is parked, too.
     """
     held = yield from held_by(keys, tokens)
     keep = sum(held) // 2
@@ -202,9 +202,9 @@ def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]
 
 
 def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]:
-    """Give a batch another name, a new one. Can be repeated.
+    """Give a batch a new name. Can be repeated.
 
-    The first claim goes last: by it one finds what is left where the driver died in between.
+    The first claim goes last, so that the rest is found by it if the driver dies in between.
     """
     numbered = [*enumerate(batch.tokens)]
     for number, token in numbered[1:] + numbered[:1]:

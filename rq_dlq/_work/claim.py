@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._work.policies import open_queue
-from rq_dlq._work.settle import poison
+from rq_dlq._work.settle import poison, release
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
 from rq_dlq._work.views import members
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
@@ -17,11 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._work.queue import Queue
-    from rq_dlq.message import Leased, Row, Settlement
+    from rq_dlq.values.message import Leased, Row
+    from rq_dlq.values.settlement import Settlement
 
 C = TypeVar("C")
 D = TypeVar("D", bound="Leased[Any]")
-Spoiled: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
+Undecodable: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
+"""Receives a delivery whose body does not decode, how it was settled, and the error."""
+
+
+class Permit(Protocol):
+    """A worker's permit to run a suspect: a message whose lease ran out before, so it may kill workers."""
+
+    def take(self) -> bool:
+        """Whether the next claim may take a suspect."""
+        ...
+
+    def note(self, suspect: Leased[Any] | None, *, passed: bool = False) -> None:
+        """Note the result of that claim.
+
+        Args:
+            suspect: the one that it took.
+            passed: it took none, since all ready messages are suspects.
+        """
 
 
 def claim(
@@ -31,18 +49,23 @@ def claim(
     count: int = 1,
     wait: int = 0,
     lease: int | None = None,
-    attributed: bool = False,
-    spoiled: Spoiled[D] | None = None,
+    permit: Permit | None = None,
+    undecodable: Undecodable[D] | None = None,
     stopped: Callable[[], bool] = bool,
 ) -> Steps[list[D]]:
-    """Claim up to `count` messages, waiting for the first up to `wait` milliseconds, or until it is stopped.
+    """Claim messages, and wait for the first.
 
-    Where it is `attributed`, a lapse charges only those of which the caller said that it works on them
-    (`_calls.begin`); of the first one this is said already (`Leased.begun`).
+    A message whose body does not decode is dead at once (`unprocessable`) and not returned. A dead letter
+    that does not decode stays leased until its lease runs out, so that it does not block those behind it.
 
-    A message whose body does not decode is dead at once (`unprocessable`) and not returned, but told to
-    `spoiled`. One that is dead
-    already stays where it is; until its lease is over, so that it is not in the way of those behind it.
+    Args:
+        count: at most so many.
+        wait: milliseconds to wait for the first.
+        lease: milliseconds; None: the queue's.
+        permit: a worker's. With it a message's first lapse is not charged, and a suspect is claimed alone.
+            The claim does not wait where only suspects are ready and the permit allows none.
+        undecodable: called with each message whose body does not decode.
+        stopped: ends the wait.
     """
     yield from open_to_drain(queue)
     held_for = queue.lease if lease is None else lease
@@ -51,14 +74,14 @@ def claim(
 
     def once(patience: int, alarmed: bool) -> Steps[tuple[list[D], int]]:  # noqa: FBT001 - as patiently calls it
         return _claim_once(
-            queue, make, count, held_for, patience, alarmed=alarmed, attributed=attributed, spoiled=spoiled
+            queue, make, count, held_for, patience, alarmed=alarmed, permit=permit, undecodable=undecodable
         )
 
     return (yield from patiently(queue, once, wait, stopped))
 
 
 def open_to_drain(queue: Queue[Any]) -> Steps[None]:
-    """Before the first claim: what `open_queue` does, also where memory is full."""
+    """Open a queue before its first claim, even if Redis has no memory to register it."""
     if queue.opened:
         return
     try:
@@ -66,7 +89,7 @@ def open_to_drain(queue: Queue[Any]) -> Steps[None]:
     except MissingRights:
         raise
     except BrokerRefused:
-        pass  # to note the queue's name can wait, to drain it cannot
+        pass  # registering the queue's name can wait, draining it cannot
 
 
 def patiently(
@@ -75,19 +98,19 @@ def patiently(
     wait: int,
     stopped: Callable[[], bool] = bool,
 ) -> Steps[C]:
-    """Claim again until there is something, for up to `wait` milliseconds, or until it is stopped.
+    """Claim until there is something, for up to `wait` milliseconds, or until it is stopped.
 
-    Who would wait again waits for long, since the last claim of each wait has to hand on the alarm.
+    Each wait is as long as possible, since the last claim of a wait has to pass the alarm on.
 
     Args:
-        once: one claim, given the milliseconds that it would wait and whether it was told when to wake: what
-            it claimed and, as `Claimed.wait`, when to claim again.
+        once: makes one claim. It gets the milliseconds that the client can wait, and whether this client has
+            the alarm; it returns what it claimed and, as `Claimed.wait`, when to claim again.
     """
     left, alarmed = wait, False
     while True:
         patience = 0 if stopped() else max(0, min(left, MAX_BLOCK))
         claimed, wait_for = yield from once(patience, alarmed)
-        if claimed or (wait_for != 0 and patience == 0):
+        if claimed or wait_for == _calls.ONLY_SUSPECTS or (wait_for != 0 and patience == 0):
             return claimed
         if wait_for == 0:
             continue
@@ -104,11 +127,16 @@ def _claim_once(
     patience: int,
     *,
     alarmed: bool,
-    attributed: bool = False,
-    spoiled: Spoiled[D] | None = None,
+    permit: Permit | None = None,
+    undecodable: Undecodable[D] | None = None,
 ) -> Steps[tuple[list[D], int]]:
-    """One claim: what decodes of it, and as `Claimed.wait` when to claim again."""
-    token = _token(queue)
+    """Claim once: the messages that decode and, as `Claimed.wait`, when to claim again."""
+    token, resumed = _token(queue)
+    suspects: _calls.Suspects = "all"
+    if queue.part != "live":
+        permit = None  # failures of dead letters are not charged
+    if permit is not None:
+        suspects = "alone" if permit.take() else "none"
     try:
         claimed: _calls.Claimed = yield _calls.claim(
             queue.keys,
@@ -118,19 +146,24 @@ def _claim_once(
             lease=lease,
             patience=patience,
             alarmed=alarmed,
-            attributed=attributed and queue.part == "live",  # of the dead none is charged
+            suspects=suspects,
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,
         )
-        if not claimed.rows:
-            return [], claimed.wait
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
-        deliveries[0].begun = True
-        return (yield from _decodable(queue, deliveries, spoiled)), 0
+        good = yield from _decodable(queue, deliveries, undecodable)
+        if permit is not None:
+            if resumed:
+                good = yield from _without_suspects(queue, good)
+            suspect = good[0] if len(good) == 1 and good[0].lapsed else None
+            permit.note(suspect, passed=claimed.wait == _calls.ONLY_SUSPECTS)
     except BaseException:
-        queue.unsure.append((os.getpid(), token))  # perhaps it was done: the next claim asks again
+        if permit is not None:
+            permit.note(None)
+        queue.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
         raise
+    return good, 0 if deliveries else claimed.wait
 
 
 def _claim_view(
@@ -142,7 +175,7 @@ def _claim_view(
     lease: int,
     stopped: Callable[[], bool],
 ) -> Steps[list[D]]:
-    """Claim from all queues that a view shows, each time beginning with another one."""
+    """Claim from the queues of a view, beginning with a random one."""
     left = wait
     while True:
         found: list[D] = []
@@ -154,43 +187,51 @@ def _claim_view(
                 try:
                     found += (yield from _claim_once(member, make, wanted, lease, 0, alarmed=False))[0]
                 except BaseException:
-                    _take_up_again(queue, {delivery.token for delivery in found})
+                    _keep_for_next(queue, {delivery.token for delivery in found})
                     raise
         if found or left <= 0 or stopped():
             return found
         left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
 
 
-def _take_up_again(queue: Queue[Any], tokens: set[str]) -> None:
-    """What a view's claim has of some queues already, when it fails at another one, is for the next claim."""
+def _keep_for_next(queue: Queue[Any], tokens: set[str]) -> None:
+    """Keep the tokens of a view's claim that failed part-way, so that the next claim resumes them."""
     for member in queue.members.values():
         for token in tokens:
             if token.partition("@")[2] == member.keys.home:
-                member.unsure.append((os.getpid(), token))
+                member.indeterminate_claims.append((os.getpid(), token))
 
 
-def _token(queue: Queue[Any]) -> str:
-    while queue.unsure:
+def _token(queue: Queue[Any]) -> tuple[str, bool]:
+    """The token of the next claim, and whether it resumes a claim whose outcome is not known."""
+    while queue.indeterminate_claims:
         try:
-            process, token = queue.unsure.popleft()
+            process, token = queue.indeterminate_claims.popleft()
         except IndexError:  # another thread was faster
             break
         if process == os.getpid():  # a forked child leaves its parent's claims alone
-            return token
+            return token, True
     token = secrets.token_hex(10)
-    return f"{token}@{queue.keys.home}" if queue.viewed else token
+    return f"{token}@{queue.keys.home}" if queue.viewed else token, False
 
 
-def _decodable(queue: Queue[Any], deliveries: list[D], spoiled: Spoiled[D] | None) -> Steps[list[D]]:
+def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[D] | None) -> Steps[list[D]]:
     good: list[D] = []
     for delivery in deliveries:
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
             if queue.part == "live":
-                (settlement,) = yield from poison(queue, [delivery.held], error, reason="unprocessable")
-                if spoiled is not None:
-                    spoiled(delivery, settlement, error)
+                (settlement,) = yield from poison(queue, [delivery._held], error, reason="unprocessable")
+                if undecodable is not None:
+                    undecodable(delivery, settlement, error)
         else:
             good.append(delivery)
     return good
+
+
+def _without_suspects(queue: Queue[Any], deliveries: list[D]) -> Steps[list[D]]:
+    """Release the suspects of a resumed claim: it may have been made without the permit of this one."""
+    if suspects := [delivery for delivery in deliveries if delivery.lapsed]:
+        yield from release(queue, [delivery._held for delivery in suspects])
+    return [delivery for delivery in deliveries if not delivery.lapsed]

@@ -1,4 +1,4 @@
-"""What is taken in with durability "replicated": whether replicas have it, asked in the same round trip."""
+"""Durability "replicated": whether replicas have what was sent, asked in the same round trip."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Who has to confirm what is taken in.
+    """How many replicas have to confirm a send.
 
     Attributes:
-        replicas: so many.
-        within: milliseconds that they are waited for.
+        replicas: their number.
+        within: milliseconds to wait for them.
     """
 
     replicas: int
@@ -32,13 +32,16 @@ class Confirm:
 def taken_in(
     confirm: Confirm | None, keys: QueueKeys, calls: Sequence[Call[Any]]
 ) -> Steps[tuple[list[Any], str]]:
-    """Run calls that take something in: their results, and why it is not confirmed; empty: it is.
+    """Run calls that send.
 
-    A server tells of the last write of a connection only (since Redis 7.2), and a repeated send writes
-    nothing: so a mark is written last.
+    WAIT covers only the last write of a connection (since Redis 7.2), and a repeated send writes nothing, so
+    a mark is written last.
 
     Args:
         keys: of a queue on the node that the calls run on.
+
+    Returns:
+        Their results, and why they are not confirmed; empty: they are.
     """
     if confirm is None:
         return ((yield Batch(calls)) if len(calls) > 1 else [(yield calls[0])]), ""
@@ -46,9 +49,9 @@ def taken_in(
     try:
         *results, _, there = yield Batch([*calls, *asked])
     except BrokerRefused as refusal:
-        # Perhaps only the mark was, as where memory is full by now. So that nothing is called refused that is
-        # there, the calls are said once more: they are refused themselves, or change nothing.
-        return (yield Batch(calls)), f"the server did not ask them: {refusal}"
+        # Perhaps only the mark was refused, since memory is full by now. Repeat the calls, so that no message
+        # is reported as refused that is in the queue: they are refused themselves, or change nothing.
+        return (yield Batch(calls)), f"the server did not ask the replicas: {refusal}"
     if there >= confirm.replicas:
         return results, ""
     return results, f"within {confirm.within} ms {there} of {confirm.replicas} had it"

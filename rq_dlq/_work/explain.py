@@ -1,4 +1,4 @@
-"""Where a message is, why nobody has it now, and what happens to it next."""
+"""Where a message is, why no consumer has it now, and what happens to it next."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
-from rq_dlq._names import check_id
+from rq_dlq._work.later import version_needed
 from rq_dlq._work.policies import explain_policy
 from rq_dlq._work.views import members
-from rq_dlq.durations import human
-from rq_dlq.failure import FAILURES, moment
-from rq_dlq.message import DeadLetter, Received
+from rq_dlq.values.durations import human
+from rq_dlq.values.failure import FAILURES, moment
+from rq_dlq.values.later import upgrade
+from rq_dlq.values.message import DeadLetter, Received
+from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rq_dlq._calls.scans import Page
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps
-    from rq_dlq.message import QueueStats, Row
     from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.message import Row
 
 Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say of one message.
+    """Where one message is, and why.
 
     Attributes:
         place: ready, scheduled, leased, dead, expired; unknown: the queue has no such message (any more).
         why: why it is there, a sentence.
         next: what happens next, a sentence.
-        at: when, by the server's clock (UTC); None: that depends on someone.
+        at: when, by the server's clock (UTC); None: the time is not known.
         message: the message itself; None where it is unknown.
     """
 
@@ -53,15 +57,19 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
     """Explain one message.
 
     Raises:
-        InvalidMessage: that is no id.
+        UpgradeRequired: a later version wrote it, in a form that this one cannot read.
+        InvalidMessage: `message_id` is not an id.
     """
     check_id(message_id)
     for member in (yield from members(queue)):
-        rows: list[Row] = yield _calls.browse(member.keys, ids=[message_id])
-        if rows:
+        page: Page = yield _calls.browse(member.keys, ids=[message_id])
+        if page.ids:
+            if version := version_needed(page.rows()[0]):
+                what = f"message {message_id} of {member.keys.home!r}"
+                raise upgrade(what, version)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield _calls.stats(member.keys, member.name)
-            return _explained(member, rows[0], settings, now, counts)
+            return _explained(member, page.rows()[0], settings, now, counts)
     gone = "it was never sent here, or it was acked, moved, purged or discarded"
     return Explanation(message_id, "unknown", gone, "nothing", None, None)
 
@@ -75,7 +83,7 @@ def _explained(
     if message.part != "live":
         return _buried(queue, row, settings)
     failures = [event for event in message.history if event.event in FAILURES]
-    story = "nobody has had it yet" if not message.delivery_count else "it was given back"
+    story = "it has not been delivered yet" if not message.delivery_count else "it was given back"
     if failures:
         ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
         what = ended.get(failures[-1].event, f"was {failures[-1].event}")
@@ -89,11 +97,11 @@ def _explained(
         due = moment(message.due)
         wait = human(message.due - now)
         return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready", due, message)
-    following = "whoever claims gets it, when those before it are gone"
+    following = "the next claim takes it, after those before it"
     if counts.paused:
-        following = "nobody gets it until the queue is resumed: it is paused"
-    elif settings.max_in_flight is not None and counts.leased >= settings.max_in_flight:
-        following = f"it waits until fewer than {settings.max_in_flight} are being worked on (max_in_flight)"
+        following = "it waits until the queue is resumed: the queue is paused"
+    elif full := settings.at_capacity(counts.leased):
+        following = full
     return Explanation(row.id, "ready", story, following, None, message)
 
 
@@ -101,11 +109,12 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     limit = settings.redelivery.max_redeliveries
     budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
     left = human(max(0, row.lease_until - now))
+    counts = "counts as a failure" if message.lapsed else "counts as a failure, unless a worker holds it"
     return Explanation(
         row.id,
         "leased",
         f"someone works on its delivery {message.delivery_count}{budget}",
-        f"unless settled or extended before, the lease runs out in {left} and counts as a failure",
+        f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,
     )

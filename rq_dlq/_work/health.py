@@ -1,4 +1,4 @@
-"""The processes that maintain the queues: what each says of itself, and who hears it."""
+"""The processes that maintain the queues: each stores a report of itself, which the others read."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import msgspec
 
 from rq_dlq import _calls
 from rq_dlq._work.steps import Batch, Steps
-from rq_dlq.codec import NO_JSON
 from rq_dlq.errors import BrokerRefused, MissingRights
+from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rq_dlq._work.upkeep import Role
+    from rq_dlq._work.upkeep import MaintenanceRole
 
-DEAD_AFTER = 60_000  # milliseconds without a word, after which a process counts as ended at the earliest
-MISSED = 3  # periods without a word, likewise
+DEAD_AFTER = 60_000  # milliseconds without a report after which a process counts as ended, at the earliest
+MISSED = 3  # periods without a report, likewise
 
 
 @dataclass
 class Health:
-    """What a process says of itself.
+    """The report of a process.
 
     Attributes:
         process: host and number.
-        period: how often it says so at least, milliseconds.
+        period: milliseconds between two reports, at most.
         done: how many messages it swept, promoted, expired, retired, wrote.
         longest: the longest round, milliseconds.
-        began: by the server's clock, milliseconds; 0: it has not said anything yet.
+        began: by the server's clock, milliseconds; 0: before its first report.
     """
 
     process: str
-    roles: Sequence[Role]
+    roles: Sequence[MaintenanceRole]
     period: int
     done: Counter[str] = field(default_factory=Counter[str])
     longest: int = 0
     began: int = 0
 
     def note(self, namespace: str) -> Steps[None]:
-        """Say it, and forget who is dead. That the server has no memory for it stops nothing."""
-        now, _ = yield from _heard(namespace)
+        """Store the report, and remove those of ended processes. A server without memory stops nothing."""
+        now, _ = yield from _alive(namespace)
         self.began = self.began or now
-        said = {
+        report = {
             "roles": self.roles,
             "period": self.period,
             "began": self.began,
@@ -55,25 +55,25 @@ class Health:
             **self.done,
         }
         try:
-            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(said))
+            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(report))
         except MissingRights:
             raise
         except BrokerRefused:
             pass
 
     def leave(self, namespace: str) -> Steps[None]:
-        """Take it back: the process ends."""
+        """Remove the report: the process ends."""
         yield _calls.forget_maintainers(namespace, [self.process])
 
 
 class Maintainer(msgspec.Struct, frozen=True):
-    """A process that maintains the queues, as it noted itself.
+    """The stored report of a process that maintains the queues.
 
     Attributes:
         process: host and number.
         began: by the server's clock, milliseconds.
-        seen: when it was last alive; likewise.
-        ago: how long that is ago, seconds.
+        seen: when it last reported; likewise.
+        ago: seconds since then.
         longest: its longest round, milliseconds.
         period: how often it looks at the queues at least, milliseconds.
         swept, promoted, expired, retired, written: messages, since it began.
@@ -95,12 +95,12 @@ class Maintainer(msgspec.Struct, frozen=True):
 
 def maintainers(namespace: str) -> Steps[list[Maintainer]]:
     """The processes that are alive, by name."""
-    _, alive = yield from _heard(namespace)
+    _, alive = yield from _alive(namespace)
     return alive
 
 
-def _heard(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
-    """The server's clock, and who is alive; what the dead said is removed."""
+def _alive(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
+    """The server's clock, and the processes that are alive; reports of the others are removed."""
     entries: Mapping[bytes, bytes]
     now, entries = yield Batch([_calls.clock(), _calls.maintainers(namespace)])
     alive: list[Maintainer] = []
@@ -114,7 +114,7 @@ def _heard(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
             name, ago = process.decode(errors="replace"), max(0, now - said.seen) / 1000
             alive.append(msgspec.structs.replace(said, process=name, ago=ago))
     if dead:
-        with suppress(BrokerRefused):  # who only looks may lack the right
+        with suppress(BrokerRefused):  # a user who may only read
             yield _calls.forget_maintainers(namespace, dead)
     return now, alive
 

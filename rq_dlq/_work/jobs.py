@@ -1,8 +1,8 @@
-"""Jobs that write to a queue: their tasks stage, one commit makes all of it part of the queue, or nothing.
+"""Jobs that write to a queue: their tasks stage messages, and one commit adds all of them, or none.
 
-1. Each attempt of a task stages its messages in lists of its own, which go by themselves.
-2. `commit` is the moment: what the lists hold is in the queue, though not yet visible.
-3. `move` makes it visible, a chunk at a time. If the committer dies, maintenance goes on.
+1. Each attempt of a task stages its messages in lists of its own, which expire by themselves.
+2. `commit` is the moment: the messages are in the queue, though not yet visible.
+3. `move` makes them visible, a chunk at a time. If the committer dies, maintenance goes on.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rq_dlq._calls import jobs
-from rq_dlq._names import check_id
 from rq_dlq._work.confirm import taken_in
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
-from rq_dlq.durations import human
 from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
+from rq_dlq.values.durations import human
+from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 GRACE = 10_000  # milliseconds that a committer has between two chunks before maintenance takes over
 STAGE_TTL = 86_400_000  # milliseconds that staged messages wait for a commit
-REMEMBERED = 30 * 86_400_000  # milliseconds that a committed job is known
-NOTE = "!"  # begins the name of a list of no messages: what other queues are to commit
+REMEMBERED = 30 * 86_400_000  # milliseconds that a commit is remembered
+NOTE = "!"  # begins the name of a list without messages: it has the commits for other queues
 
 
 @dataclass
@@ -90,24 +90,24 @@ def commit(
     remembered: int = REMEMBERED,
     ttl: int = STAGE_TTL,
 ) -> Steps[bool]:
-    """All that these lists hold is part of their queues, or nothing.
+    """Add the messages of all these lists to their queues, or none.
 
-    The first queue decides. What is in others, perhaps on other nodes of a cluster, it notes in a list of its
-    own, which is committed with it: so maintenance tells the others, if the committer did not live to do it.
+    The first queue decides. It stores the commits for the others, perhaps on other nodes of a cluster, in a
+    list that is committed with it, so that maintenance makes them if the committer dies.
 
     Args:
         lists: how many messages each list holds (`Stage.counts`), by the name of the queue.
-        batch: of a stream; each is committed once, and none after a later one.
-        grace: milliseconds until maintenance moves what is not moved yet.
-        remembered: milliseconds that the job is known to be committed.
-        ttl: as it was staged with.
+        batch: of a stream; each is committed once, and never after a later one.
+        grace: milliseconds until maintenance moves the messages that are not visible yet.
+        remembered: milliseconds that the commit is remembered.
+        ttl: the one that the messages were staged with.
 
     Returns:
-        False: the job, or this batch, was committed before. Nothing was done.
+        False: the job, or this batch, was committed before, and nothing was done.
 
     Raises:
-        BrokerRefused: something staged is gone; nothing was done.
-        Unconfirmed: it is committed, but too few replicas have it; said again, it asks again.
+        BrokerRefused: some staged messages are gone; nothing was done.
+        Unconfirmed: it is committed, but too few replicas have it; repeat the call to ask again.
         BrokerUnavailable: the outcome is not known.
     """
     for queue in queues:
@@ -138,7 +138,7 @@ def commit(
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A commit that other queues are to follow: its arguments, and their lists."""
+    """The arguments of a commit that other queues follow, and their lists."""
 
     batch: int
     call: str
@@ -147,7 +147,7 @@ class Order(msgspec.Struct, frozen=True):
     others: dict[str, dict[str, int]]
 
     def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int]) -> Call[jobs.Verdict]:
-        """Commit lists of one queue."""
+        """Commit the lists of one queue."""
         return jobs.commit_job(
             keys,
             job,
@@ -160,7 +160,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
-    """Let the lists of other queues live until they are committed, too."""
+    """Extend the time to live of the lists of other queues until they are committed."""
     for home, lengths in others.items():
         attempts = list(lengths)
         for start in range(0, len(attempts), CHUNK):
@@ -171,7 +171,11 @@ def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], tt
 
 
 def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | None) -> Steps[None]:
-    """Whether what was committed before to other queues, perhaps on other nodes, is confirmed there."""
+    """Ask the nodes of other queues whether an earlier commit is confirmed there.
+
+    Raises:
+        Unconfirmed: it is not.
+    """
     for home in others if confirm else ():
         _, why = yield from taken_in(confirm, replace(keys, home=home), [])
         if why:
@@ -179,14 +183,14 @@ def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | No
 
 
 def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) -> Steps[None]:
-    """Commit in the other queues, as the first one has noted. Whoever does it again changes nothing."""
+    """Make the commits for other queues that the first one has stored. A repetition changes nothing."""
     text: bytes | None = yield jobs.first_of(keys, job, note)
     order = msgspec.json.decode(text, type=Order) if text else None
     for home, lengths in order.others.items() if order else ():
         there = replace(keys, home=home)
         (verdict,), why = yield from taken_in(confirm, there, [order.commit(there, job, lengths)])  # type: ignore[union-attr]
         if verdict == "gone":
-            message = f"job {job}: what it has committed to {home!r} is gone, since nobody moved it in time"
+            message = f"job {job}: what it has committed to {home!r} is gone, since it was not moved in time"
             raise BrokerRefused(message)
         if why:
             raise _unconfirmed(job, why)
@@ -202,19 +206,19 @@ def _unconfirmed(job: str, why: str) -> Unconfirmed:
 
 def _gone(job: str, home: str, ttl: int) -> BrokerRefused:
     return BrokerRefused(
-        f"job {job} wrote nothing to {home!r}: what its tasks had staged is not all there any more. It waits "
+        f"job {job} wrote nothing to {home!r}: some of what its tasks staged is gone. Staged messages wait "
         f"{human(ttl)} for the commit: run the job again, with more time if it took longer"
     )
 
 
 def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[int]:
-    """Make up to `limit` messages of a committed list visible: how many; 0: all are."""
+    """Make up to `limit` messages of a committed list visible; how many, and 0 when all are."""
     sizes = [min(CHUNK, limit - start) for start in range(0, limit, CHUNK)]
     return sum((yield Batch([jobs.move_staged(keys, job, attempt, limit=n, early=True) for n in sizes])))
 
 
 def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
-    """Remove what was staged, but for what is committed: how many lists."""
+    """Remove staged lists, except committed ones; how many."""
     dropped = 0
     for start in range(0, len(attempts), CHUNK):
         chunk = attempts[start : start + CHUNK]
@@ -223,7 +227,7 @@ def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
 
 
 def roll_forward(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Move up to `limit` messages that are committed and were not moved in time: how many."""
+    """Move up to `limit` messages that were committed but not moved in time; how many."""
     moved = 0
     while moved < limit and (head := (yield jobs.next_committed(keys))):
         if head[1].startswith(NOTE):

@@ -10,9 +10,9 @@ from rq_dlq._calls import outcomes as calls
 from rq_dlq._work.queue import check_limit, only_live
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq._work.views import find
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
-from rq_dlq.outcome import Outcome, RawOutcome, after, is_event_id, read_outcome
+from rq_dlq.values.durations import shown
+from rq_dlq.values.outcome import Outcome, RawOutcome, after, is_event_id, read_outcome
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys

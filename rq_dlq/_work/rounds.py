@@ -1,6 +1,6 @@
-"""Rounds of maintenance: look at every queue for what is due, and do it in steps of bounded size.
+"""Rounds of maintenance: find what is due in every queue, and do it in steps of bounded size.
 
-To look costs a few plain reads for each queue, whatever it holds; a script runs only where something is due.
+Finding it costs a few plain reads per queue, whatever it holds; a script runs only if something is due.
 Any number of processes may do this at once: each script takes what is still there when it runs.
 """
 
@@ -17,23 +17,23 @@ import msgspec
 from rq_dlq import _calls
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.steps import Batch, Steps
-from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, Role, script, step
-from rq_dlq.codec import NO_JSON
+from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.policy.dead_letter import REPORT_INTERVAL
+from rq_dlq.policy.fields import REPORT_INTERVAL
+from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 logger = logging.getLogger("rq_dlq.maintenance")
-GROUP = 25  # queues that one round trip looks at
+GROUP = 25  # queues that one round trip reads
 TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
-ENOUGH = 100  # round trips of work, after which a round looks again what is due
-QUIET = 600  # rounds until it is said again that a queue refuses
+ENOUGH = 100  # round trips of work, after which a round reads again what is due
+QUIET = 600  # rounds until a queue that cannot be maintained is logged again
 USUAL_POLICY = _calls.encode_policy(RedeliveryPolicy().as_wire())
-# By role: an index, what is done where its first entry is due, and which setting says how long that is kept.
-INDEXES: dict[Role, tuple[tuple[str, str, str], ...]] = {
+# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
+INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
     "expiry": (("expiring", "expired", ""),),
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
@@ -41,15 +41,17 @@ INDEXES: dict[Role, tuple[tuple[str, str, str], ...]] = {
 }
 
 
-class Watched:
+class MaintainedQueue:
     """A queue that is maintained.
 
     Attributes:
-        policy: by which a lapse is judged where none stands in Redis.
-        looks: the reads that tell what is due.
+        policy: judges a lapse if Redis has no policy for the queue.
+        looks: the reads that show what is due.
     """
 
-    def __init__(self, keys: QueueKeys, roles: Iterable[Role] = ROLES, policy: bytes = USUAL_POLICY) -> None:
+    def __init__(
+        self, keys: QueueKeys, roles: Iterable[MaintenanceRole] = ROLES, policy: bytes = USUAL_POLICY
+    ) -> None:
         self.keys = keys
         self.policy = policy
         self._indexes = [index for role in roles for index in INDEXES[role]]
@@ -64,7 +66,7 @@ class Watched:
         self._quiet = 0
 
     def due(self, replies: Sequence[Any]) -> tuple[list[str], float | None]:
-        """What is to be done now, and in how many milliseconds something else falls due."""
+        """What is due now, by name, and in how many milliseconds the next is; None: not known."""
         now, *heads, text, discarded = replies
         strategy = _strategy(text)
         self._quiet = max(0, self._quiet - 1)
@@ -82,15 +84,15 @@ class Watched:
         return list(names), min(later, default=None)
 
     def _report(self, strategy: dict[str, Any], discarded: int) -> None:
-        """Say so each time the queue has dropped another `report_interval` of messages (I14)."""
-        said = strategy.get("report_interval")
-        interval = said if isinstance(said, int) and said > 0 else REPORT_INTERVAL
+        """Log each time the queue has discarded another `report_interval` of messages (I14)."""
+        stored = strategy.get("report_interval")
+        interval = stored if isinstance(stored, int) and stored > 0 else REPORT_INTERVAL
         before, self._discarded = self._discarded, discarded
         if before is not None and discarded // interval > before // interval:
             logger.warning("%s: %d messages discarded so far", self.keys.home, discarded)
 
     def refuse(self, error: BrokerRefused) -> None:
-        """Say that the server refuses to maintain it, once in a while; the others go on."""
+        """Log once in a while that the server refuses to maintain it; the others go on."""
         if self._quiet == 0:
             logger.warning("%s cannot be maintained: %s", self.keys.home, error)
         self._quiet = QUIET
@@ -105,43 +107,49 @@ def _strategy(text: bytes) -> dict[str, Any]:
 
 
 @dataclass
-class Watch:
-    """All queues of a namespace, as they are found.
+class MaintainedNamespace:
+    """All queues of a namespace that are maintained.
 
     Attributes:
         done: how many messages were swept, promoted, expired, retired, written.
     """
 
     namespace: str
-    roles: Sequence[Role]
-    queues: dict[str, Watched] = field(default_factory=dict[str, Watched])
+    roles: Sequence[MaintenanceRole]
+    queues: dict[str, MaintainedQueue] = field(default_factory=dict[str, MaintainedQueue])
     done: Counter[str] = field(default_factory=Counter[str])
 
     def find(self) -> Steps[None]:
-        """Look which queues there are."""
+        """Read which queues there are."""
         homes: list[str] = yield _calls.registered(self.namespace)
         known = self.queues
         self.queues = {
-            home: known.get(home) or Watched(QueueKeys(self.namespace, home), self.roles) for home in homes
+            home: known.get(home) or MaintainedQueue(QueueKeys(self.namespace, home), self.roles)
+            for home in homes
         }
 
 
 @dataclass
 class Due:
-    """What is to be done: queues, and what about them. `soonest`: the milliseconds until there is more."""
+    """What is due.
 
-    work: deque[tuple[Watched, str]] = field(default_factory=deque[tuple[Watched, str]])
+    Attributes:
+        work: queues, each with the name of what is due in it.
+        soonest: milliseconds until there is more; None: not known.
+    """
+
+    work: deque[tuple[MaintainedQueue, str]] = field(default_factory=deque[tuple[MaintainedQueue, str]])
     soonest: float | None = None
 
 
-def one_round(watch: Watch, stopped: Callable[[], bool]) -> Steps[float | None]:
+def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[float | None]:
     """Do what is due in all queues, or a good part of it.
 
     Args:
-        stopped: asked between two steps.
+        stopped: checked between two steps.
 
     Returns:
-        The milliseconds until something else falls due; 0: there is more already; None: nothing is known.
+        Milliseconds until more is due; 0: it is already; None: not known.
     """
     yield from watch.find()
     due = yield from look(list(watch.queues.values()), stopped)
@@ -149,8 +157,8 @@ def one_round(watch: Watch, stopped: Callable[[], bool]) -> Steps[float | None]:
     return 0 if due.work else due.soonest
 
 
-def look(queues: Sequence[Watched], stopped: Callable[[], bool] = bool) -> Steps[Due]:
-    """Look what is due, a group of queues at a time."""
+def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) -> Steps[Due]:
+    """Read what is due, a group of queues at a time."""
     due = Due()
     groups = deque(queues[start : start + GROUP] for start in range(0, len(queues), GROUP))
     while groups and not stopped():
@@ -160,7 +168,7 @@ def look(queues: Sequence[Watched], stopped: Callable[[], bool] = bool) -> Steps
         except BrokerRefused as error:
             if len(group) == 1:
                 group[0].refuse(error)
-            else:  # one that is damaged does not hold up the others
+            else:  # a damaged one must not hold up the others
                 groups.extendleft([queue] for queue in group)
             continue
         for queue in group:
@@ -171,7 +179,7 @@ def look(queues: Sequence[Watched], stopped: Callable[[], bool] = bool) -> Steps
 
 
 def work_off(
-    work: deque[tuple[Watched, str]],
+    work: deque[tuple[MaintainedQueue, str]],
     done: Counter[str],
     enough: int = ENOUGH,
     stopped: Callable[[], bool] = bool,
@@ -188,7 +196,7 @@ def work_off(
                 work.append(item)
 
 
-def _step_all(part: Sequence[tuple[Watched, str]], limit: int) -> Steps[list[int]]:
+def _step_all(part: Sequence[tuple[MaintainedQueue, str]], limit: int) -> Steps[list[int]]:
     if not any(name in SEVERAL for _, name in part):
         try:
             calls = [script(name, queue.keys, queue.policy, limit) for queue, name in part]

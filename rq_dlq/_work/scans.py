@@ -1,4 +1,4 @@
-"""Dividing what stands in queues into ranges that can be read side by side; touches nothing."""
+"""Ranges of indexes, divided to be read side by side, and their pages; it changes nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from rq_dlq._work.steps import Batch, Steps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rq_dlq._calls.scans import Index, Page, Wanted
+    from rq_dlq._calls.scans import Index, Page
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.wanted import Wanted
 
 WORTH = 100_000  # messages that are worth a share of their own
+TOKENS = 1_000  # in one look at the leases
 MOST_SHARES = 16  # unless more are asked for: one Redis serves them all
 
 
@@ -45,14 +47,17 @@ class Range:
 
 
 def shares_of(messages: int, wanted: int) -> int:
-    """Into how many shares to divide so many messages; `wanted`: 0 where nobody said."""
+    """Into how many shares to divide so many messages; `wanted`: how many, 0: it depends on their number."""
     return wanted or min(MOST_SHARES, max(1, messages // WORTH))
 
 
 def divide(stretches: Sequence[Stretch], wanted: int) -> Steps[list[list[Range]]]:
-    """Divide them into shares of about the same size, each some ranges; `wanted`: how many, 0: it depends.
+    """Divide stretches into shares of about the same size, each a list of ranges.
 
-    What comes later than this is in none of them, so reading them ends while producers go on.
+    Messages that come later are in none of them, so reading them ends while producers go on.
+
+    Args:
+        wanted: how many shares; 0: it depends on the number of messages.
     """
     extents: list[tuple[int, int]] = []
     for stretch in stretches:
@@ -71,7 +76,7 @@ def divide(stretches: Sequence[Stretch], wanted: int) -> Steps[list[list[Range]]
 
 
 def _extent(stretch: Stretch) -> Steps[tuple[int, int]]:
-    """From which rank to which."""
+    """The ranks where a stretch begins and ends."""
     keys, index = stretch.keys, stretch.index
     low = 0 if stretch.since is None else (yield scans.rank(keys, index, stretch.since))
     high = yield scans.size(keys, index) if stretch.until is None else scans.rank(keys, index, stretch.until)
@@ -79,29 +84,48 @@ def _extent(stretch: Stretch) -> Steps[tuple[int, int]]:
 
 
 def _cut(stretch: Stretch, ranks: Sequence[int], high: int) -> Steps[list[Range]]:
-    """The ranges of a stretch that is cut before the rows of these ranks."""
+    """The ranges of a stretch, cut before the rows of these ranks."""
     keys, index = stretch.keys, stretch.index
     last = -1 if stretch.until is None else high - 1
     found: list[Position | None] = yield Batch(
         [scans.position(keys, index, rank) for rank in [*(rank - 1 for rank in ranks), last]]
     )
     first = START if stretch.since is None else Position(stretch.since)
-    # Where the queue shrinks meanwhile, there are fewer rows to cut at.
+    # If the queue shrinks meanwhile, there are fewer rows to cut at.
     rows = sorted((row for row in found if row is not None), key=lambda row: (float(row.score), row.member))
     return [Range(keys, index, after, upto) for after, upto in pairwise([first, *rows])]
 
 
-def pages(part: Range, *, limit: int, wanted: Wanted) -> Iterator[Steps[Page]]:
-    """The pages of a range, one after the other, each as steps to run before the next one is asked for."""
-    position: Position | None = part.after
+def pages(part: Range, *, limit: int, wanted: Wanted, newest: bool = False) -> Iterator[Steps[Page]]:
+    """The pages of a range, each as steps that the caller runs before it takes the next.
 
-    def page(after: Position) -> Steps[Page]:
-        nonlocal position
+    Args:
+        newest: from the end of the range on.
+    """
+    after, upto, over = part.after, part.upto, False
+
+    def page() -> Steps[Page]:
+        nonlocal after, upto, over
         found: Page = yield scans.scan(
-            part.keys, part.index, after=after, upto=part.upto, limit=limit, wanted=wanted
+            part.keys, part.index, after=after, upto=upto, limit=limit, wanted=wanted, newest=newest
         )
-        position = found.next
+        if found.next is None:
+            over = True
+        elif newest:
+            upto = found.next
+        else:
+            after = found.next
         return found
 
-    while position is not None:  # pyright: ignore[reportUnnecessaryComparison] - page() moves it
-        yield page(position)
+    while not over:  # pyright: ignore[reportUnnecessaryComparison] - page() says so
+        yield page()
+
+
+def leases(keys: QueueKeys) -> Steps[list[str]]:
+    """The tokens that hold something, the first to lapse first."""
+    found: dict[str, None] = {}  # a lease that is extended meanwhile moves, and comes twice
+    position: Position | None = START
+    while position is not None:
+        tokens, position = yield scans.leases(keys, after=position, limit=TOKENS)
+        found |= dict.fromkeys(tokens)
+    return list(found)

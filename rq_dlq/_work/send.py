@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq import _calls
-from rq_dlq._names import check_id
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Steps
-from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS
-from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput, RqDlqError
-from rq_dlq.message import Message
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.message import Message
+from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from rq_dlq._calls import Call
-    from rq_dlq.codec import Codec
+    from rq_dlq._calls import Argument
+    from rq_dlq.values.codec import Codec
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """What all messages of one call share; durations in milliseconds, ttl 0: none."""
+    """The options that all messages of one call share; durations in milliseconds, ttl 0: none."""
 
     delay: int = 0
     ttl: int = 0
@@ -46,7 +46,7 @@ def send_options(
     headers: Mapping[str, str] | None,
     persistent: bool = True,  # noqa: FBT001, FBT002 - as its callers pass it on
 ) -> SendOptions:
-    """Read what a user typed.
+    """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
@@ -76,22 +76,28 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
     if not queue.opened:
         yield from open_queue(queue)
         only_live(queue, "send to")
-    call = _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+    sender = queue.senders.lend(queue.keys)
+    call = _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
     _, why = yield from taken_in(queue.confirm, queue.keys, [call])
+    queue.senders.take_back(sender)
     if why:
         raise unconfirmed([message_id], why)
     return message_id
 
 
 def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
-    """Send any number of messages, in chunks; an error says how many were sent before it.
+    """Send any number of messages, in chunks; their ids.
+
+    An error has a note of how many were sent before it.
 
     Raises:
+        InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
     """
     only_live(queue, "send to")
-    if isinstance(bodies, str | bytes) or not isinstance(bodies, Iterable):
-        message = f"send_many takes an iterable of bodies, not one of type {type(bodies).__name__}: use send"
+    if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
+        kind = type(cast("object", bodies)).__name__
+        message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
         raise InvalidInput(message)
     yield from open_queue(queue)
     only_live(queue, "send to")
@@ -100,10 +106,19 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     try:
         while True:
             before = len(sent)
-            calls = [_send_chunk(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
-            if not calls:
+            chunks = [_items(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
+            if not chunks:
                 return sent
+            senders = [
+                queue.senders.lend(queue.keys) for _ in chunks
+            ]  # one each: they may arrive out of order
+            calls = [
+                _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
+                for sender, items in zip(senders, chunks, strict=True)
+            ]
             _, why = yield from taken_in(queue.confirm, queue.keys, calls)
+            for sender in senders:
+                queue.senders.take_back(sender)
             if why:
                 raise unconfirmed(sent[before:], why)
     except RqDlqError as error:
@@ -120,10 +135,11 @@ def _chunks(source: Iterator[R], size: int, most: int) -> Iterator[list[R]]:
         yield chunk
 
 
-def _send_chunk(
+def _items(
     queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
-) -> Call[list[int]]:
-    items: list[bytes | str | int | float] = []
+) -> list[Argument]:
+    """Ids and payloads, flat; the ids are added to `sent`."""
+    items: list[Argument] = []
     pack, draw = (
         queue.codec.packer(options.priority, options.headers, persistent=options.persistent),
         queue.ids.draw,
@@ -136,7 +152,7 @@ def _send_chunk(
         sent.append(message_id)
         items.append(message_id)
         items.append(payload)
-    return _calls.send(queue.keys, delay=options.delay, ttl=options.ttl, items=items)
+    return items
 
 
 def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:

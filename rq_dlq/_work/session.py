@@ -1,14 +1,13 @@
-"""Sessions: what is sent and what is acked becomes so together, or not at all."""
+"""Sessions: messages are sent and acked together, or not at all."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
-from rq_dlq._names import check_id
 from rq_dlq._work.confirm import taken_in, unconfirmed
+from rq_dlq._work.indeterminate import is_indeterminate
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
@@ -21,16 +20,19 @@ from rq_dlq.errors import (
     LeaseLost,
     Poison,
     Redeliver,
+    RqDlqError,
 )
+from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq._calls import Call, Held, Outgoing, Share
+    from rq_dlq._calls import Call, Held, Outgoing, Sender, Share
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.send import SendOptions
     from rq_dlq._work.steps import Steps
-    from rq_dlq.message import Leased, Settlement
+    from rq_dlq.values.message import Leased
+    from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
 NAMED = 5  # ids that an error names
@@ -38,10 +40,11 @@ NAMED = 5  # ids that an error names
 
 @dataclass
 class Session:
-    """What a session has claimed and not settled, and what it is about to send.
+    """The messages that a session has claimed, and those that it will send.
 
     Attributes:
-        unsure: a commit whose outcome is not known; the next one says just this again (I12).
+        sender: of the current commit.
+        indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
     """
 
     queue: Queue[Any]
@@ -50,30 +53,32 @@ class Session:
         default_factory=dict["QueueKeys", dict[tuple[int, int], list[Any]]]
     )
     sent: int = 0
-    unsure: Call[list[str]] | None = None
+    sender: Sender | None = None
+    indeterminate: Call[list[str]] | None = None
 
     @property
     def held(self) -> list[Leased[Any]]:
-        """What it claimed and nobody has settled apart."""
+        """The claimed messages that were not settled one by one."""
         return [delivery for delivery in self.claimed if not delivery.settled]
 
     def clear(self) -> None:
-        """Forget all: the next transaction begins."""
-        self.claimed, self.outgoing, self.sent, self.unsure = [], {}, 0, None
+        """Forget everything, for the next transaction."""
+        self.claimed, self.outgoing, self.sent = [], {}, 0
+        self.sender = self.indeterminate = None
 
 
-def room_for(session: Session, count: int) -> int:
+def capacity_for(session: Session, count: int) -> int:
     """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
 
     Raises:
-        InvalidInput: none.
+        InvalidInput: none, or the outcome of the last commit is not known.
     """
-    _check_sure(session)
-    room = MOST - len(session.held)
-    if room < 1:
+    _check_determinate(session)
+    capacity = MOST - len(session.held)
+    if capacity < 1:
         message = f"a session holds at most {MOST:,} deliveries: commit() before more"
         raise InvalidInput(message)
-    return min(count, room)
+    return min(count, capacity)
 
 
 def send(
@@ -84,7 +89,7 @@ def send(
     Raises:
         InvalidInput: an argument makes no sense, or the session sends too much.
     """
-    _check_sure(session)
+    _check_determinate(session)
     only_live(queue, "send to")
     yield from open_queue(queue)
     only_live(queue, "send to")
@@ -103,8 +108,8 @@ def send(
     return message_id
 
 
-def _check_sure(session: Session) -> None:
-    if session.unsure is not None:
+def _check_determinate(session: Session) -> None:
+    if session.indeterminate is not None:
         message = (
             "the outcome of the last commit is not known: commit() again or rollback() before anything else"
         )
@@ -115,29 +120,29 @@ def commit(session: Session) -> Steps[int]:
     """Send and ack all, or nothing; how many were acked.
 
     Raises:
-        LeaseLost: some deliveries are no longer ours; nothing was done.
+        LeaseLost: some leases were lost; nothing was done.
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
-        Unconfirmed: it is done, but too few replicas have what was sent; to commit again asks again.
-        BrokerUnavailable: the outcome is not known; to commit again finds out, and does nothing twice.
+        Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
+        BrokerUnavailable: the outcome is not known; commit again to find out. It does nothing twice.
     """
     held = session.held
-    if session.unsure is not None:
-        call = _calls.repetition(session.unsure)
+    if before := session.indeterminate:
+        call = _calls.repetition(before)
     else:
         shares = _shares(session, held)
         if not shares:
             return 0
-        call = session.unsure = _ending(shares)
+        call = session.indeterminate = _ending(session, shares)
     keys = next(iter(session.outgoing), session.queue.keys)
     lost: list[str]
     try:
         (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
-    except BrokerRefused:
-        session.unsure = None
+    except RqDlqError as error:
+        session.indeterminate = call if before or is_indeterminate(error) else None
         raise
     if why and not lost:
         raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
-    session.unsure = None
+    session.indeterminate = None
     if lost:
         names = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
         message = (
@@ -147,16 +152,18 @@ def commit(session: Session) -> Steps[int]:
         raise LeaseLost(message)
     for delivery in held:
         delivery.outcome = "acked"
+    if session.sender:
+        session.queue.senders.take_back(session.sender)
     session.clear()
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
 
 
 def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
-    """What the session does in each queue; what was claimed twice is acked under its newer token."""
+    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token."""
     acks: dict[QueueKeys, dict[str, Held]] = {}
     for delivery in held:
         family = family_of(session.queue, delivery.token)
-        acks.setdefault(family, {})[delivery.id] = delivery.held
+        acks.setdefault(family, {})[delivery.id] = delivery._held
     return [
         _calls.Share(
             family,
@@ -173,11 +180,12 @@ def _sent(session: Session) -> list[str]:
     return [message_id for items in groups for message_id in items[::2]]
 
 
-def _ending(shares: list[Share]) -> Call[list[str]]:
-    """The one script that ends the session; what only acks may run when memory is full, too."""
+def _ending(session: Session, shares: list[Share]) -> Call[list[str]]:
+    """The one script that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not shares[0].outgoing:
         return _calls.ack_all(shares[0].keys, shares[0].held)
-    return _calls.commit(shares, secrets.token_hex(10))
+    session.sender = session.queue.senders.lend(shares[0].keys)
+    return _calls.commit(session.sender, shares)
 
 
 def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
@@ -186,11 +194,11 @@ def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
-    """Send nothing, and give each delivery back, judged by itself; how many went back."""
+    """Send nothing, and settle each delivery by itself; how many were still held."""
     session.outgoing, session.sent = {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error)
-    settlements = yield from _give_back(session.queue, [delivery.held for delivery in held], failed)
+    settlements = yield from _give_back(session.queue, [delivery._held for delivery in held], failed)
     for delivery, settlement in zip(held, settlements, strict=True):
         delivery.outcome = settlement.outcome
     session.clear()
@@ -200,15 +208,14 @@ def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
 def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Steps[list[Settlement]]:
     """Settle by the error that ended a session.
 
-    A lost lease, or a server that refuses, is no failure of the messages, so they are not charged. Of
-    several messages nobody knows which one a fatal error is about, so none dies of it before its budget is
-    spent.
+    A lost lease, or a server that refuses, is not a failure of the messages, so they are not charged. A fatal
+    error does not show which of several messages it is about, so none dies of it before its budget is spent.
     """
     if not held:
         return []
     if isinstance(error, LeaseLost):
         return (yield from release(queue, held))
-    if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which no patience mends
+    if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which would fail every time
         return (yield from nack(queue, held, error, charge=False))
     if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
         return (yield from settle_by_error(queue, held, error))
@@ -217,14 +224,14 @@ def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Ste
 
 
 def end(session: Session, error: BaseException | None) -> Steps[bool]:
-    """The end of a `with` block: commit, or roll back by its error; whether the error stops there."""
+    """End a `with` block: commit, or roll back by its error; whether the block swallows the error."""
     if error is not None:
         yield from rollback(session, error)
         return isinstance(error, Redeliver | Poison)
     try:
         yield from commit(session)
     except BrokerUnavailable:
-        raise  # perhaps it was committed: to roll back would be a guess
+        raise  # it may have been committed: a rollback would be a guess
     except Exception as failure:
         yield from rollback(session, failure)
         raise

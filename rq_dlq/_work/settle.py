@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
 from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, seed
-from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
-from rq_dlq.failure import Cause
-from rq_dlq.message import Settlement
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def ack(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Done."""
+    """Ack: the messages are done."""
     return (yield from _settle(queue, held, _calls.ack))
 
 
@@ -33,7 +33,7 @@ def nack(
     delay: Duration | None = None,
     charge: bool = True,
 ) -> Steps[list[Settlement]]:
-    """Failed; dead when the error is one of the policy's `fatal` ones."""
+    """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones."""
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error))
     after = None if delay is None else milliseconds(delay, name="delay")
@@ -55,7 +55,7 @@ def poison(
     *,
     reason: Literal["poison", "unprocessable"] = "poison",
 ) -> Steps[list[Settlement]]:
-    """Never again."""
+    """Poison: the messages are dead at once."""
     cause = Cause.of(error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
@@ -65,16 +65,16 @@ def poison(
 
 
 def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
-    """Given back, uncharged."""
+    """Release: the messages go back to the queue, uncharged."""
     return (yield from _settle(queue, held, _calls.release))
 
 
 def settle_by_error(
     queue: Queue[Any], held: Sequence[Held], error: BaseException | None
 ) -> Steps[list[Settlement]]:
-    """Settle by how a handler ended: ack, or what its error asks for.
+    """Settle by the error that a handler raised; None: ack.
 
-    What is no failure of the message (KeyboardInterrupt, SystemExit, a cancellation) releases it.
+    An error that is not a failure of the message (KeyboardInterrupt, SystemExit, a cancellation) releases it.
     """
     if error is None:
         return (yield from ack(queue, held))
@@ -90,7 +90,7 @@ def settle_by_error(
 
 
 def extend_one(queue: Queue[Any], held: Held, lease: int) -> Steps[int]:
-    """Start one lease anew; the new deadline (milliseconds).
+    """Extend one lease; the new deadline (milliseconds).
 
     Raises:
         LeaseLost: the token is stale.
@@ -102,7 +102,7 @@ def extend_one(queue: Queue[Any], held: Held, lease: int) -> Steps[int]:
 
 
 def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[int, list[bool]]]:
-    """Start the leases anew; the new deadline (milliseconds), and whether each is still held."""
+    """Extend leases; the new deadline (milliseconds), and whether each is still held."""
     deadline, still = 0, [False] * len(held)
     for keys, numbers in _by_family(queue, held):
         deadline, part = yield _calls.extend(keys, [held[n] for n in numbers], lease=lease)
@@ -112,13 +112,13 @@ def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[i
 
 
 def family_of(queue: Queue[Any], token: str) -> QueueKeys:
-    """The family of what a token holds: of what came through a view the token says it."""
+    """The family of the messages that a token holds; a token of a view's member names it."""
     home = token.partition("@")[2]
     return replace(queue.keys, home=home) if home else queue.keys
 
 
 def _by_family(queue: Queue[Any], held: Sequence[Held]) -> list[tuple[QueueKeys, Sequence[int]]]:
-    """The places of what is held in chunks, each of one family."""
+    """The positions of held messages, in chunks of one family each."""
     families: dict[QueueKeys, list[int]] = {}
     for n, (_, token) in enumerate(held):
         families.setdefault(family_of(queue, token), []).append(n)
@@ -153,16 +153,16 @@ def _settle(
 def _say(
     queue: Queue[Any], parts: Sequence[tuple[Call[list[Settlement]], Sequence[Held]]]
 ) -> Steps[list[list[Settlement]]]:
-    """Settle each part by its call; remember for the next time what stays in doubt."""
-    calls = [queue.doubts.resolve(call, held) for call, held in parts]
+    """Settle each part by its call; remember for the next time what is indeterminate."""
+    calls = [queue.indeterminate.resolve(call, held) for call, held in parts]
     try:
         replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
     except BaseException as error:
         for call, held in parts:
-            queue.doubts.note(call, held, error)
+            queue.indeterminate.note(call, held, error)
         raise
     for call, held in parts:
-        queue.doubts.settle(call, held)
+        queue.indeterminate.settle(call, held)
     return replies
 
 
@@ -177,7 +177,11 @@ def one(steps: Steps[list[Settlement]]) -> Steps[Settlement]:
 
 
 def held_or_raise(settlement: Settlement) -> Settlement:
-    """The settlement, where there was something to settle."""
+    """The settlement.
+
+    Raises:
+        LeaseLost: nothing was settled.
+    """
     if settlement.outcome == "lost":
         message = (
             f"message {settlement.id}: the lease was lost, so nothing was changed; "

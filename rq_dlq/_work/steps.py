@@ -19,14 +19,14 @@ MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Calls that go out in one round trip; sent back: their results in order."""
+    """Calls of one round trip; the generator is sent their results in order."""
 
     calls: Sequence[Call[Any] | Command[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Sleep until something is pushed to the key; sent back: the milliseconds that it took."""
+    """Sleep until something is pushed to the key; the generator is sent the milliseconds that it took."""
 
     key: str
     milliseconds: int

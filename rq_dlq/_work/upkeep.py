@@ -1,4 +1,4 @@
-"""Maintenance, and looking at a queue."""
+"""Maintenance of one queue, and its counts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq import _calls
 from rq_dlq._work.jobs import roll_forward
-from rq_dlq._work.queue import check_limit, place_of, places_of
-from rq_dlq._work.steps import CHUNK, Batch, Steps, seed
+from rq_dlq._work.steps import Batch, Steps, seed
 from rq_dlq._work.views import members
-from rq_dlq.message import QueueStats
+from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rq_dlq._calls import Call, Place
+    from rq_dlq._calls import Call
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
-    from rq_dlq.message import Row
 
-Role = Literal["redelivery", "expiry", "retention", "commits"]
-ROLES: tuple[Role, ...] = ("redelivery", "expiry", "retention", "commits")
+MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits"]
+ROLES: tuple[MaintenanceRole, ...] = ("redelivery", "expiry", "retention", "commits")
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
 DONE = {
     "redelivery": ("swept", "promoted"),
@@ -28,18 +24,18 @@ DONE = {
     "retention": ("retired",),
     "commits": ("written",),
 }
-SEVERAL = frozenset({"written"})  # what takes more than one call
+SEVERAL = frozenset({"written"})  # steps of more than one call
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
-    """One step of maintenance, by what it does to messages: how many."""
+    """Run one step of maintenance, such as "swept"; how many messages it concerned."""
     if name in SEVERAL:
         return (yield from roll_forward(keys, limit))
     return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
 
 
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
-    """The same as one call, where it is one."""
+    """The same as one call, for a step that is one call."""
     if name == "swept":
         return _calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return _CALLS[name](keys, limit=limit)
@@ -49,7 +45,7 @@ _CALLS = {"promoted": _calls.promote, "expired": _calls.expire, "retired": _call
 
 
 def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
-    """The steps of maintenance until none finds anything: how many messages each concerned."""
+    """Run the steps of maintenance until none finds anything; how many messages each concerned."""
     done = {name: 0 for role in ROLES for name in DONE[role]}
     busy = list(done)
     while busy:
@@ -63,13 +59,13 @@ def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
             done[name] += count
         more = [name for name in busy if found[name]]
         if not more and len(busy) < len(done):
-            more = list(done)  # once more all: what was swept may have died, and be retired now
+            more = list(done)  # all once more: a swept message may have died, and be retired now
         busy = more
     return done
 
 
 def stats(queue: Queue[Any]) -> Steps[QueueStats]:
-    """The counts of the queue's family; of a view, what it shows."""
+    """The counts of the queue's family, or of the messages that a view shows."""
     shown = yield from members(queue)
     if not queue.view:
         return (yield _calls.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
@@ -82,51 +78,11 @@ def stats(queue: Queue[Any]) -> Steps[QueueStats]:
 
 
 def is_drained(queue: Queue[Any]) -> Steps[bool]:
-    """Whether a claim in vain was the last: nothing is ready, scheduled or leased, by anybody.
+    """Whether nothing is ready, scheduled or leased, so that a claim that got nothing was the last.
 
-    What fails among dead letters stays there, so of those it always was.
+    A dead letter that fails stays where it is, so a claim of dead letters always is.
     """
     if queue.part != "live" or queue.view:
         return True
     counts = yield from stats(queue)
     return not (counts.waiting or counts.leased)
-
-
-def browse(queue: Queue[Any], limit: int, place: Place | None = None) -> Steps[list[Row]]:
-    """The first messages of one place, untouched; unless said of the one that is claimed from."""
-    check_limit(limit)
-    rows: list[Row] = []
-    for member in (yield from members(queue)):
-        first = 0
-        while len(rows) < limit:
-            size = min(CHUNK, limit - len(rows))
-            page = yield _calls.browse(member.keys, place=place or place_of(member), first=first, limit=size)
-            first += size
-            rows += page
-            if not page:
-                break
-    return rows[:limit]
-
-
-def purge(
-    queue: Queue[Any],
-    *,
-    ids: Sequence[str] | None = None,
-    older_than: int | None = None,
-) -> Steps[int]:
-    """Remove waiting messages: these ids, what waits longer (milliseconds), or all; how many."""
-    purged = 0
-    for member in (yield from members(queue)):
-        before: int | str = _calls.EVERYTHING
-        if older_than is not None:
-            now, _ = yield _calls.stats(member.keys, member.name)
-            before = now - older_than
-        for place in places_of(member):
-            if ids is not None:
-                for start in range(0, len(ids), CHUNK):
-                    chunk = ids[start : start + CHUNK]
-                    purged += len((yield _calls.purge(member.keys, place=place, ids=chunk)))
-                continue
-            while removed := (yield _calls.purge(member.keys, place=place, limit=CHUNK, before=before)):
-                purged += len(removed)
-    return purged

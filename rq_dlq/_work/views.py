@@ -1,7 +1,7 @@
-"""Names that policies give to dead-letter and expiry queues, and what they show.
+"""Views: names that policies give to the dead-letter and expiry queues of other queues.
 
-Such a name is no queue of its own but a view of what died or expired in others. The set of aliases only hints
-at it: a name is given while some queue's settings carry it.
+A view shows the messages that died or expired in those. The set of aliases is only a hint: a name is given as
+long as some queue's settings have it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _calls
 from rq_dlq._keys import QueueKeys
-from rq_dlq._names import Address
 from rq_dlq._work.steps import WINDOW, Batch, Steps
+from rq_dlq.values.names import Address
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
-    """The queues behind a name: itself, or whose dead letters and expired messages a view shows just now."""
+    """The queue itself, or the dead-letter and expiry queues that a view shows now."""
     yield from find(queue)
     if not queue.view:
         return [queue]
     home = queue.keys.home
-    # "DLQ.all" means what died in "all", too; it may be given that name as well.
+    # "DLQ.all" also means the dead letters of "all", and may be given to those of others as well.
     own = [Address(home, queue.part)] if queue.name != home else []
     wanted = ("dead", "expired") if queue.name != home or queue.part == "live" else (queue.part,)
     given = yield from called(queue.keys.namespace, queue.name)
@@ -34,21 +34,21 @@ def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
 
 
 def find(queue: Queue[Any]) -> Steps[None]:
-    """Ask once whether the name is one that policies gave to what died or expired in other queues."""
+    """Find out, once, whether the queue is a view."""
     if not queue.found and (yield _calls.is_alias(queue.keys.namespace, queue.name)):
         queue.view = yield from is_given(queue.keys, queue.name)
     queue.found = True
 
 
 def is_given(keys: QueueKeys, name: str) -> Steps[bool]:
-    """Whether what died or expired anywhere is called so just now; a queue that was used is not hidden."""
+    """Whether a name is a view's now; a queue that was sent to is never hidden by a view."""
     if name == keys.home and (yield _calls.was_sent_to(keys)):
         return False
     return bool((yield from called(keys.namespace, name)))
 
 
 def called(namespace: str, name: str) -> Steps[list[Address]]:
-    """Whose dead letters and expired messages have this name just now."""
+    """The dead-letter and expiry queues that have this name now."""
     homes: list[str] = yield _calls.registered(namespace)
     found: list[Address] = []
     for start in range(0, len(homes), WINDOW * 25):

@@ -1,4 +1,7 @@
-"""The twin of `rq_dlq` for asyncio: the same names, to be awaited."""
+"""The twin of `rq_dlq` for asyncio: the same names, to be awaited.
+
+Handlers, also those that are an `async def`, belong to the blocking broker, which runs them.
+"""
 
 from rq_dlq.asyncio.broker import Broker
 from rq_dlq.asyncio.delivery import Delivery

@@ -1,4 +1,4 @@
-"""The broker, awaiting. Arguments and errors are those of `rq_dlq.broker`."""
+"""The broker: a connection to Redis, with settings, and its queues."""
 
 from __future__ import annotations
 
@@ -6,98 +6,132 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rq_dlq import _calls
-from rq_dlq._redis import AsyncConnections
+from rq_dlq._redis import AsyncConnections, Retries
+from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
-from rq_dlq.base import BrokerBase
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self, Unpack
 
     from rq_dlq._work import Steps
-    from rq_dlq.durations import Duration
-    from rq_dlq.settings import Declared
+    from rq_dlq.policy import Declared
+    from rq_dlq.values.durations import Duration
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Broker(BrokerBase):
-    """Queues on one Redis, awaiting, in one event loop. Its arguments: see `BrokerBase`."""
+class Broker(OwnBroker):
+    """The queues of one Redis server or cluster, awaiting, in one event loop at a time.
 
-    _connections: AsyncConnections | None = None  # of one event loop
+    It connects on first use. Pickling keeps its settings, not its connections.
 
-    async def run_steps(self, steps: Steps[R]) -> R:
-        """Run the steps of an operation."""
-        connections = self._connections or await self._connect()
-        return await connections.run(steps)
+    Every verb of a broker and of its queues may raise `BrokerUnavailable` (the server does not answer, but
+    may have carried out the call), `BrokerRefused` (the server refused the call, or is not fit for queues)
+    and `MissingRights` (the Redis user lacks a right; nothing was changed). The verbs document other errors.
 
-    async def _connect(self) -> AsyncConnections:
-        connections = AsyncConnections(retries=self._retries, **self._connection_settings())
+    Args:
+        url: redis://…, rediss://…, unix://… or redis+sentinel://…; for a cluster, the URL of any node. None:
+            $RQ_DLQ_URL, else the embedded server, which is logged.
+        settings: all other settings, such as the durability; or pass its fields as keyword arguments.
+        pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
+        scripts: the Lua files; tests pass scripts with another clock.
+        retries: how long a call is repeated while Redis does not answer.
+
+    Raises:
+        ConfigurationError: an option is unknown or not valid.
+    """
+
+    _connections: AsyncConnections | None = None
+
+    async def _connected(self) -> AsyncConnections:
+        """The connections of this broker, opened on first use.
+
+        There is no lock, since a forked child might find it locked for ever. If two connect at the same time,
+        the connections of the first are kept.
+        """
+        if self._connections is None:
+            connections = await self._connect(self._retries)
+            if self.__dict__.setdefault("_connections", connections) is not connections:
+                await connections.close()
+        return self.__dict__["_connections"]  # type: ignore[no-any-return]
+
+    async def _connect(self, retries: Retries, *, checked: bool = True) -> AsyncConnections:
+        """Open separate connections with other retries, as a worker needs them.
+
+        Args:
+            retries: how long a call is repeated while Redis does not answer.
+            checked: check the server first; the doctor does so itself.
+
+        Returns:
+            The connections; the caller closes them.
+
+        Raises:
+            BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
+        """
+        connections = AsyncConnections(retries=retries, **self._connection_settings())
         try:
             await connections.route()
-            versions = await connections.everywhere(self.settings.check_server)
+            if checked:
+                versions = await connections.everywhere(self.settings.check_server)
+                connections.scripts = self._scripts.for_server(min(versions.values()))
         except BaseException:
             await connections.close()
             raise
-        connections.scripts = self._scripts.for_server(min(versions.values()))
-        if self._connections is not None:  # another task was faster
-            await connections.close()
-            return self._connections
-        self._connections = connections
         return connections
 
     @overload
     def queue(
-        self,
-        name: str,
-        *,
-        type: type[T],
-        lease: Duration = ...,
-        **declared: Unpack[Declared],
+        self, name: str, *, type: type[T], lease: Duration = ..., **declared: Unpack[Declared]
     ) -> Queue[T]: ...
     @overload
     def queue(
-        self,
-        name: str,
-        *,
-        type: Any = ...,
-        lease: Duration = ...,
-        **declared: Unpack[Declared],
+        self, name: str, *, type: Any = ..., lease: Duration = ..., **declared: Unpack[Declared]
     ) -> Queue[Any]: ...
     def queue(
-        self,
-        name: str,
-        *,
-        type: Any = Any,
-        lease: Duration = "30s",
-        **declared: Unpack[Declared],
+        self, name: str, *, type: Any = Any, lease: Duration = "30s", **declared: Unpack[Declared]
     ) -> Queue[Any]:
-        """A queue; nothing is created before it is used."""
-        return Queue(self, self.settings.queue(name, self._ids, type, lease, declared))
+        """A queue of this broker. Nothing is created in Redis until it is used.
+
+        Args:
+            name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
+            type: of the bodies, any type that msgspec supports. The default takes any JSON value, and bytes,
+                which are stored unchanged.
+            lease: how long a delivery may be held before it must be settled or extended.
+            declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
+                `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
+                fields come from the map of policies, else from the defaults.
+
+        Returns:
+            The queue.
+
+        Raises:
+            InvalidInput: a name, type, duration or policy is not valid.
+        """
+        core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
+        return Queue(self, core)
 
     @cached_property
     def policies(self) -> Policies:
-        """The map of policies in Redis: what holds for which queues."""
+        """The map of policies in Redis: which settings apply to which queues."""
         return Policies(self)
 
     async def queues(self) -> list[str]:
-        """The names of all queues that were ever used, sorted."""
-        return await self.run_steps(self._step(_calls.registered(self.settings.namespace)))
+        """The sorted names of all queues that were ever used."""
+        return await self._run(self._step(_calls.registered(self.settings.namespace)))
+
+    async def _run(self, steps: Steps[R]) -> R:
+        connections = self._connections or await self._connected()
+        return await connections.run(steps)
 
     async def close(self) -> None:
-        """Close the connections, but for those of a pool that was passed in; the next use opens new ones."""
+        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
         if self._connections is not None:
             await self._connections.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()

@@ -1,35 +1,46 @@
-"""One handing-out of a message, awaiting. Arguments, results and errors are those of `rq_dlq.delivery`."""
+"""One delivery of a message."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
-from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import Poison, Redeliver
-from rq_dlq.message import Leased, Row
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.message import Leased, Row
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from types import TracebackType
     from typing import Self
 
     from rq_dlq.asyncio.queue import Queue
-    from rq_dlq.message import Settlement
+    from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
 
 
 class Delivery(Leased[T]):
-    """One handing-out of a message; `async with delivery:` settles it by how the block ends."""
+    """One delivery of a message: the message, a token and a lease.
+
+    As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
+    is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
+    `Poison`. An error that is not an Exception (KeyboardInterrupt) releases it.
+    """
 
     def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
-        super().__init__(row, queue.work.codec, queue.name, token, lease_until)
+        super().__init__(row, queue._core.codec, queue.name, token, lease_until)
         self._queue = queue
 
     async def ack(self) -> Settlement:
-        """Done: the message is gone."""
-        return await self._settle(_work.ack(self._queue.work, [self.held]))
+        """Report success: the message is removed.
+
+        Returns:
+            What became of it.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return await self._settle(_work.ack(self._queue._core, [self._held]))
 
     async def nack(
         self,
@@ -38,39 +49,75 @@ class Delivery(Leased[T]):
         delay: Duration | None = None,
         charge: bool = True,
     ) -> Settlement:
-        """Failed: redelivered by the policy, or dead when the budget is spent."""
-        steps = _work.nack(self._queue.work, [self.held], error, delay=delay, charge=charge)
+        """Report failure: the policy decides whether the message is redelivered or dead.
+
+        Args:
+            error: what went wrong; it is added to the message's history.
+            delay: time until the redelivery; None: the policy's delay.
+            charge: False: the failure does not count against the message's budget.
+
+        Returns:
+            What became of it, and when it is redelivered.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+            InvalidInput: an argument is not valid; nothing was changed.
+        """
+        steps = _work.nack(self._queue._core, [self._held], error, delay=delay, charge=charge)
         return await self._settle(steps)
 
     async def poison(self, error: BaseException | str | None = None) -> Settlement:
-        """Never again: straight to the dead-letter queue."""
-        return await self._settle(_work.poison(self._queue.work, [self.held], error))
+        """Move the message straight to the dead-letter queue.
+
+        Args:
+            error: what is wrong with it; it is added to the message's history.
+
+        Returns:
+            What became of it.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return await self._settle(_work.poison(self._queue._core, [self._held], error))
 
     async def release(self) -> Settlement:
-        """Give it back unseen: not charged, due now, at its old place."""
-        return await self._settle(_work.release(self._queue.work, [self.held]))
+        """Give the message back unprocessed: not charged, ready at once, at its old place.
+
+        Returns:
+            What became of it.
+
+        Raises:
+            LeaseLost: the token is stale; nothing was changed.
+        """
+        return await self._settle(_work.release(self._queue._core, [self._held]))
 
     async def extend(self, lease: Duration | None = None) -> datetime:
-        """Start the lease anew; it is one for all that was claimed together."""
-        work = self._queue.work
-        span = work.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self.lease_ends = await self._queue.run(_work.extend_one(work, self.held, span))
+        """Restart the lease. All messages of a claim share one lease.
+
+        Args:
+            lease: the time from now; None: the queue's lease.
+
+        Returns:
+            When the lease now ends (UTC).
+
+        Raises:
+            LeaseLost: the token is stale.
+            InvalidDuration: the lease is not valid.
+        """
+        core = self._queue._core
+        span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
+        self._lease_ends = await self._queue._run(_work.extend_one(core, self._held, span))
         return self.lease_until
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not self.settled:
-            await self._settle(_work.settle_by_error(self._queue.work, [self.held], error))
+            await self._settle(_work.settle_by_error(self._queue._core, [self._held], error))
         return isinstance(error, Redeliver | Poison)
 
     async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
-        settlement = await self._queue.run(_work.one(steps))
+        settlement = await self._queue._run(_work.one(steps))
         self.outcome = settlement.outcome
         return settlement

@@ -1,78 +1,136 @@
-"""The dead letters of a queue, awaiting. Arguments and results are those of `rq_dlq.dlq`."""
+"""The dead letters of a queue: read, group, redrive and purge them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rq_dlq import _work
 from rq_dlq.asyncio.selection import Selection
-from rq_dlq.dlq import dead_filter, purge
-from rq_dlq.selection import choice
+from rq_dlq.client.choosing import check_purge, dead_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
+    from typing import Unpack
 
+    from rq_dlq import _work
     from rq_dlq.asyncio.broker import Broker
-    from rq_dlq.durations import Duration
-    from rq_dlq.message import DeadLetter, ErrorGroup
+    from rq_dlq.client.choosing import Conditions, Order
+    from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.message import DeadLetter
 
 T = TypeVar("T")
 
 
 class DeadLetters(Generic[T]):
-    """`queue.dlq`; nothing here consumes a dead letter."""
+    """`queue.dlq` and `queue.expired`.
 
-    def __init__(self, work: _work.Queue[T], broker: Broker) -> None:
-        self._work = work
+    Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that
+    `rq_dlq.client.choosing.Conditions` lists. Each raises `InvalidInput` if an argument is not valid, and
+    `FilterError` if `where` is not.
+    """
+
+    def __init__(self, core: _work.Queue[T], broker: Broker) -> None:
+        self._core = core
         self._broker = broker
 
-    async def groups(self, *, reason: str | None = None, since: datetime | None = None) -> list[ErrorGroup]:
-        """The dead letters by kind of failure, the largest group first."""
-        wanted = dead_filter(None, None, reason, since)
-        return await self._broker.run_steps(_work.groups(self._work, wanted))
+    def select(
+        self,
+        where: str | None = None,
+        *,
+        limit: int | None = None,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
+    ) -> Selection[T]:
+        """Choose dead letters, to count, group, move or otherwise manage them.
+
+        Args:
+            where: a condition, such as "tenant = 'a' and delivery_count > 2".
+            limit: the most messages to choose; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            The selection, which has more verbs.
+
+        Raises:
+            InvalidInput: an argument is not valid.
+            FilterError: `where` is not valid.
+        """
+        wanted = dead_choice(conditions, where=where, limit=limit, order=order)
+        return Selection(self._core, self._broker, wanted)
+
+    async def groups(self, *, where: str | None = None, **conditions: Unpack[Conditions]) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure. No bodies are read.
+
+        Args:
+            where: a condition.
+            conditions: see `Conditions`.
+
+        Returns:
+            The groups, the largest first.
+        """
+        wanted = dead_choice(conditions, where=where)
+        return await Selection(self._core, self._broker, wanted).groups()
 
     async def browse(
         self,
         *,
-        ids: Sequence[str] | None = None,
-        group: str | None = None,
-        reason: str | None = None,
-        since: datetime | None = None,
         where: str | None = None,
         limit: int | None = 20,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
     ) -> list[DeadLetter[T]]:
-        """The dead letters that meet the conditions, the oldest first."""
-        wanted = dead_filter(ids, group, reason, since, where)
-        return await self._broker.run_steps(_work.dead_letters(self._work, wanted, limit))
+        """Read dead letters, with their histories.
+
+        Args:
+            where: a condition.
+            limit: the most messages to read; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            The dead letters, in that order.
+        """
+        return await self.select(where, limit=limit, order=order, **conditions).browse()  # type: ignore[return-value]
 
     async def redrive(
         self,
         *,
-        ids: Sequence[str] | None = None,
-        group: str | None = None,
-        reason: str | None = None,
-        since: datetime | None = None,
         where: str | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
     ) -> int:
-        """Bring dead letters back to their queue: how many."""
-        wanted = dead_filter(ids, group, reason, since, where)
-        steps = _work.redrive(self._work, wanted, self._work.consumer)
-        return await self._broker.run_steps(steps)
+        """Move dead letters back to their queue, with the same id, a fresh budget and their history.
 
-    def select(
-        self, where: str | None = None, *, ids: Sequence[str] | None = None, limit: int | None = None
-    ) -> Selection[T]:
-        """Choose dead letters, to count, move or otherwise manage them; see `Queue.select`."""
-        return Selection(self._work, self._broker, choice(where, ids, None, limit))
+        Without a condition this redrives all that are dead when the call begins. The call can be repeated,
+        and stopped halfway.
+
+        Args:
+            where: a condition.
+            limit: the most messages to redrive; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            How many were redriven.
+        """
+        return await self.select(where, limit=limit, order=order, **conditions).redrive()
 
     async def purge(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        older_than: Duration | None = None,
-        all: bool = False,
+        self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]
     ) -> int:
-        """Remove dead letters for good: how many."""
-        steps = purge(self._work, ids, older_than, everything=all)
-        return await self._broker.run_steps(steps)
+        """Remove dead letters for good.
+
+        Args:
+            where: a condition.
+            all: remove all of them. Either this or a condition is required.
+            conditions: see `Conditions`.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            InvalidInput: there is neither a condition nor `all`, or both.
+        """
+        wanted = dead_choice(conditions, where=where)
+        check_purge(wanted, everything=all)
+        return await Selection(self._core, self._broker, wanted).purge()

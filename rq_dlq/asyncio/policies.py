@@ -1,80 +1,122 @@
-"""The map of policies in Redis, awaiting. Arguments, results and errors are those of `rq_dlq.policies`."""
+"""The map of policies in Redis, which can be changed at run time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, UnsetType
-
 from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
-from rq_dlq.policies import check_entry, check_fatal
+from rq_dlq.client.arguments import check_entry, check_fatal
 from rq_dlq.policy import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from typing import Unpack
 
     from rq_dlq.asyncio.broker import Broker
-    from rq_dlq.policy import DeadLetterStrategy, ExpiryPolicy, PolicyMap, QueueSettings, RedeliveryPolicy
+    from rq_dlq.policy import PolicyMap, QueueSettings, Said
 
 
 class Policies:
-    """`broker.policies`: entries for patterns of queues, merged field by field, the most specific first."""
+    """`broker.policies`: entries for patterns of queue names.
+
+    Dots separate the words of a pattern: `*` matches one word, `#` (or `>`) at the end any number. For each
+    field of a queue's settings the most specific entry that sets it wins. Settings declared in code
+    (`broker.queue(…, redelivery=…)`) override entries, and pinned entries override both. A change takes
+    effect at once, also for messages in the queue.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def set(
-        self,
-        pattern: str,
-        *,
-        redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType = UNSET,
-        dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None = UNSET,
-        expiry: ExpiryPolicy | Mapping[str, object] | UnsetType = UNSET,
-        max_in_flight: int | UnsetType | None = UNSET,
-        outcomes: int | UnsetType | None = UNSET,
-        pinned: bool = False,
-    ) -> int:
-        """Set the entry of a pattern, in place of the one that stood; how many queues it matches now."""
-        check_fatal(redelivery)
-        entry = Entry.of(
-            redelivery=redelivery,
-            dead_letter=dead_letter,
-            expiry=expiry,
-            max_in_flight=max_in_flight,
-            outcomes=outcomes,
-            pinned=pinned,
-        )
-        return await self.put(pattern, entry)
+    async def set(self, pattern: str, *, pinned: bool = False, **said: Unpack[Said]) -> int:
+        """Set the entry of a pattern, in place of an earlier one.
+
+        Args:
+            pattern: of queue names.
+            pinned: the entry overrides settings declared in code.
+            said: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.Said`. A policy or
+                strategy sets all its fields, a mapping only the fields that it has.
+
+        Returns:
+            How many queues the pattern matches now.
+
+        Raises:
+            PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
+        """
+        check_fatal(said.get("redelivery"))
+        return await self.put(pattern, Entry.of(pinned=pinned, **said))
 
     async def put(self, pattern: str, entry: Entry) -> int:
-        """Set the entry of a pattern, ready made; otherwise as `set`."""
+        """Set the entry of a pattern to one that exists already; otherwise like `set`.
+
+        Args:
+            pattern: of queue names.
+            entry: from `Entry.of` or a file of policies.
+
+        Returns:
+            How many queues the pattern matches now.
+
+        Raises:
+            PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
+        """
         check_entry(entry)
-        settings = self._broker.settings
-        return await self._broker.run_steps(
-            _work.set_policy(settings.namespace, settings.naming, pattern, entry)
-        )
+        return await self._put(pattern, entry)
 
     async def remove(self, pattern: str) -> int:
-        """Remove the entry of a pattern; how many queues it matched."""
-        settings = self._broker.settings
-        return await self._broker.run_steps(
-            _work.set_policy(settings.namespace, settings.naming, pattern, None)
-        )
+        """Remove the entry of a pattern.
+
+        Args:
+            pattern: as it was set.
+
+        Returns:
+            How many queues the pattern matched.
+
+        Raises:
+            PolicyError: this is not a valid pattern.
+        """
+        return await self._put(pattern, None)
 
     async def undeclare(self, queue: str) -> bool:
-        """Withdraw what programs declared for a queue in code; whether there was anything."""
-        settings = self._broker.settings
-        keys = QueueKeys(settings.namespace, settings.naming.resolve(queue).home)
-        return await self._broker.run_steps(_work.undeclare(keys, settings.naming))
+        """Withdraw the settings that programs declared for a queue in code.
+
+        From then on only the entries apply. A program that still declares settings does so again at its next
+        start.
+
+        Args:
+            queue: its name.
+
+        Returns:
+            Whether there were declared settings.
+
+        Raises:
+            InvalidName: this is not a valid name of a queue.
+        """
+        return await self._broker._run(_work.undeclare(self._keys_of(queue), self._broker.settings.naming))
 
     async def read(self) -> PolicyMap:
-        """All entries, as a value."""
+        """Read all entries."""
         settings = self._broker.settings
-        return await self._broker.run_steps(_work.read_policies(settings.namespace, settings.naming))
+        return await self._broker._run(_work.read_policies(settings.namespace, settings.naming))
 
     async def explain(self, queue: str) -> QueueSettings:
-        """What holds for a queue, used or not, and which entry each field comes from."""
+        """The settings in force for a queue, and which entry each field comes from.
+
+        Args:
+            queue: its name; it need not exist yet.
+
+        Returns:
+            The settings, with their sources.
+
+        Raises:
+            InvalidName: this is not a valid name of a queue.
+        """
+        naming = self._broker.settings.naming
+        return await self._broker._run(_work.explain_policy(self._keys_of(queue), naming))
+
+    async def _put(self, pattern: str, entry: Entry | None) -> int:
         settings = self._broker.settings
-        keys = QueueKeys(settings.namespace, settings.naming.resolve(queue).home)
-        return await self._broker.run_steps(_work.explain_policy(keys, settings.naming))
+        return await self._broker._run(_work.set_policy(settings.namespace, settings.naming, pattern, entry))
+
+    def _keys_of(self, queue: str) -> QueueKeys:
+        settings = self._broker.settings
+        return QueueKeys(settings.namespace, settings.naming.resolve(queue).home)

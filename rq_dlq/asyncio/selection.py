@@ -1,78 +1,125 @@
-"""Messages chosen by a condition, awaiting. Arguments, results and errors are those of `rq_dlq.selection`."""
+"""Messages chosen by a condition, and what operators do to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq._work import Choice, select
-from rq_dlq.selection import work_of
+from rq_dlq.client.arguments import work_of
 
 if TYPE_CHECKING:
     from rq_dlq import _work
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
-    from rq_dlq.message import Received
+    from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.message import Received
 
 T = TypeVar("T")
 
 
 class Selection(Generic[T]):
-    """`queue.select(…)`: what is chosen, and what can be done to it.
+    """`queue.select(…)`: the chosen messages, and the verbs for them.
 
-    Each verb works in chunks, can be stopped half-way and said again, and returns how many messages it
-    changed. What is being worked on (leased) can be looked at and counted; no verb touches it.
+    A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
+    messages it changed. Leased messages can be read and counted, but no verb changes them.
+
+    Messages are read page by page, and only until the limit is reached. A message that stays in place during
+    the whole call is seen exactly once, whatever others do meanwhile.
     """
 
-    def __init__(self, work: _work.Queue[T], broker: Broker, chosen: Choice) -> None:
-        self._work = work
+    def __init__(self, core: _work.Queue[T], broker: Broker, chosen: Choice) -> None:
+        self._core = core
         self._broker = broker
         self._choice = chosen
 
     async def browse(self) -> list[Received[T]]:
-        """The messages themselves, in their order; `DeadLetter` where they are dead or expired."""
-        return await self._broker.run_steps(select.chosen(self._work, self._choice))
+        """Read the messages. All of them are held in memory: set a limit if there may be many.
+
+        Returns:
+            The messages, in order; each is a `DeadLetter` if it is dead or expired.
+        """
+        return await self._broker._run(select.chosen(self._core, self._choice))
 
     async def count(self) -> int:
-        """How many there are."""
-        return await self._broker.run_steps(select.count(self._work, self._choice))
+        """Count the messages."""
+        return await self._broker._run(select.count(self._core, self._choice))
 
     async def count_by(self, header: str) -> dict[str | None, int]:
-        """How many there are for each value of a header (None: without it), the most frequent first."""
-        return await self._broker.run_steps(select.count_by(self._work, self._choice, header))
+        """Count the messages by the value of a header.
+
+        Args:
+            header: its name.
+
+        Returns:
+            The counts, the largest first; under None: messages without the header.
+        """
+        return await self._broker._run(select.count_by(self._core, self._choice, header))
+
+    async def groups(self) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure, the largest group first. No bodies are read."""
+        return await self._broker._run(select.groups(self._core, self._choice))
 
     async def redrive(self) -> int:
-        """Bring dead or expired ones back to their queue: same id, fresh budget, history kept."""
-        return await self._broker.run_steps(select.redrive(self._work, self._choice))
+        """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
+        return await self._broker._run(select.redrive(self._core, self._choice))
 
     async def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
-        """Send waiting ones to the dead-letter queue; dropped, and counted, where the strategy discards."""
-        return await self._broker.run_steps(select.dead_letter(self._work, self._choice, reason))
+        """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
+
+        Args:
+            reason: recorded in the messages' history.
+        """
+        return await self._broker._run(select.dead_letter(self._core, self._choice, reason))
 
     async def expire(self) -> int:
-        """Expire waiting ones now, whatever their time to live."""
-        return await self._broker.run_steps(select.expire_now(self._work, self._choice))
+        """Expire waiting messages now, whatever their time to live."""
+        return await self._broker._run(select.expire_now(self._core, self._choice))
 
     async def deliver_now(self) -> int:
-        """Make scheduled ones ready, at the place where they were sent: so ahead of what was sent later."""
-        return await self._broker.run_steps(select.deliver_now(self._work, self._choice))
+        """Make scheduled messages ready, in the order in which they were sent: before later ones."""
+        return await self._broker._run(select.deliver_now(self._core, self._choice))
 
-    async def prioritise(self, priority: int) -> int:
-        """Give waiting ones another priority, 0 (last) to 9 (first)."""
-        return await self._broker.run_steps(select.prioritise(self._work, self._choice, priority))
+    async def prioritize(self, priority: int) -> int:
+        """Change the priority of waiting messages.
+
+        Args:
+            priority: 9 (first) to 0 (last).
+
+        Raises:
+            InvalidMessage: the priority is not valid.
+        """
+        return await self._broker._run(select.prioritize(self._core, self._choice, priority))
 
     async def move(self, to: Queue[T] | str) -> int:
-        """Move them to another queue, in one step each chunk: same ids, history told on."""
-        target = self._target(to)
-        return await self._broker.run_steps(select.transfer(self._work, self._choice, target, keep=False))
+        """Move the messages to another queue, with their ids and histories; each chunk is one step.
+
+        A message whose id the other queue knows already stays where it is.
+
+        Args:
+            to: the queue, or its name.
+
+        Raises:
+            InvalidInput: it is the same queue, or it does not exist; nothing was moved.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
+        """
+        return await self._broker._run(
+            select.transfer(self._core, self._choice, self._target(to), keep=False)
+        )
 
     async def copy(self, to: Queue[T] | str) -> int:
-        """Copy them to another queue, under their ids and with counts of their own; otherwise as `move`."""
-        target = self._target(to)
-        return await self._broker.run_steps(select.transfer(self._work, self._choice, target, keep=True))
+        """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
-    async def remove(self) -> int:
-        """Remove them for good."""
-        return await self._broker.run_steps(select.remove(self._work, self._choice))
+        Args:
+            to: the queue, or its name.
+
+        Raises:
+            InvalidInput, CrossSlot: as for `move`.
+        """
+        return await self._broker._run(select.transfer(self._core, self._choice, self._target(to), keep=True))
+
+    async def purge(self) -> int:
+        """Remove the messages for good."""
+        return await self._broker._run(select.purge(self._core, self._choice))
 
     def _target(self, to: Queue[T] | str) -> _work.Queue[T]:
         return work_of(self._broker.queue(to) if isinstance(to, str) else to, self._broker)

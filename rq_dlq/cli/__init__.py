@@ -1,4 +1,4 @@
-"""The command line, `rq-dlq`: one file a verb or noun, `_context` what they share."""
+"""The command line, `rq-dlq`: one file per verb or noun; `_context` has what they share."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rq_dlq.cli.worker import worker
 def main() -> None:
     """Queues on Redis, with redelivery and dead letters done right.
 
-    Without --url and $RQ_DLQ_URL it starts a server of its own. To see what this is about: `rq-dlq demo`.
+    Without --url and $RQ_DLQ_URL it starts its own server. For a first look, run `rq-dlq demo`.
 
-    Data go to stdout, talk to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker unreachable,
-    4 stopped part-way.
+    Data go to stdout, messages for people to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker
+    unreachable, 4 stopped part-way.
     """
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: global options, the broker, errors as sentences, questions before bulk verbs."""
+"""What all commands share: global options, the broker, errors as sentences, questions before bulk changes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rq_dlq._terminal import visible
-from rq_dlq.broker import Broker
 from rq_dlq.cli._show import FORMATS, Output
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ FAILED, USAGE, UNREACHABLE, PART_WAY = 1, 2, 3, 4
 
 @dataclass
 class Context:
-    """What the global options say, for the command that runs; the broker itself looks at the environment."""
+    """The global options, for the running command. The broker itself reads the environment."""
 
     url: str | None = None
     namespace: str | None = None
@@ -34,7 +34,7 @@ class Context:
 
     @cached_property
     def broker(self) -> Broker:
-        """The broker that the options mean."""
+        """The broker that the options name."""
         options: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
         return Broker(self.url, **options)
 
@@ -50,14 +50,14 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from here
 
     def show(self, file: Any = None) -> None:
-        """Say it on stderr."""
+        """Print it on stderr."""
         click.echo(
             f"{click.style('Error:', fg='red', bold=True)} {visible(self.message)}", file=file, err=True
         )
 
 
 class Command(click.Command):
-    """A command that takes the global options as well, wherever they stand."""
+    """A command that also takes the global options, at any position."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -71,7 +71,7 @@ class Group(click.Group):
 
 
 class Commands(Group):
-    """The root: it has the global options, and turns errors into sentences and exit codes."""
+    """The root command: has the global options, and turns errors into sentences and exit codes."""
 
     group_class = Group
 
@@ -107,22 +107,26 @@ def exit_code(error: RqDlqError) -> int:
 
 
 def confirm(what: str, *, yes: bool) -> None:
-    """Ask before a bulk verb.
+    """Ask before a bulk change.
+
+    Args:
+        what: the change, as the start of a question.
+        yes: the user passed --yes.
 
     Raises:
-        UsageError: nobody can be asked, and --yes was not given.
+        UsageError: there is no terminal to ask on, and --yes is missing.
         Abort: the answer is no.
     """
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        message = f"{what}? There is nobody to ask here: add --yes to do it."
+        message = f"{what}? There is no terminal to ask on: add --yes to do it."
         raise click.UsageError(message)
     click.confirm(f"{what}?", abort=True, err=True)
 
 
 where_option = click.option(
-    "--where", metavar="EXPR", help="Those of which this is true: \"tenant = 'a' and delivery_count > 2\"."
+    "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -142,13 +146,13 @@ def _global_options(*, hidden: bool) -> list[click.Parameter]:
         option("--url", keep=_setter("url"),
                help="redis://…, rediss://…, unix://…, redis+sentinel://…; else $RQ_DLQ_URL, else embedded."),
         option("--namespace", keep=_setter("namespace"),
-               help='What all keys begin with; else $RQ_DLQ_NAMESPACE, else "rq".'),
+               help='The prefix of all keys; else $RQ_DLQ_NAMESPACE, else "rq".'),
         option("-o", "--output", keep=_form, type=click.Choice(FORMATS),
-               help="How data are written; unless said as a table."),
+               help="The format of data; a table by default."),
         option("-v", "--verbose", keep=_more, count=True,
-               help="Say more; twice: with the traceback of errors."),
+               help="Print more; twice: also the traceback of errors."),
         option("--no-color", keep=_plain, is_flag=True,
-               help="No colours; $NO_COLOR does the same."),
+               help="Print no colours; so does $NO_COLOR."),
     ]  # fmt: skip
 
 
@@ -172,14 +176,14 @@ def _plain(context: Context, value: bool) -> None:  # noqa: FBT001 - click's way
 
 
 class _ToStderr(logging.Handler):
-    """Writes to what stderr is at that moment."""
+    """Writes to the current stderr, which tests replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(visible(self.format(record)), err=True)
 
 
 def _log(verbose: int) -> None:
-    """Send the log to stderr: warnings, with -v what happens, with -vv everything."""
+    """Send the log to stderr: warnings; with -v also info, with -vv everything."""
     root = logging.getLogger()
     if not any(isinstance(handler, _ToStderr) for handler in root.handlers):
         root.addHandler(_ToStderr())
@@ -187,7 +191,7 @@ def _log(verbose: int) -> None:
 
 
 def log_times() -> None:
-    """Put the time before each line of the log, and show what happens: for what runs long."""
+    """Put the time before each line of the log, and show the info level: for commands that run long."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _ToStderr):
             handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))

@@ -1,4 +1,4 @@
-"""Messages from a file or a pipe: lines of text, JSON lines or CSV, each with where it stands."""
+"""Messages from a file or a pipe: lines of text, JSON lines or CSV, each with its line number."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from rq_dlq.codec import NO_JSON
 from rq_dlq.errors import InvalidInput, InvalidMessage
+from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
-IN_MEMORY = 8 << 20  # bytes of a pipe that are kept there; the rest goes to a temporary file
-Parsed: TypeAlias = tuple[int, Any]  # the line, and the body or an InvalidInput
+IN_MEMORY = 8 << 20  # bytes; a longer pipe goes to a temporary file
+Parsed: TypeAlias = tuple[int, Any]  # the line number, and the body or an InvalidInput
 Reader: TypeAlias = Callable[[IO[bytes]], Iterator[Parsed]]
 
 
@@ -38,19 +38,19 @@ def opened(path: Path | None, pipe: IO[bytes]) -> Generator[IO[bytes]]:
 
 
 def text_lines(file: IO[bytes]) -> Iterator[Parsed]:
-    """A line is a body, as text."""
+    """Each line is a body, as text."""
     return ((number, _text(line)) for number, line in enumerate(file, 1))
 
 
 def json_lines(file: IO[bytes]) -> Iterator[Parsed]:
-    """A line is a JSON value; empty lines are none."""
+    """Each line is a JSON value; empty lines are skipped."""
     for number, line in enumerate(file, 1):
         if not line.isspace():
             yield number, _json(line)
 
 
 def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
-    """A row is an object, named by the first row; a cell is a number, text, or null where it is empty."""
+    """Each row is an object with the names of the first row. A cell is a number, text, or null if empty."""
     rows = csv.reader(_decoded(file), strict=True)
     try:
         names = next(rows, list[str]())
@@ -60,10 +60,10 @@ def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
             if len(row) == len(names):
                 yield rows.line_num, dict(zip(names, map(_cell, row), strict=True))
             else:
-                wrong = f"{len(row)} cells, but the first row names {len(names)}"
+                wrong = f"{len(row)} cells, but the first row has {len(names)}"
                 yield rows.line_num, InvalidMessage(wrong)
-    except (csv.Error, UnicodeDecodeError) as error:  # what follows cannot be told apart
-        yield rows.line_num, InvalidMessage(f"no CSV: {error}")
+    except (csv.Error, UnicodeDecodeError) as error:  # where the next row begins is unknown
+        yield rows.line_num, InvalidMessage(f"not CSV: {error}")
 
 
 READERS: Mapping[str, Reader] = {"text": text_lines, "jsonl": json_lines, "csv": csv_rows}
@@ -73,14 +73,14 @@ def _text(line: bytes) -> str | InvalidInput:
     try:
         return line.removesuffix(b"\n").removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
-        return InvalidMessage(f"no UTF-8 text: {error.reason} at column {error.start + 1}")
+        return InvalidMessage(f"not UTF-8 text: {error.reason} at column {error.start + 1}")
 
 
 def _json(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except NO_JSON as error:
-        return InvalidMessage(f"no JSON: {error}")
+        return InvalidMessage(f"not JSON: {error}")
 
 
 def _cell(text: str) -> str | float | None:
@@ -94,4 +94,4 @@ def _cell(text: str) -> str | float | None:
 
 def _decoded(file: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(file):
-        yield line.decode("utf-8-sig" if number == 0 else "utf-8")  # spreadsheets put a mark before the first
+        yield line.decode("utf-8-sig" if number == 0 else "utf-8")  # spreadsheets write a byte order mark

@@ -1,4 +1,4 @@
-"""Worker processes: how one is started, and how several are kept alive."""
+"""Worker processes: starts one, and keeps several alive."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from rq_dlq.cli._context import Context
 
 logger = logging.getLogger("rq_dlq.processes")
-TICK = 0.05  # seconds between two looks at the processes
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died at once is started again
+TICK = 0.05  # seconds between two checks of the processes
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died at once is restarted
 
 
 def environment(context: Context) -> dict[str, str]:
-    """The global options as an app finds them; not as arguments, since a URL may hold a password."""
+    """The global options as environment variables: as arguments they would show the password of a URL."""
     options = {"RQ_DLQ_URL": context.url, "RQ_DLQ_NAMESPACE": context.namespace}
     return {name: value for name, value in options.items() if value}
 
 
 def worker_command(app: str, *options: str) -> list[str]:
-    """The command of one worker process, which ends when its parent does."""
+    """The command of one worker process, which ends when its parent ends."""
     return [sys.executable, "-m", "rq_dlq", "worker", app, "--until-eof", *options]
 
 
@@ -41,10 +41,10 @@ def start(
     cwd: Path | None = None,
     output: Any = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a group of its own, so that a Ctrl-C reaches it once: from us."""
+    """Start a process in its own group, so that Ctrl-C reaches it only once, from us."""
     return subprocess.Popen(  # noqa: S603 - our own command
         command,
-        stdin=subprocess.PIPE,  # its end says that we are gone, however we went
+        stdin=subprocess.PIPE,  # it is closed when we end, for whatever reason
         stdout=output,
         stderr=output,
         env=os.environ | (env or {}),
@@ -55,7 +55,16 @@ def start(
 
 @dataclass
 class Slot:
-    """The place of one process: who runs there, since when, and how long to wait before the next."""
+    """One process that is kept alive.
+
+    Attributes:
+        number: of the slot, from 1.
+        process: that is running; None: none is.
+        since: when it was started.
+        pause: seconds to wait before the next start.
+        due: when to start the next.
+        done: start none any more.
+    """
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -70,7 +79,9 @@ class Supervisor:
     """Keeps a number of processes alive until SIGTERM or SIGINT, which it passes on.
 
     Args:
-        burst: a process that ends by itself is done, whatever its exit code.
+        command: of each process.
+        number: of processes.
+        burst: a process that ends by itself is not restarted, whatever its exit code.
     """
 
     command: Sequence[str]
@@ -81,7 +92,7 @@ class Supervisor:
     _slots: list[Slot] = field(default_factory=list[Slot])
 
     def run(self) -> int:
-        """Run until all are done; the worst of their exit codes."""
+        """Run until all are done; returns the highest of their exit codes."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._slots = [Slot(number) for number in range(1, self.number + 1)]
@@ -117,7 +128,7 @@ class Supervisor:
         slot.pause = FIRST_PAUSE if now - slot.since > LONGEST_PAUSE else min(2 * slot.pause, LONGEST_PAUSE)
         slot.due = now + slot.pause
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        logger.warning("process %d %s: starting it again in %.1f s", slot.number, how, slot.pause)
+        logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame

@@ -1,4 +1,4 @@
-"""The server that a command talks to below the level of queues."""
+"""Commands to the server below the level of queues."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rq_dlq import _keys
 from rq_dlq._calls import Command
 
 if TYPE_CHECKING:
-    from rq_dlq._redis import Connections
     from rq_dlq._work import Step, Steps
+    from rq_dlq.client.broker import Broker
 
 
 def asked(step: Step) -> Steps[Any]:
-    """One step and what came of it."""
+    """One step and its result."""
     return (yield step)
 
 
@@ -22,7 +22,21 @@ def ask(*parts: bytes | str) -> Steps[Any]:
     return (yield Command(parts, lambda reply, _: reply))
 
 
-def remove(connections: Connections, namespace: str, queue: str) -> None:
-    """Remove a queue with all that it ever held, and its namespace, where no other queue is."""
-    connections.run(ask(b"DEL", *_keys.QueueKeys(namespace, queue).by_name.values()))
-    connections.run(ask(b"DEL", _keys.queues(namespace)))
+def remove(broker: Broker, queue: str) -> None:
+    """Remove all keys of a queue, and its namespace, which must have no other queue."""
+    namespace = broker.settings.namespace
+    keys = _keys.QueueKeys(namespace, queue)
+    senders = broker._connected().everywhere(lambda: _matching(keys.sender("*")))
+    broker._run(ask(b"DEL", *keys.by_name.values(), *(key for node in senders.values() for key in node)))
+    broker._run(ask(b"DEL", _keys.queues(namespace)))
+
+
+def _matching(pattern: str) -> Steps[list[bytes]]:
+    """The keys of a server that match."""
+    found: list[bytes] = []
+    cursor = b"0"
+    while True:
+        cursor, page = yield from ask(b"SCAN", cursor, b"MATCH", pattern)
+        found += page
+        if int(cursor) == 0:
+            return found

@@ -13,21 +13,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq._terminal import visible
-from rq_dlq.durations import human
 from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values.durations import human
+from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._work import Maintainer
-    from rq_dlq.message import DeadLetter, ErrorGroup, QueueStats, Received
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
+    from rq_dlq.values.message import DeadLetter, Received
 
 FORMATS = ("table", "json", "jsonl")
-UNKNOWN_WIDTH = 1_000  # columns of what is no terminal: nothing is cut off on its way to a file
-MOST_OF_A_CELL = 300  # characters that a table shows
+UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
+MOST_OF_A_CELL = 300  # characters of a cell that a table shows
 SPANS = ("oldest", "next_due", "delay", "ago", "age")  # seconds
-NESTED = ("totals", "headers", "sums")  # what is shown line by line
+NESTED = ("totals", "headers", "sums")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -36,9 +37,11 @@ class Column:
     """One column of a table: a key of its rows, and how it is shown.
 
     Attributes:
-        title: unless said, the key.
-        cut: keep it to one line, and cut off what does not fit a terminal.
-        wrap: let it have several lines.
+        key: of a row.
+        style: of its cells.
+        title: the heading; empty: the key.
+        cut: keep a cell on one line, and cut off what does not fit into the terminal.
+        wrap: a cell may have several lines.
     """
 
     key: str
@@ -48,7 +51,7 @@ class Column:
     wrap: bool = False
 
     def cell(self, row: Row) -> Text:
-        """What stands in a row."""
+        """The cell of a row."""
         value = row[self.key]
         shown = (
             f"{value.astimezone():%m-%d %H:%M:%S}"
@@ -116,7 +119,7 @@ MAINTAINERS = (
     Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
     Column("longest", title="longest ms"),
 )  # fmt: skip
-NOBODY = "no maintenance process: workers and claiming clients do its work (`rq-dlq maintain` is one)"
+NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
 
 def queue_row(stats: QueueStats) -> dict[str, Any]:
@@ -138,20 +141,20 @@ def maintainer_row(maintainer: Maintainer) -> dict[str, Any]:
 
 
 def maintained_by(maintainer: Maintainer) -> str:
-    """The same in a few words."""
+    """A process that maintains the queues, in a few words."""
     roles, ago = ", ".join(maintainer.roles), text_of("ago", maintainer.ago)
     return f"maintained by {maintainer.process} ({roles}), seen {ago} ago"
 
 
 def message_row(message: Received[Any]) -> dict[str, Any]:
-    """A message, with the body as far as it decodes."""
+    """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "delivery_count", "charged")
     row = {name: getattr(message, name) for name in names}
     return row | {"headers": dict(message.headers), "body": body_of(message)}
 
 
 def body_of(message: Received[Any]) -> Any:
-    """The body: a JSON value, text, or what there is of it."""
+    """The body: a JSON value, text, or its bytes in base64."""
     try:
         body = message.body
     except UnprocessableMessage:
@@ -177,7 +180,7 @@ def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
 
 
 def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
-    """What befell a message."""
+    """The history of a message."""
     return [
         {
             "event": event.event,
@@ -199,14 +202,14 @@ def group_row(group: ErrorGroup) -> dict[str, Any]:
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
-    """Rows as a table without a frame; numbers to the right."""
+    """Rows as a table without a frame; numbers are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
         number = bool(rows) and isinstance(rows[0][column.key], int | float)
         table.add_column(
             column.title or column.key.replace("_", " "),
             justify="right" if number else "left",
-            no_wrap=not (column.wrap or column.cut),  # the others give way to these
+            no_wrap=not (column.wrap or column.cut),  # columns that may wrap or be cut get narrower first
             overflow="fold" if column.wrap else "ellipsis",
         )
     for row in rows:
@@ -216,12 +219,12 @@ def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
 
 @dataclass
 class Output:
-    """Where data and talk go, and in which form.
+    """Where data and messages for people go, and in which format.
 
     Attributes:
         format: table, json or jsonl.
         stdout: for data.
-        stderr: for talk.
+        stderr: for messages for people.
     """
 
     format: str = "table"
@@ -230,7 +233,7 @@ class Output:
 
     @staticmethod
     def console(*, stderr: bool, no_color: bool | None = None) -> Console:
-        """A console that cuts nothing off where it is no terminal."""
+        """A console that cuts nothing off where the output is not a terminal."""
         console = Console(stderr=stderr, highlight=False, no_color=no_color)
         if not console.is_terminal:
             console.width = UNKNOWN_WIDTH
@@ -242,7 +245,7 @@ class Output:
         self.stderr = self.console(stderr=True, no_color=True)
 
     def rows(self, rows: Sequence[Row], columns: Sequence[Column], none: str) -> None:
-        """Write rows; `none` is said where a person would see an empty table."""
+        """Write rows; in place of an empty table, print `none` for the user."""
         if self.format == "jsonl":
             for row in rows:
                 self._write(as_json(row))
@@ -254,7 +257,7 @@ class Output:
             self.say(none)
 
     def record(self, row: Row) -> None:
-        """Write one thing with all that is known of it."""
+        """Write one thing with all its fields."""
         if self.format != "table":
             text = as_json(row)
             self._write(text if self.format == "jsonl" else msgspec.json.format(text))
@@ -272,11 +275,11 @@ class Output:
         self.stdout.print(table)
 
     def say(self, text: str) -> None:
-        """Talk to the user."""
+        """Print a message for the user, on stderr."""
         self.stderr.print(visible(text), markup=False, soft_wrap=True)
 
     def tell(self, text: str, style: str = "") -> None:
-        """Write text for people, as it is."""
+        """Write text for people to stdout, unchanged."""
         self.stdout.print(visible(text), markup=False, style=style or None, soft_wrap=True)
 
     def _write(self, text: str) -> None:

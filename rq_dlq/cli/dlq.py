@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
-from rq_dlq.dlq import DeadLetters
+from rq_dlq.client.choosing import REASONS
+from rq_dlq.client.dlq import DeadLetters
 
-ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="This one; may be repeated.")
+if TYPE_CHECKING:
+    from rq_dlq.values.counts import ErrorGroup
+
+ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
 queue_argument = click.argument("name", metavar="QUEUE")
 
 
@@ -20,16 +24,17 @@ def dlq() -> None:
     """Look at dead letters, bring them back, remove them.
 
     QUEUE is the queue they died in: `orders` and `DLQ.orders` mean the same. `EXP.orders` means what expired.
-    A name that policies gave to the dead letters of several queues means them all.
+    A name that policies give to the dead letters of several queues means all of them.
     """
 
 
 @dlq.command("ls")
 @click.argument("name", metavar="[QUEUE]", required=False)
 @click.option("--group", metavar="GROUP", help="Only those of this kind, as `groups` names it.")
-@click.option("--reason", type=click.Choice(["exhausted", "poison", "unprocessable", "expired"]))
+@click.option("--reason", type=click.Choice(REASONS))
 @where_option
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
 @pass_context
 def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, **conditions: Any) -> None:
     """List the dead letters of a queue, the oldest first; without QUEUE the queues that have any."""
@@ -59,7 +64,7 @@ def groups(context: Context, name: str) -> None:
 @click.argument("message_id", metavar="ID")
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
-    """Show one dead letter with its story."""
+    """Show one dead letter with its history."""
     letters = _letters(context, name).browse(ids=[message_id])
     if not letters:
         message = f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them"
@@ -98,11 +103,10 @@ def redrive(
     _exactly_one(("--group", group), ("--id", ids), ("--where", where), ("--all", everything))
     letters = _letters(context, name)
     kind = _group(letters, group, name)
+    chosen = letters.select(where, group=kind, ids=ids or None)
     if not ids:
-        sizes = [known.count for known in letters.groups() if kind in (None, known.fingerprint)]
-        count = sum(sizes) if where is None else letters.select(where).count()
-        confirm(f"Bring {_show.many(count, 'dead letter')} of {name} back to the queue", yes=yes)
-    done = letters.redrive(group=kind, ids=ids or None, where=where)
+        confirm(f"Bring {_show.many(chosen.count(), 'dead letter')} of {name} back to the queue", yes=yes)
+    done = chosen.redrive()
     context.output.say(f"brought {_show.many(done, 'message')} back")
     _all_found(done, ids)
 
@@ -127,52 +131,42 @@ def purge(
 ) -> None:
     """Remove dead letters for good."""
     _exactly_one(("--older-than", older_than), ("--id", ids), ("--where", where), ("--all", everything))
-    letters = _letters(context, name)
-    if where is not None:
-        chosen = letters.select(where)
-        confirm(f"Remove {_show.many(chosen.count(), 'dead letter')} of {name} for good", yes=yes)
-        context.output.say(f"removed {_show.many(chosen.remove(), 'dead letter')}")
-        return
+    chosen = _letters(context, name).select(where, older_than=older_than, ids=ids or None)
     if not ids:
-        which = f"the dead letters of {name} that are older than {older_than}" if older_than else (
-            f"all dead letters of {name}"
-        )  # fmt: skip
-        confirm(f"Remove {which} for good", yes=yes)
-    done = letters.purge(older_than=older_than, ids=ids or None, all=everything)
+        confirm(f"Remove {_show.many(chosen.count(), 'dead letter')} of {name} for good", yes=yes)
+    done = chosen.purge()
     context.output.say(f"removed {_show.many(done, 'dead letter')}")
     _all_found(done, ids)
 
 
 def _letters(context: Context, name: str) -> DeadLetters[Any]:
     if is_view(context, name):
-        return DeadLetters(context.broker.queue(name).work, context.broker)
+        return DeadLetters(context.broker.queue(name)._core, context.broker)
     queue = context.broker.queue(home_of(context, name))
     part = context.broker.settings.naming.resolve(name).part
     return queue.expired if part == "expired" else queue.dlq
 
 
-def _group(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
-    """The fingerprint that begins as given."""
+def _group(letters: DeadLetters[Any], given: str | None, name: str) -> ErrorGroup | None:
+    """The group of this fingerprint."""
     if given is None:
         return None
-    known = {group.fingerprint for group in letters.groups()}
-    found = [fingerprint for fingerprint in known if fingerprint.startswith(given)]
-    if given not in known and len(found) != 1:
-        what = "several groups begin" if found else "no group begins"
-        message = f"{what} with {given!r}: `rq-dlq dlq groups {name}` lists them"
+    known = {group.fingerprint: group for group in letters.groups()}
+    if given not in known:
+        message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them, by all twelve digits"
         raise Failure(message)
-    return given if given in known else found[0]
+    return known[given]
 
 
 def _exactly_one(*options: tuple[str, object]) -> None:
     given = [name for name, value in options if value]
     if len(given) != 1:
         names = ", ".join(name for name, _ in options)
-        message = f"say which, with exactly one of {names}"
+        message = f"choose dead letters with exactly one of {names}"
         raise click.UsageError(message)
 
 
 def _all_found(done: int, ids: tuple[str, ...]) -> None:
     if ids and done < len(set(ids)):
-        message = f"{len(set(ids)) - done} of the ids are no dead letters of this queue"
+        message = f"{len(set(ids)) - done} of the ids are not dead letters of this queue"
         raise Failure(message)

@@ -1,4 +1,4 @@
-"""`rq-dlq doctor`: is this server fit to keep queues, and what would a crash cost?"""
+"""`rq-dlq doctor`: checks whether a server is fit for queues, and what a crash would lose."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.broker import Broker
 from rq_dlq.cli._context import FAILED, UNREACHABLE, Command, Context, pass_context, sentence
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check, examine
-from rq_dlq.durability import DURABILITIES
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.durability import Durability
+    from rq_dlq.client.durability import Durability
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -28,25 +28,25 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     "--durability",
     type=click.Choice(DURABILITIES),
     default="memory",
-    help="Hold the server to this profile; unless said, it is told which ones it could keep.",
+    help="Check the server against this profile; by default it lists the profiles that the server can keep.",
 )
 @click.option("--replicas", type=click.IntRange(1), help="With replicated: how many have to confirm.")
-@click.option("--queue", default="doctor", help="Try the rights of the user on this queue, untouched.")
-@click.option("--json", "as_json", is_flag=True, help="As -o json.")
+@click.option("--queue", default="doctor", help="Check the user's rights on this queue, without a change.")
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @pass_context
 def doctor(
     context: Context, durability: Durability, replicas: int | None, queue: str, *, as_json: bool
 ) -> None:
-    """Look whether the server is fit for queues, and say what to do where it is not.
+    """Check whether the server is fit for queues, and print what to do where it is not.
 
-    Exit codes: 0 it is fit, perhaps with warnings; 1 something fails; 3 it cannot be reached.
+    Exit codes: 0 it is fit, perhaps with warnings; 1 a check fails; 3 it cannot be reached.
     """
     if as_json:
         context.output.format = "json"
     settings = replace(context.broker.settings, durability=durability, replicas=replicas or 1)
     checks: list[Check] = []
     reached = True
-    with context.output.stderr.status("looking at the server"):
+    with context.output.stderr.status("checking the server"):
         try:
             checks += examine(Broker(settings=settings), queue)
         except RqDlqError as error:
@@ -65,8 +65,8 @@ def _show(context: Context, checks: Sequence[Check]) -> None:
         return
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for check in checks:
-        said = Text(check.found)
+        found = Text(check.found)
         if check.advice:
-            said.append(f"\n→ {check.advice}", STYLES[check.state])
-        table.add_row(Text(check.state, STYLES[check.state]), Text(check.name, "bold"), said)
+            found.append(f"\n→ {check.advice}", STYLES[check.state])
+        table.add_row(Text(check.state, STYLES[check.state]), Text(check.name, "bold"), found)
     context.output.stdout.print(table)

@@ -6,10 +6,10 @@ import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.errors import InvalidInput
-from rq_dlq.maintenance import ROLES, Maintenance, Role, roles_of
+from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
 
 
-def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Role]:
+def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[MaintenanceRole]:
     try:
         return roles_of(name.strip() for name in text.split(","))
     except InvalidInput as error:
@@ -22,17 +22,17 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Role]:
     default=",".join(ROLES),
     show_default=True,
     callback=_roles,
-    help="What it does; without `expiry` nothing scans for it, though claims still see to it.",
+    help="What it does. Without `expiry` this process expires nothing; claims still do.",
 )
-@click.option("--period", default="1s", show_default=True, help="How late it may be; from 10ms.")
+@click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
 @pass_context
-def maintain(context: Context, roles: list[Role], period: str) -> None:
-    """Keep the queues of the namespace moving: bring back what lost workers held, expire, drop what is old.
+def maintain(context: Context, roles: list[MaintenanceRole], period: str) -> None:
+    """Maintain the queues of the namespace: bring back what lost workers held, expire, drop what is old.
 
-    Any number of these may run at once. SIGTERM and Ctrl-C stop it after the step it is at.
+    Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
     """
     log_times()
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
-        broker.queues()  # later it waits for its server; one that was never there is a mistake
+        broker.queues()  # fails now if there is no server; later it would wait for one
     run.run()

@@ -10,14 +10,14 @@ from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
-from rq_dlq.message import DeadLetter
+from rq_dlq.client.choosing import PLACES
 from rq_dlq.policy import DiscardingDeadLetterStrategy
-from rq_dlq.selection import PLACES
+from rq_dlq.values.message import DeadLetter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rq_dlq.selection import Selection
+    from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
@@ -33,9 +33,9 @@ place_option = click.option(
 def msg() -> None:
     """Look at messages, and manage them by their ids or by a condition.
 
-    QUEUE may be a dead-letter or expiry queue. Without --place what waits there to be delivered is meant:
-    of `orders` what is ready or scheduled. What is being worked on (leased) can be looked at; no verb
-    touches it.
+    QUEUE may be a dead-letter or expiry queue. Without --place a command takes the messages that wait for
+    delivery: those of `orders` that are ready or scheduled. Leased messages can be listed and shown; no
+    command changes them.
     """
 
 
@@ -44,7 +44,9 @@ def msg() -> None:
 @where_option
 @place_option
 @click.option("--count-by", metavar="HEADER", help="Count them for each value of this header instead.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many; unless said 20, and to count all.")
+@click.option(
+    "--limit", type=click.IntRange(1), help="At most so many; by default 20, and all for --count-by."
+)
 @pass_context
 def ls(
     context: Context,
@@ -81,7 +83,7 @@ def ls(
 @click.argument("message_id", metavar="ID")
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
-    """Show one message, wherever in QUEUE it is, with its story."""
+    """Show one message, wherever in QUEUE it is, with its history."""
     used(context, name)
     explained = context.broker.queue(name).explain(message_id)
     message = explained.message
@@ -105,13 +107,13 @@ def show(context: Context, name: str, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
-    """Tell where a message is, why nobody has it now, and what happens to it next."""
+    """Explain where a message is, why no consumer has it now, and what happens to it next."""
     used(context, name)
-    told = context.broker.queue(name).explain(message_id)
+    explained = context.broker.queue(name).explain(message_id)
     if context.output.format == "table":
-        context.output.tell(str(told))
+        context.output.tell(str(explained))
     else:
-        context.output.record({key: getattr(told, key) for key in ("id", "place", "why", "next", "at")})
+        context.output.record({key: getattr(explained, key) for key in ("id", "place", "why", "next", "at")})
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
@@ -134,21 +136,21 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
     """Remove waiting messages for good."""
     what = "Remove {} of {} for good"
-    _change(context, name, chosen, what=what, done="removed", verb=lambda found: found.remove())
+    _change(context, name, chosen, what=what, done="removed", verb=lambda found: found.purge())
 
 
 @msg.command("move")
 @bulk
-@click.option("--to", required=True, metavar="QUEUE", help="Where to; a queue that there is.")
+@click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
 def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
-    """Move messages to another queue: the same ids, the history told on."""
+    """Move messages to another queue; they keep their ids and their history."""
     what = f"Move {{}} of {{}} to {to}"
     _change(context, name, chosen, what=what, done="moved", verb=lambda found: found.move(to))
 
 
 @msg.command("copy")
 @bulk
-@click.option("--to", required=True, metavar="QUEUE", help="Where to; a queue that there is.")
+@click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
 def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     """Copy messages to another queue, under their ids, with counts of their own."""
     what = f"Copy {{}} of {{}} to {to}"
@@ -157,7 +159,11 @@ def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
 
 @msg.command("dead-letter")
 @bulk
-@click.option("--reason", default="sent to the dead-letter queue by hand", help="What is noted as the error.")
+@click.option(
+    "--reason",
+    default="sent to the dead-letter queue by hand",
+    help="The text that is recorded as the error.",
+)
 def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -> None:
     """Send waiting messages to the dead-letter queue."""
     what, done = "Send {} of {} to the dead-letter queue", "sent to the dead-letter queue:"
@@ -183,13 +189,13 @@ def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
     _change(context, name, chosen, what=what, done="made ready:", verb=lambda found: found.deliver_now())
 
 
-@msg.command("prioritise")
+@msg.command("prioritize")
 @bulk
 @click.option("--priority", type=click.IntRange(0, 9), required=True, help="0 last, 9 first.")
-def prioritise(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
+def prioritize(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
     """Give waiting messages another priority."""
     what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
-    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.prioritise(priority))
+    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.prioritize(priority))
 
 
 def _change(
@@ -201,10 +207,10 @@ def _change(
     done: str,
     verb: Callable[[Selection[Any]], int],
 ) -> None:
-    """Do a verb to what was chosen, once somebody said yes."""
+    """Run a verb on the chosen messages, after a confirmation."""
     ids, where, everything = chosen["ids"], chosen["where"], chosen["everything"]
     if sum((bool(ids), where is not None, everything)) != 1:
-        message = "say which, with exactly one of ID…, --where, --all"
+        message = "choose messages with exactly one of ID…, --where, --all"
         raise click.UsageError(message)
     used(context, name)
     queue = context.broker.queue(name)
@@ -219,13 +225,13 @@ def _change(
         missing = len(set(ids)) - changed
         message = (
             f"{_show.many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
-            f"other queue knows it already; `rq-dlq msg explain {name} ID` tells where it is"
+            f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
         )
         raise Failure(message)
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:
-    """The places to list one after the other; None: the one that the name means."""
+    """The states to list one after the other; None: the one that the name means."""
     if given:
         return given
     live = context.broker.settings.naming.resolve(name).part == "live" and not is_view(context, name)

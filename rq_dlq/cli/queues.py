@@ -1,4 +1,4 @@
-"""`rq-dlq queue …` and `rq-dlq peek`: look at queues, hold them back, empty them."""
+"""`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from rq_dlq.cli._server import asked
 
 @click.group(cls=Group)
 def queue() -> None:
-    """Look at queues, hold them back, empty them."""
+    """Look at queues, pause them, empty them."""
 
 
 @queue.command("ls")
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
 @pass_context
 def ls(context: Context, *, maintainers: bool) -> None:
-    """List the queues with their counts, and say who maintains them."""
+    """List the queues with their counts, and the processes that maintain them."""
     broker = context.broker
-    found = broker.run_steps(_work.maintainers(broker.settings.namespace))
+    found = broker._run(_work.maintainers(broker.settings.namespace))
     if maintainers:
         context.output.rows([_show.maintainer_row(one) for one in found], _show.MAINTAINERS, _show.NOBODY)
         return
     rows = [_show.queue_row(broker.queue(name).stats()) for name in broker.queues()]
-    context.output.rows(rows, _show.QUEUES, "there are no queues yet: `rq-dlq send` makes one")
+    context.output.rows(rows, _show.QUEUES, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
         context.output.say("\n".join(map(_show.maintained_by, found)) or _show.NOBODY)
 
@@ -47,11 +47,11 @@ def show(context: Context, name: str) -> None:
 @click.option("--last", type=click.IntRange(1, _work.MOST), default=20, show_default=True)
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
-    """Tell what became of the messages of a queue last, where its `outcomes` setting keeps that."""
+    """List what became of a queue's messages last, if its `outcomes` setting keeps that."""
     used(context, name)
     broker = context.broker
-    found = broker.run_steps(_work.last_outcomes(broker.queue(name).work, last))
-    none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` has it keep about so many"
+    found = broker._run(_work.last_outcomes(broker.queue(name)._core, last))
+    none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
     context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
 
 
@@ -59,31 +59,31 @@ def outcomes(context: Context, name: str, last: int) -> None:
 @click.argument("name")
 @pass_context
 def pause(context: Context, name: str) -> None:
-    """Hand out nothing of a queue until it is resumed; sending, settling and expiry go on."""
+    """Deliver nothing from a queue until it is resumed; sending, settling and expiry go on."""
     used(context, name)
     new = context.broker.queue(name).pause()
-    told = f"`rq-dlq queue resume {name}` hands out again"
-    context.output.say(f"{name} is paused: {told}" if new else f"{name} was paused already: {told}")
+    state = "is paused" if new else "was already paused"
+    context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
 
 
 @queue.command("resume")
 @click.argument("name")
 @pass_context
 def resume(context: Context, name: str) -> None:
-    """Hand out the messages of a queue again."""
+    """Deliver the messages of a queue again."""
     used(context, name)
     new = context.broker.queue(name).resume()
-    context.output.say(f"{name} goes on" if new else f"{name} was not paused")
+    context.output.say(f"{name} is resumed" if new else f"{name} was not paused")
 
 
 @queue.command("reset")
 @click.argument("name")
 @pass_context
 def reset(context: Context, name: str) -> None:
-    """Begin the totals of a queue anew; what is in it counts as sent."""
+    """Reset the totals of a queue; the messages in it count as sent."""
     used(context, name)
     count = context.broker.queue(name).reset()
-    context.output.say(f"the totals of {name} begin anew, with {_show.many(count, 'message')} in it")
+    context.output.say(f"the totals of {name} are reset, with {_show.many(count, 'message')} in it")
 
 
 @queue.command("purge")
@@ -91,9 +91,9 @@ def reset(context: Context, name: str) -> None:
 @yes_option
 @pass_context
 def purge(context: Context, name: str, *, yes: bool) -> None:
-    """Remove all that waits in a queue, for good; what is being worked on is left alone."""
+    """Remove all waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
-        message = f"{name} is what died or expired in queues: `rq-dlq dlq purge {name}` removes it"
+        message = f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them"
         raise Failure(message)
     found = context.broker.queue(home_of(context, name))
     confirm(
@@ -115,17 +115,17 @@ def peek(context: Context, name: str, limit: int) -> None:
 
 
 def is_view(context: Context, name: str) -> bool:
-    """Whether policies gave this name to what died or expired in other queues."""
+    """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
-    broker.settings.naming.resolve(name)  # says what is wrong with a name that is none
-    return bool(broker.run_steps(asked(_calls.is_alias(broker.settings.namespace, name))))
+    broker.settings.naming.resolve(name)  # raises an error for a bad name
+    return bool(broker._run(asked(_calls.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> None:
-    """Check that somebody used a queue, or that the name is one for what died in others.
+    """Check that a queue was ever used, or is a shared dead-letter or expiry queue.
 
     Raises:
-        Failure: neither.
+        Failure: it is neither.
     """
     if not is_view(context, name):
         home_of(context, name)
@@ -135,10 +135,10 @@ def home_of(context: Context, name: str) -> str:
     """The queue that a name, perhaps of its dead letters, belongs to.
 
     Raises:
-        Failure: nobody ever used it.
+        Failure: the queue was never used.
     """
     home = context.broker.settings.naming.resolve(name).home
     if home not in context.broker.queues():
-        message = f"there is no queue {home!r}: `rq-dlq queue ls` lists those that were ever used"
+        message = f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used"
         raise Failure(message)
     return home

@@ -14,29 +14,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened
 from rq_dlq.cli._show import many
-from rq_dlq.codec import DEFAULT_PRIORITY, Codec
 from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rq_dlq.queue import Queue
+    from rq_dlq.client.queue import Queue
 
-BATCH = 1_000  # messages that are sent at once
-NAMED = 10  # broken lines that are named
-MANY = 10_000  # messages from which on there is a progress bar
+BATCH = 1_000  # messages sent at once
+NAMED = 10  # bad lines that are listed
+MANY = 10_000  # with so many messages there is a progress bar
 
 
 @dataclass
 class Checked:
-    """What a first reading found."""
+    """The result of the first reading."""
 
     good: int = 0
     bad: int = 0
     named: list[str] = field(default_factory=list[str])
 
     def note(self, line: int, error: InvalidInput) -> None:
-        """A line is no message."""
+        """Count a line that is not a message."""
         self.bad += 1
         if len(self.named) < NAMED:
             self.named.append(f"line {line}: {error}")
@@ -47,7 +47,7 @@ def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            message = f"{text!r} is not of the form K=V"
+            message = f"{text!r} does not have the form K=V"
             raise click.BadParameter(message, ctx, param)
         headers[name] = value
     return headers
@@ -56,16 +56,16 @@ def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
 @click.command(cls=Command)
 @click.argument("name", metavar="QUEUE")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--jsonl", "form", flag_value="jsonl", type=str, help="A line is a JSON value.")
+@click.option("--jsonl", "form", flag_value="jsonl", type=str, help="Each line is a JSON value.")
 @click.option(
     "--csv",
     "form",
     flag_value="csv",
     type=str,
-    help="A row is an object, named by the first row; cells become numbers, null or text.",
+    help="Each row is an object with the names of the first row; cells become numbers, null or text.",
 )
-@click.option("--delay", metavar="SPAN", help='Deliver later, by "5s", "1h30m" or so.')
-@click.option("--ttl", metavar="SPAN", help="What is not done by then expires.")
+@click.option("--delay", metavar="SPAN", help='Deliver only after this: "5s", "1h30m".')
+@click.option("--ttl", metavar="SPAN", help="Expire messages that are not done after this.")
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),
@@ -79,10 +79,12 @@ def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
     multiple=True,
     metavar="K=V",
     callback=_headers,
-    help="A note beside the body; may be repeated.",
+    help="A header of each message; may be repeated.",
 )
 @click.option(
-    "--skip-bad", is_flag=True, help="Leave out lines that are no messages; otherwise nothing is sent."
+    "--skip-bad",
+    is_flag=True,
+    help="Skip lines that are not messages. Without this, one such line stops all.",
 )
 @click.option("--ids", is_flag=True, help="Write the id of each message to stdout.")
 @pass_context
@@ -97,14 +99,14 @@ def send(
     ids: bool,
     **options: Any,
 ) -> None:
-    """Send messages: one a line, from FILE or from stdin (-).
+    """Send messages, one per line, from FILE or from stdin (-).
 
-    A line of text is the body, as it is, unless --jsonl or --csv says how to read it.
+    Each line is a body, unchanged, unless you pass --jsonl or --csv.
     """
     path = None if file in (None, "-") else Path(str(file))
     queue = context.broker.queue(name)
     if path is None and sys.stdin.isatty():
-        context.output.say("one message a line; Ctrl-D ends, Ctrl-C sends nothing")
+        context.output.say("one message per line; Ctrl-D ends the input, Ctrl-C sends nothing")
     with opened(path, sys.stdin.buffer) as source:
         checked = _check(context, source, form or "text", options)
         if checked.bad:
@@ -119,7 +121,7 @@ def send(
 
 
 def _check(context: Context, source: IO[bytes], form: str, options: dict[str, Any]) -> Checked:
-    """Read all, send nothing."""
+    """Read all lines, send nothing."""
     checked = Checked()
     parsed: Iterator[Parsed] = READERS[form](source)
     for line, body in parsed:
@@ -132,7 +134,7 @@ def _check(context: Context, source: IO[bytes], form: str, options: dict[str, An
 
 
 def _is_bad(context: Context, body: Any, options: dict[str, Any]) -> InvalidInput | None:
-    """Why a line is no message; None: it is one."""
+    """The reason why a line is not a message; None: it is one."""
     if isinstance(body, InvalidInput):
         return body
     try:
@@ -148,11 +150,11 @@ def _tell_bad(context: Context, checked: Checked, *, skip_bad: bool) -> None:
         context.output.say(text)
     if checked.bad > len(checked.named):
         context.output.say(f"… and {checked.bad - len(checked.named):,} more")
-    lines = "1 line is no message" if checked.bad == 1 else f"{checked.bad:,} lines are no messages"
+    lines = "1 line is not a message" if checked.bad == 1 else f"{checked.bad:,} lines are not messages"
     if not skip_bad:
-        message = f"{lines}, so nothing was sent: correct them, or leave them out with --skip-bad"
+        message = f"{lines}, so nothing was sent: correct them, or skip them with --skip-bad"
         raise Failure(message)
-    context.output.say(f"{lines} and left out")
+    context.output.say(f"{lines} and skipped")
 
 
 def _send(
@@ -164,12 +166,16 @@ def _send(
     *,
     ids: bool,
 ) -> int:
-    """Send in batches; say how far it came when it is stopped."""
+    """Send in batches; returns the number sent.
+
+    Raises:
+        Failure: it stopped part-way; the error says how many messages were sent.
+    """
     sent = 0
     columns = ("sending", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = context.output.stderr
     disable = total < MANY or not console.is_terminal
-    queue.stats()  # connects, and what is to be said of it is said before the bar is there
+    queue.stats()  # connects now, so that its warnings come before the progress bar
     try:
         with Progress(*columns, console=console, transient=True, disable=disable) as progress:
             task = progress.add_task("sending", total=total)

@@ -1,4 +1,4 @@
-"""`rq-dlq policy preview` and `simulate`: what a policy makes messages wait, before anything waits."""
+"""`rq-dlq policy preview` and `simulate`: how long a policy makes messages wait, before any message does."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 @click.command("preview", cls=Command)
 @queue_argument
 @_fields.options(_fields.REDELIVERY)
-@click.option("--rows", type=click.IntRange(0), help="How many redeliveries; unless said all, or 12.")
+@click.option(
+    "--rows", type=click.IntRange(0), help="How many redeliveries; by default all, or 12 without a limit."
+)
 @pass_context
 def preview(context: Context, /, name: str | None, rows: int | None, **given: Any) -> None:
     """Show the wait before each redelivery, and the time to the dead-letter queue.
 
-    Of QUEUE's policy, with what the options say in place of what holds; without QUEUE of the default policy.
+    The policy is that of QUEUE, or else the default; options override its fields.
     """
     shown = _policy(context, name, given).preview(rows)
     if context.output.format == "table":
@@ -38,16 +40,16 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 @queue_argument
 @_fields.options(_fields.REDELIVERY)
 @click.option(
-    "--messages", type=click.IntRange(1), default=1_000, show_default=True, help="That fail together."
+    "--messages", type=click.IntRange(1), default=1_000, show_default=True, help="How many fail together."
 )
-@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="Until when all fail.")
-@click.option("--rate", type=float, help="How many a second can be done then; unless said any number.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same gives the same.")
+@click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="How long all fail.")
+@click.option("--rate", type=float, help="Messages per second that succeed then; by default no limit.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
 def simulate(context: Context, /, name: str | None, *, messages: int, outage: str, **given: Any) -> None:
-    """Play through what becomes of messages that all fail at once, of something that is down.
+    """Simulate messages that all fail at once because something they need is down.
 
-    By QUEUE's policy, with what the options say in place of what holds; without QUEUE by the default policy.
+    The policy is that of QUEUE, or else the default; options override its fields.
     """
     played = _policy(context, name, given).simulate(messages, outage, given["rate"], given["seed"])
     if context.output.format == "table":
@@ -57,7 +59,7 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
 
 
 def _policy(context: Context, name: str | None, given: dict[str, Any]) -> RedeliveryPolicy:
-    """The policy that holds for a queue, but for what the options say."""
+    """The policy of a queue, overridden by the options."""
     said: dict[str, Any] = {}
     if name is not None:
         sources = context.broker.policies.explain(name).sources
@@ -68,12 +70,12 @@ def _policy(context: Context, name: str | None, given: dict[str, Any]) -> Redeli
         }
     options = _fields.said(_fields.REDELIVERY, given)
     if options:
-        said |= Entry.of(**options).redelivery
+        said |= Entry.of(**options).part("redelivery")
     return partial.complete(said)
 
 
 def _plain(value: Preview | Simulation) -> dict[str, Any]:
-    """A result as programs read it, with names."""
+    """A result with names, for programs."""
     return {field.name: _named(getattr(value, field.name)) for field in fields(value)}
 
 

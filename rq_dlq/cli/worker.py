@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq.broker import Broker
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker import Worker
 
@@ -34,7 +34,7 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
         elif int(number):
             queues[name] = int(number)
         else:
-            message = f"{text!r}: at least 1 at once; leave the queue out to run none"
+            message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
             raise click.BadParameter(message, ctx, param)
     return queues
 
@@ -48,32 +48,32 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     multiple=True,
     metavar="NAME[:N]",
     callback=_queues,
-    help="Only this queue, with N at once; may be repeated. Otherwise all that have a handler.",
+    help="Only this queue, N messages at once; may be repeated. By default all queues with a handler.",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1, MOST_PROCESSES),
     default=1,
     show_default=True,
-    help="So many processes, each with all queues; one that dies is started again.",
+    help="The number of processes, each with all queues; one that dies is restarted.",
 )
 @click.option("--burst", is_flag=True, help="Stop when nothing is ready.")
-@click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: its parent is gone.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
     context: Context, app: str, queues: dict[str, int | None], processes: int, *, burst: bool, until_eof: bool
 ) -> None:  # fmt: skip
     """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
 
-    SIGTERM and Ctrl-C finish what has begun, a second one cancels it.
+    On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them.
     """
     log_times()
-    os.environ.update(environment(context))  # for the app, which is imported next
+    os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app)
     _agree(context, broker, app)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with broker:
-        broker.queues()  # later the worker waits for its server; one that was never there is a mistake
+        broker.queues()  # fails now if there is no server; later the worker would wait for one
     if processes > 1:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
         options += ["--burst"] * burst + ["-v"] * context.verbose
@@ -84,10 +84,10 @@ def worker(
 
 
 def load(app: str) -> Broker:
-    """The broker that MODULE:BROKER means.
+    """The broker that MODULE:BROKER names.
 
     Raises:
-        ConfigurationError: it is not there, or is none.
+        ConfigurationError: there is no such object, or it is not a broker.
     """
     name, _, attribute = app.partition(":")
     if str(Path.cwd()) not in sys.path:
@@ -107,14 +107,14 @@ def load(app: str) -> Broker:
 def _module(name: str) -> ModuleType:
     if "/" in name or name.endswith(".py"):
         dotted = name.removesuffix(".py").replace("/", ".").strip(".")
-        message = f"{name} is a path; a module is meant: {dotted}:BROKER"
+        message = f"{name} is a path: pass the module, {dotted}:BROKER"
         raise ConfigurationError(message)
     try:
         return import_module(name)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
-            message = f"there is no module {missing!r} in {Path.cwd()} or where Python looks"
+            message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path"
         else:
             where = traceback.extract_tb(error.__traceback__)[-1]
             message = (
@@ -125,13 +125,17 @@ def _module(name: str) -> ModuleType:
 
 
 def _agree(context: Context, broker: Broker, app: str) -> None:
-    """The options reach the app by the environment; one that has its own would ignore them in silence."""
+    """Check that the app uses the options. They reach it by the environment, and its own settings win.
+
+    Raises:
+        ConfigurationError: the app sets its own URL or namespace, and the options have another one.
+    """
     url, namespace = broker.settings.url, broker.settings.namespace
     if context.url and (url or context.url) != context.url:
-        message = f"{app} has a URL of its own, {broker.url}: drop --url"
+        message = f"{app} sets its own URL, {broker.url}: drop --url"
         raise ConfigurationError(message)
     if context.namespace and namespace != context.namespace:
-        message = f"{app} has a namespace of its own, {namespace}: drop --namespace"
+        message = f"{app} sets its own namespace, {namespace}: drop --namespace"
         raise ConfigurationError(message)
 
 

@@ -1,7 +1,7 @@
 """Whether a server is fit for queues, what it may lose, and what to do about it.
 
-The checks are values and talk to nobody; `rq-dlq doctor` prints all of them, and workers and maintenance look
-now and then at those that can change.
+A check is a value. `rq-dlq doctor` prints all checks; workers and maintenance repeat those whose result can
+change while a server runs.
 """
 
 from rq_dlq.doctor.check import Check, State

@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""One result of the doctor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ STATES: tuple[State, ...] = ("ok", "warn", "fail")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, what was found, and what to do about it.
+    """What was checked, what was found, and what to do about it.
 
     Attributes:
-        state: fail: queues cannot work here, or not as they promise. warn: they can, but read the advice; or
-            it is not known. ok: it is known to be well.
-        found: with figures as they are at the moment.
-        advice: the same as long as it is the same that is wrong, so it holds no figure that moves.
+        state: fail: queues do not work here, or do not keep their promises. warn: they work, but read the
+            advice; or the server does not tell. ok: all is known to be well.
+        found: what the server says now, with figures.
+        advice: what to do. It holds no figure that moves: the same fault has the same advice, so that a watch
+            reports it once.
     """
 
     name: str
@@ -30,21 +31,21 @@ class Check:
 
 
 def untold(name: str, command: str = "INFO") -> Check:
-    """What is not known, since the server refuses the command that would tell."""
+    """The check whose result is unknown because the server refuses the command that would tell."""
     right = command.lower().replace(" ", "|")
     return Check(name, "warn", "unknown: the server does not tell", f"let this user run {command} (+{right})")
 
 
 def of_all(by_node: Mapping[str, Sequence[Check]]) -> Iterator[Check]:
-    """The checks of several nodes as one list: of each check what is worst, and where."""
+    """The checks of several nodes as one list: the worst result of each check, and the nodes that have it."""
     by_name: dict[str, dict[str, Check]] = {}
     for node, checks in by_node.items():
         for check in checks:
             by_name.setdefault(check.name, {})[node] = check
     for same in by_name.values():
         worst = max(same.values(), key=lambda check: STATES.index(check.state))
-        told = {node: check.found for node, check in same.items() if check.state == worst.state}
-        if len(set(told.values())) == 1 and len(told) == len(by_node):
+        found = {node: check.found for node, check in same.items() if check.state == worst.state}
+        if len(set(found.values())) == 1 and len(found) == len(by_node):
             yield worst
         else:
-            yield replace(worst, found="; ".join(f"{node}: {found}" for node, found in told.items()))
+            yield replace(worst, found="; ".join(f"{node}: {text}" for node, text in found.items()))

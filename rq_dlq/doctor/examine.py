@@ -1,10 +1,11 @@
-"""All that the doctor looks at, in order."""
+"""All checks of the doctor, in order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
+from rq_dlq._redis import FAIL_FAST
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
 from rq_dlq.doctor.promises import promise
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis import Connections
     from rq_dlq._work import Steps
-    from rq_dlq.broker import Broker
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.doctor.facts import Facts
-    from rq_dlq.settings import BrokerSettings
 
 
 def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
-    """What can change while a server runs, and queues depend on."""
+    """What queues depend on and what can change while a server runs."""
     wanted = settings.replicas if settings.durability == "replicated" else 0
     yield role(facts)
     if facts.info.get("cluster_enabled") == "1":
@@ -40,18 +41,18 @@ def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
 
 
 def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
-    """Look at everything; nothing is left behind.
+    """Run all checks; they leave nothing behind.
 
     Args:
-        broker: its durability is what the server is held to; with "memory" it is told what each would ask.
-        queue: the rights are tried on this one, without touching it.
+        broker: the server must keep its durability; with "memory" the check says what each profile needs.
+        queue: the rights are checked for the keys of this queue, which is not changed.
 
     Raises:
         BrokerUnavailable: the server cannot be reached.
-        BrokerRefused: it does not let us in.
+        BrokerRefused: the server does not let this user in.
     """
     settings = broker.settings
-    connections = broker.unchecked()
+    connections = broker._connect(FAIL_FAST, checked=False)
     try:
         connections.run(answers())
         yield Check("server", "ok", broker.url)

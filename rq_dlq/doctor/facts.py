@@ -1,4 +1,4 @@
-"""What a server says of itself."""
+"""What a server says about itself."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import Command
-from rq_dlq.durability import configuration
+from rq_dlq.client.durability import configuration
+from rq_dlq.client.settings import read_info, server_facts, version_of
 from rq_dlq.errors import BrokerRefused
-from rq_dlq.settings import read_info, server_facts, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rq_dlq._work import Steps
 
-MOST_LAG = 10  # seconds without a word of a replica, after which it does not count; as Redis has it
+MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default
 NO_FACTS: Mapping[str, str] = {}
 
 
@@ -25,8 +25,8 @@ class Replica:
     """A replica, as its master sees it.
 
     Attributes:
-        state: online, or how far its first synchronisation has come.
-        lag: seconds since it was heard last.
+        state: "online", or the stage of its first synchronization.
+        lag: seconds since its last acknowledgement.
         behind: bytes that it has not confirmed.
     """
 
@@ -37,18 +37,18 @@ class Replica:
 
     @property
     def online(self) -> bool:
-        """Whether it has all that the master has, but for what is under way."""
+        """Whether it has all that the master has, except what is on its way."""
         return self.state == "online" and 0 <= self.lag <= MOST_LAG
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a server says of itself.
+    """What a server says about itself.
 
     Attributes:
-        info: of INFO; empty where it may not be asked.
-        config: some of CONFIG GET; None: it may not be asked, or was not.
-        cluster: of CLUSTER INFO; empty where it is no cluster, or may not be asked.
+        info: the reply of INFO; empty where this user may not run it.
+        config: some of CONFIG GET; None: this user may not run it, or it was not asked.
+        cluster: the reply of CLUSTER INFO; empty where there is no cluster, or this user may not run it.
     """
 
     info: Mapping[str, str]
@@ -62,7 +62,7 @@ class Facts:
 
     @property
     def release(self) -> str:
-        """Its version; Valkey says beside it which Redis it is like."""
+        """Its version; Valkey also reports the Redis version that it is compatible with."""
         return self.info.get(f"{self.name}_version") or self.info.get("redis_version", "")
 
     @property
@@ -72,7 +72,7 @@ class Facts:
 
     @property
     def tells_replicas(self) -> bool:
-        """Whether it told of its replication at all."""
+        """Whether it says anything about replication."""
         return "role" in self.info
 
     @property
@@ -91,11 +91,11 @@ def _replica(line: str, offset: int) -> Replica:
 
 
 def read_facts(*, with_config: bool = True) -> Steps[Facts]:
-    """Ask a server for them.
+    """Ask a server.
 
     Args:
-        with_config: ask for its configuration, too, which few users may see; each refusal is noted in the
-            server's ACL LOG.
+        with_config: also ask for its configuration, which few users may see; the server writes each refusal
+            to its ACL LOG.
     """
     info = yield from server_facts()
     config = (yield from configuration()) if with_config else None

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rq_dlq.client.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.doctor.versions import FSYNC_FLAWS
-from rq_dlq.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
 
 if TYPE_CHECKING:
     from rq_dlq.doctor.facts import Facts
 
 
 def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
-    """Whether it can keep this profile; with "memory", which asks nothing: which ones it could keep."""
+    """Whether the server can keep this profile; for "memory": which profiles it could keep."""
     if durability == "memory":
-        told = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
-        return Check("durability", "ok", "\n".join(told))
+        each = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
+        return Check("durability", "ok", "\n".join(each))
     if durability == "replicated" and not facts.tells_replicas:
         return untold("durability")
     if lacks := _lacks(facts, durability, replicas):
@@ -27,14 +27,14 @@ def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
 
 
 def _flaws(facts: Facts) -> list[str]:
-    """Why it may not keep `fsync` all the same."""
+    """The flaws of this release that break `fsync`."""
     if not facts.release:
-        return [f"whether its release does is unknown: {untold('version').advice}"]
-    return [flaw.reason for flaw in FSYNC_FLAWS if flaw.ails(facts)]
+        return [f"its release is unknown, so its flaws are: {untold('version').advice}"]
+    return [flaw.reason for flaw in FSYNC_FLAWS if flaw.affects(facts)]
 
 
 def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
-    """What it cannot keep it for, or what is not known; empty: nothing."""
+    """Why the server cannot keep the profile, or what is unknown; empty: it can."""
     if durability == "fsync":
         lacks = what_fsync_lacks(facts.info, facts.config)
         return f"not kept: {lacks}" if lacks else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rights(connections: Connections, keys: QueueKeys) -> Check:
-    """Which roles it can play on a queue; nothing is carried out."""
+    """Which roles this user can play on a queue; no command is carried out."""
     lacking: dict[str, list[str]] = {}
     try:
         for name, role in ROLES.items():
@@ -22,7 +22,7 @@ def rights(connections: Connections, keys: QueueKeys) -> Check:
     except RqDlqError as error:
         return Check("rights", "warn", "the server does not tell", str(error))
     granted = [name for name, rights in lacking.items() if not rights]
-    refused = [f"no {name}, for want of {_few(rights)}" for name, rights in lacking.items() if rights]
+    refused = [f"not {name}: {_few(rights)} missing" for name, rights in lacking.items() if rights]
     found = "; ".join([", ".join(granted) or "no role", *refused])
     if granted:
         return Check("rights", "ok", found)

@@ -1,4 +1,4 @@
-"""The scripts: whether the server takes them, and whether a message comes back by them."""
+"""The scripts: whether the server loads them, and whether a message makes the round trip."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _calls, _keys, _work
 from rq_dlq._calls import Command
 from rq_dlq._work import Batch
-from rq_dlq.codec import DEFAULT_PRIORITY, Ids
 from rq_dlq.doctor.check import Check
 from rq_dlq.errors import MissingRights, RqDlqError
-from rq_dlq.message import Leased
+from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
+from rq_dlq.values.message import Leased
 
 if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Queue, Steps
-    from rq_dlq.message import Row
-    from rq_dlq.settings import BrokerSettings
+    from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.values.message import Row
 
 
 def loaded(scripts: Scripts) -> Steps[None]:
-    """Have a server read all of them, as it would on their first use."""
+    """Load all scripts, as the server would on their first use."""
     yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source), _as_it_is) for name in scripts.names()])
 
 
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
-    """Send, claim and ack a message in a namespace of our own, which is removed."""
+    """Send, claim and ack a message in a private namespace, and remove that."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue("doctor", Ids(), Any, "30s", {})
+    queue = private.queue("doctor", Ids(), Any, "30s", {}, senders=_work.Senders())
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)
@@ -40,17 +40,17 @@ def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     except RqDlqError as error:
         return Check("scripts", "fail", "a message could not be sent, claimed and acked", str(error))
     finally:
-        with suppress(RqDlqError):  # one that takes no changes has nothing to remove
+        with suppress(RqDlqError):  # a server that refuses changes has nothing to remove
             yield from _remove(queue)
     span = (time.monotonic() - begin) * 1000
     if acked != 1:
-        return Check("scripts", "fail", "a message that was sent did not come back", "report this")
+        return Check("scripts", "fail", "a message that was sent was not delivered", "report this as a bug")
     many = len(scripts.names())
     return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
 
 
 def _there_and_back(queue: Queue[Any]) -> Steps[int]:
-    """How many messages were acked."""
+    """Send, claim, ack; how many messages were acked."""
     options = _work.send_options(None, None, DEFAULT_PRIORITY, None)
     yield from _work.send_one(queue, "well?", None, options)
 
@@ -58,15 +58,16 @@ def _there_and_back(queue: Queue[Any]) -> Steps[int]:
         return Leased(row, queue.codec, queue.name, token, lease_until)
 
     claimed = yield from _work.claim(queue, delivery)
-    yield from _work.ack(queue, [message.held for message in claimed])
+    yield from _work.ack(queue, [message._held for message in claimed])
     _, stats = yield _calls.stats(queue.keys, queue.name)
     return int(stats.totals.get("acked", 0))
 
 
 def _remove(queue: Queue[Any]) -> Steps[None]:
-    """Remove all that was written."""
+    """Remove all keys that were written."""
     keys = queue.keys
-    yield Command((b"DEL", *keys.by_name.values(), keys.confirm), _as_it_is)
+    register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back
+    yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register), _as_it_is)
     yield Command((b"DEL", _keys.queues(keys.namespace)), _as_it_is)
 
 

@@ -1,4 +1,4 @@
-"""Whether a server takes changes and keeps them: its role, its eviction policy, its disk, its cluster."""
+"""Whether a server accepts changes and keeps them: its role, eviction policy, disk and cluster."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ SLOTS = "16384"
 
 
 def role(facts: Facts) -> Check:
-    """Whether it is a master."""
+    """Whether the server is a master."""
     said = facts.info.get("role")
     if said is None:
         return untold("role")
     if said == "master":
         return Check("role", "ok", "master")
     where = f"{facts.info.get('master_host')}:{facts.info.get('master_port')}"
-    return Check("role", "fail", "a replica, which takes no changes", f"use the master, {where}")
+    return Check("role", "fail", "a replica, which refuses changes", f"use the master, {where}")
 
 
 def eviction(facts: Facts, *, required: bool = True) -> Check:
-    """Whether it would drop queues when memory is full.
+    """Whether the server would evict queues when memory is full.
 
     Args:
         required: whether a broker would refuse such a server.
@@ -36,7 +36,9 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
     found = f"maxmemory-policy {policy}, {memory}"
     if policy == "noeviction":
         return Check("eviction", "ok", found)
-    advice = f"{policy} drops queues when memory is full: redis-cli CONFIG SET maxmemory-policy noeviction"
+    advice = (
+        f"{policy} evicts whole queues when memory is full: redis-cli CONFIG SET maxmemory-policy noeviction"
+    )
     return Check("eviction", "fail" if required else "warn", found, advice)
 
 
@@ -48,19 +50,19 @@ _LOSSES = {  # and what to do about it
         "redis-cli CONFIG SET appendfsync everysec (and in its configuration file)",
     ),
     "unknown": (
-        "what a crash may lose is up to appendfsync, which this user may not read",
+        "what a crash may lose depends on appendfsync, which this user may not read",
         untold("persistence", "CONFIG GET").advice,
     ),
 }
 
 
 def persistence(facts: Facts) -> Check:
-    """Whether it writes to its disk, and can."""
+    """Whether the server writes to its disk, and whether the last writes succeeded."""
     if "aof_enabled" not in facts.info:
         return untold("persistence")
     for name, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
         if facts.info.get(name, "ok") != "ok":
-            advice = "see the server's log, and free the disk: until then it may refuse changes"
+            advice = "see the server's log and free disk space: until then it may refuse changes"
             return Check("persistence", "fail", f"the last write of the {what} failed", advice)
     if facts.info["aof_enabled"] == "1":
         fsync = (facts.config or {}).get("appendfsync", "unknown")
@@ -68,13 +70,13 @@ def persistence(facts: Facts) -> Check:
         found = f"append-only file, fsync {fsync}: {loss}"
         return Check("persistence", "warn" if advice else "ok", found, advice)
     changes = int(facts.info.get("rdb_changes_since_last_save", "0"))
-    found = f"snapshots at best: a crash now loses the last {changes:,} changes"
+    found = f"snapshots only: a crash now loses the last {changes:,} changes"
     advice = "redis-cli CONFIG SET appendonly yes (and in its configuration file)"
     return Check("persistence", "warn", found, advice)
 
 
 def cluster(facts: Facts) -> Check:
-    """Whether all slots are served; only of a node of a cluster."""
+    """Whether all slots are served; for a node of a cluster only."""
     state, covered = facts.cluster.get("cluster_state"), facts.cluster.get("cluster_slots_ok", "0")
     if state is None:
         return untold("cluster", "CLUSTER INFO")

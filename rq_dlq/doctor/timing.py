@@ -1,4 +1,4 @@
-"""The server's clock, and how far away it is."""
+"""The server's clock, and the time of a round trip."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ APART = 1.0  # seconds between two clocks
 
 
 def answers() -> Steps[None]:
-    """See that it answers us at all."""
+    """Check that the server answers at all."""
     yield _plain(b"PING")
 
 
 def clock() -> Steps[Check]:
-    """Whether it goes as this machine's, as far as is certain, however long the answer took."""
+    """Whether the server's clock agrees with this machine's, within the uncertainty of the round trip."""
     begin = time.monotonic()
     try:
         seconds, micros = yield _plain(b"TIME")
     except BrokerRefused:
         return untold("clock", "TIME")
     half = (time.monotonic() - begin) / 2
-    local = datetime.now(UTC).timestamp()  # noqa: TID251 - the very comparison of the two clocks
+    local = datetime.now(UTC).timestamp()  # noqa: TID251 - the two clocks are compared
     apart = int(seconds) + int(micros) / 1e6 + half - local
     found = f"the server's clock is {abs(apart):.3f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
     if abs(apart) - half < APART:
         return Check("clock", "ok", found)
-    advice = "queues go by the server's clock alone and are right; set the wrong one all the same (NTP)"
+    advice = "queues use the server's clock alone, so they are right; correct the wrong clock (NTP) anyway"
     return Check("clock", "warn", found, advice)
 
 

@@ -1,12 +1,12 @@
-"""Releases that are known to be bad for queues, each with its reason."""
+"""Releases with known flaws that concern queues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rq_dlq.client.settings import OLDEST_SERVER, version_of
 from rq_dlq.doctor.check import Check, untold
-from rq_dlq.settings import OLDEST_SERVER, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,24 +18,24 @@ NEVER = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with some releases.
+    """A flaw of some releases.
 
     Args:
         reason: what may happen.
-        mended: by series and kind of server, the patch release that mended it; NEVER: none did.
-        systems: only on these; empty: on all.
+        fixed: by kind of server and series, the patch release that fixed it; NEVER: none did.
+        systems: the operating systems that have it; empty: all.
     """
 
     reason: str
-    mended: Mapping[str, Mapping[str, int]]
+    fixed: Mapping[str, Mapping[str, int]]
     systems: Sequence[str] = field(default=())
 
-    def ails(self, facts: Facts) -> bool:
-        """Whether this server has it."""
+    def affects(self, facts: Facts) -> bool:
+        """Whether this server has the flaw."""
         series, patch = ".".join(map(str, facts.version[:2])), (*facts.version, 0, 0, 0)[2]
         if self.systems and not facts.info.get("os", "").startswith(tuple(self.systems)):
             return False
-        return patch < self.mended.get(facts.name, {}).get(series, 0)
+        return patch < self.fixed.get(facts.name, {}).get(series, 0)
 
 
 # From the release notes of Redis and Valkey, and the records of the CVEs.
@@ -58,17 +58,17 @@ FLAWS = (
 )
 FSYNC_FLAWS = (
     Flaw(
-        "on this system a client may be answered before its change is on the disk (mended in 6.2.6)",
+        "on this system a client may be answered before its change is on the disk (fixed in 6.2.6)",
         {"redis": {"6.2": 6}},
         ("Darwin", "FreeBSD"),
     ),
     Flaw(
         "with io-threads, or while a script runs for seconds, a client may be answered before its change is "
-        "on the disk (mended in 7.0)",
+        "on the disk (fixed in 7.0)",
         {"redis": {"6.2": NEVER}},
     ),
     Flaw(
-        "a power cut after the append-only file was rewritten may lose it: its folder was not synced (mended "
+        "a power cut after the append-only file was rewritten may lose it: its folder was not synced (fixed "
         "in 7.0.3)",
         {"redis": {"7.0": 3}},
     ),
@@ -76,15 +76,15 @@ FSYNC_FLAWS = (
 
 
 def version(facts: Facts) -> Check:
-    """Whether it is new enough, and not known to be bad."""
+    """Whether the release is new enough and has no known flaw."""
     if not facts.release:
         return untold("version")
     found = f"{facts.name} {facts.release}, {facts.info.get('redis_mode', 'standalone')}"
     if version_of(facts.info.get("redis_version", facts.release)) < OLDEST_SERVER:
         oldest = ".".join(map(str, OLDEST_SERVER))
-        return Check("version", "fail", found, f"{oldest} is the oldest that has what queues need: upgrade")
-    reasons = [flaw.reason for flaw in FLAWS if flaw.ails(facts)]
+        return Check("version", "fail", found, f"{oldest} is the oldest that works: upgrade")
+    reasons = [flaw.reason for flaw in FLAWS if flaw.affects(facts)]
     if reasons:
-        advice = f"upgrade, unless your distribution has mended it: {'; '.join(reasons)}"
+        advice = f"upgrade, unless your distribution has fixed it: {'; '.join(reasons)}"
         return Check("version", "warn", found, advice)
     return Check("version", "ok", found)

@@ -11,29 +11,29 @@ from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import read_facts
 from rq_dlq.doctor.timing import clock
 from rq_dlq.doctor.versions import version
-from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import RqDlqError
+from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rq_dlq._redis import Connections
     from rq_dlq._work import Steps
-    from rq_dlq.settings import BrokerSettings
+    from rq_dlq.client.settings import BrokerSettings
 
 logger = logging.getLogger("rq_dlq.doctor")
 LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}
 
 
 class Watch:
-    """Says once what fails or is to be minded, again when it is something else, once when it is well again.
+    """Logs each failure or warning once, again when it changes, and once when it is over.
 
-    What the settings have chosen is not warned of: what a crash loses with durability "memory", eviction
-    where `require_noeviction` is off.
+    It does not warn of what the settings have chosen: losses at a crash with durability "memory", eviction
+    with `require_noeviction` off.
 
     Args:
-        settings: what the server is held to.
-        period: between two looks.
+        settings: what the server must keep.
+        period: the time between two looks.
 
     Raises:
         InvalidDuration: the period makes no sense.
@@ -48,22 +48,22 @@ class Watch:
         self._bad: dict[str, set[tuple[str, State, str]]] = {}
 
     def look(self, connections: Connections) -> None:
-        """Look, if it is time."""
+        """Look at the server if the period is over."""
         if time.monotonic() - self._looked < self._period:
             return
         self._looked = time.monotonic()
         try:
             by_node = connections.everywhere(self._checks)
-        except RqDlqError as error:  # who works on queues notices, too, and says so
+        except RqDlqError as error:  # the consumers notice it, too, and log it
             logger.debug("cannot look at the server: %s", error)
             return
         self._note(by_node)
 
     def _checks(self) -> Steps[list[Check]]:
-        """All that takes no rights beyond those of a role, and no time: INFO and TIME."""
+        """The quick checks that need no right beyond those of a role: INFO and TIME."""
         facts = yield from read_facts(with_config=self._with_config)
         if facts.config is None and self._settings.durability == "replicated":
-            self._with_config = False  # each refusal is noted in the server's ACL LOG
+            self._with_config = False  # the server writes each refusal to its ACL LOG
         return [version(facts), *changing(facts, self._settings), (yield from clock())]
 
     def _note(self, by_node: Mapping[str, Sequence[Check]]) -> None:
@@ -82,7 +82,7 @@ class Watch:
 
 
 def _chosen(settings: BrokerSettings) -> Iterator[str]:
-    """The checks whose warnings are about what a user has chosen."""
+    """The checks whose warnings a user has chosen by a setting."""
     if settings.durability == "memory":
         yield from ("persistence", "min-replicas")
     if not settings.require_noeviction:
@@ -90,7 +90,7 @@ def _chosen(settings: BrokerSettings) -> Iterator[str]:
 
 
 def _say(checks: Iterator[Check]) -> None:
-    """One line for those that say the same, as where the server tells nothing."""
+    """Log one line for all checks with the same result."""
     names: dict[tuple[State, str, str], list[str]] = {}
     for check in checks:
         names.setdefault((check.state, check.found, check.advice), []).append(check.name)

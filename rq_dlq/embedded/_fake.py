@@ -1,6 +1,6 @@
 """fakeredis on a Unix socket: `python -m rq_dlq.embedded._fake SOCKET`.
 
-A socket file is private to its user, a TCP port is open to everyone on the machine.
+A socket file is private to its user; a TCP port is open to every user of the machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from redis.exceptions import ResponseError
 
 
 class Handler(TCPFakeRequestHandler):
-    """fakeredis' own hangs up after every error that it answers; NOSCRIPT is one that comes every day."""
+    """Keeps the connection after an error. fakeredis' own handler closes it, even after NOSCRIPT."""
 
     def setup(self) -> None:
-        """Make errors replies like any other."""
+        """Return errors as replies."""
         super().setup()
         read = self.current_client.read_response
 
@@ -36,7 +36,7 @@ class Handler(TCPFakeRequestHandler):
 
 
 class UnixFakeServer(TcpFakeServer):
-    """fakeredis' server tells its clients apart by address, and on a Unix socket they have none."""
+    """Numbers its clients. fakeredis tells clients apart by address, and on a Unix socket they have none."""
 
     address_family = socket.AF_UNIX
     _numbers = itertools.count()
@@ -46,14 +46,14 @@ class UnixFakeServer(TcpFakeServer):
         self.RequestHandlerClass = Handler
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection, and number it."""
+        """Accept a connection and number it."""
         connection, _ = super().get_request()
         return connection, ("unix", next(self._numbers))
 
 
 def serve(path: str) -> None:
     """Answer until SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the client that began this ignored
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # even if the client that started this ignores it
     with contextlib.suppress(FileNotFoundError):
         Path(path).unlink()
     UnixFakeServer(path).serve_forever()

@@ -1,10 +1,10 @@
-"""The watcher: starts the server, ends it when the last client is gone, and tidies up.
+"""The watcher: starts the server, ends it when the last client is gone, and cleans up.
 
     python -I -S _watcher.py HOME WATCHER_LOCK [ENDPOINT SERVER ARGUMENTS…]
 
-Without ENDPOINT and SERVER it watches the server that runs already. The package's docstring tells
-the protocol. A script, never imported, with little of the standard library: a first client waits
-for it, so what is not needed to start the server is imported while that comes up.
+Without ENDPOINT and SERVER it watches the server that is already running. The package's docstring
+describes the protocol. This is a script, never imported. The first client waits for it, so modules
+that are not needed to start the server are imported while the server starts.
 """
 # ruff: noqa: PLC0415, PTH108, PTH106, PTH120, PTH123 - pathlib alone would double the time to start
 
@@ -12,21 +12,21 @@ import fcntl
 import os
 import sys
 
-GRACE = 10.0  # seconds that a server may take to finish its file and end
+GRACE = 10.0  # seconds in which a server may finish its file and end
 
 
 def main(home: str, watch: str, *service: str) -> None:
-    """Be a process that nobody has to wait for; start the server; watch."""
+    """Fork, so that the client does not have to wait; start the server; watch it."""
     if os.fork():
         os._exit(0)
     os.chdir(home)
-    os.set_inheritable(int(watch), False)  # noqa: FBT003 - ours until we end, never the server's
+    os.set_inheritable(int(watch), False)  # noqa: FBT003 - the server must not hold it
     pid = start(*service) if service else written()[0]
     guard(pid)
 
 
 def start(endpoint: str, *command: str) -> int:
-    """Start the server with server.lock in its hands, and return its pid."""
+    """Start the server, which inherits server.lock, and return its pid."""
     lock = os.open("server.lock", os.O_WRONLY | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     pid = os.fork()
@@ -40,27 +40,27 @@ def start(endpoint: str, *command: str) -> int:
 
 
 def written() -> tuple[int, str]:
-    """Read the pid of the server and its endpoint, as `start` wrote them."""
+    """Read the server's pid and endpoint, as `start` wrote them."""
     with open("server.lock") as lock:
         pid, endpoint = lock.read().splitlines()
     return int(pid), endpoint
 
 
 def guard(pid: int) -> None:
-    """Wait until the server is gone, by whatever cause, and leave no trace of it."""
+    """Wait until the server is gone, for whatever reason, and clean up."""
     import contextlib
     import threading
 
     threading.Thread(target=end_when_alone, args=(pid,), daemon=True).start()
     lock = os.open("server.lock", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with contextlib.suppress(ChildProcessError):  # started by a watcher before us
+    with contextlib.suppress(ChildProcessError):  # an earlier watcher started it
         os.waitpid(pid, 0)
     tidy()
 
 
 def end_when_alone(pid: int) -> None:
-    """Wait until no client is left and let none join; then end the server, which ends `guard`."""
+    """Wait until no client is left, and let none join; then end the server, which ends `guard`."""
     import signal
     import time
 
@@ -72,7 +72,7 @@ def end_when_alone(pid: int) -> None:
 
 
 def tidy() -> None:
-    """Remove what a killed server leaves behind: its socket, and what told of it."""
+    """Remove what a killed server leaves behind: its socket and server.lock."""
     import contextlib
     import json
     from urllib.parse import unquote
@@ -81,7 +81,7 @@ def tidy() -> None:
     path = unquote(url.removeprefix("unix://"), errors="surrogateescape")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    with contextlib.suppress(OSError):  # the data directory, then, which is not empty
+    with contextlib.suppress(OSError):  # it is the data directory, which is not empty
         os.rmdir(os.path.dirname(path))
     os.unlink("server.lock")
 

@@ -8,38 +8,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rq_dlq.codec import NO_HEADERS
-from rq_dlq.failure import EXPIRY, Cause
-from rq_dlq.message import DeadLetter
+from rq_dlq.values.codec import NO_HEADERS
+from rq_dlq.values.failure import EXPIRY, Cause
+from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.wanted import HEAD, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from rq_dlq.message import Received
+    from rq_dlq.values.message import Received
+    from rq_dlq.values.wanted import Wanted
 
 
 DAMAGED: Final = frozenset({1970, MAXYEAR})
-"""Years that only damaged records tell of: the clock's first, and the one for times beyond the calendar."""
+"""Years that only damaged records have: the epoch's, and the one for times beyond the calendar."""
 
 
 class Facts:
-    """One message under one filter; headers and body are decoded when asked for, and once."""
+    """One message under one filter. Headers and body are decoded once, when they are first needed."""
 
     def __init__(self, message: Received[Any], now: int) -> None:
         self.message = message
         self.now = now
 
     def field(self, name: str) -> object:
-        """A field; None where the message has none, or is damaged."""
+        """A field; None if the message does not have it, or is damaged."""
         try:
             return FIELDS[name](self.message, self.now)
-        except Exception:  # noqa: BLE001 - a record that someone damaged may fail anywhere
+        except Exception:  # noqa: BLE001 - a damaged record may fail anywhere
             return None
 
     @cached_property
     def headers(self) -> Mapping[str, str]:
-        """The headers; none where they are damaged."""
+        """The headers; empty if they are damaged."""
         try:
             return self.message.headers
         except Exception:  # noqa: BLE001 - the same
@@ -49,11 +51,11 @@ class Facts:
     def _body(self) -> object:
         try:
             return msgspec.json.decode(self.message.data)
-        except Exception:  # noqa: BLE001 - bytes, no JSON, too deep, a damaged record
+        except Exception:  # noqa: BLE001 - bytes, not JSON, too deep, a damaged record
             return None
 
     def body(self, path: tuple[str, ...]) -> object:
-        """What a JSON body holds at a path of keys; None where it holds nothing there."""
+        """The value in a JSON body at a path of keys; None if there is none."""
         value: Any = self._body
         for key in path:
             if not isinstance(value, dict):
@@ -63,7 +65,7 @@ class Facts:
 
 
 def lookup(name: str) -> Callable[[Facts], object]:
-    """What reads a name: a field, a part of the body or a header."""
+    """The function that reads a name: a field, a part of the body or a header."""
     name = ALIASES.get(name, name)
     if name in FIELDS:
         return lambda facts: facts.field(name)
@@ -74,8 +76,13 @@ def lookup(name: str) -> Callable[[Facts], object]:
     return header(name)
 
 
+def needs(name: str) -> Wanted:
+    """The parts of a message that a name is read from; a header and a part of the body need the record."""
+    return NEEDS.get(ALIASES.get(name, name), RECORD)
+
+
 def header(name: str) -> Callable[[Facts], object]:
-    """What reads a header."""
+    """The function that reads a header."""
     return lambda facts: facts.headers.get(name)
 
 
@@ -86,7 +93,7 @@ def _seconds_since(moment: datetime, now: int) -> float | None:
 
 
 def _age(message: Received[Any], now: int) -> float | None:
-    _ = message.priority  # a record that is cut off has no time either, and this notices
+    _ = message.priority  # raises if the record is truncated, and then its time is missing, too
     return _seconds_since(message.enqueued_at, now)
 
 
@@ -95,12 +102,12 @@ def _died(letter: DeadLetter[Any], now: int) -> float | None:
 
 
 def _cause(letter: DeadLetter[Any]) -> Cause:
-    cause = letter.cause  # a history that is damaged reads as if the letter were expired
+    cause = letter.cause  # EXPIRY if the history is damaged
     return Cause() if cause is EXPIRY and letter.reason != "expired" else cause
 
 
 def _of_dead(read: Callable[[DeadLetter[Any], int], object]) -> Callable[[Received[Any], int], object]:
-    """A field that dead letters have; empty text is none."""
+    """A field of dead letters; empty text counts as NULL."""
 
     def value(message: Received[Any], now: int) -> object:
         found = read(message, now) if isinstance(message, DeadLetter) else None
@@ -110,7 +117,7 @@ def _of_dead(read: Callable[[DeadLetter[Any], int], object]) -> Callable[[Receiv
 
 
 def _of_state(name: str) -> Callable[[Received[Any], int], object]:
-    """A count in the state of a message; of a dead letter without a reason, the state is damaged."""
+    """A count in the state of a message. If a dead letter has no reason, its state is damaged."""
 
     def value(message: Received[Any], _: int) -> object:
         damaged = isinstance(message, DeadLetter) and not message.reason
@@ -140,6 +147,16 @@ FIELDS: Final[Mapping[str, Callable[[Received[Any], int], object]]] = {
     "died": _of_dead(_died),
 }
 
+NEEDS: Final[Mapping[str, Wanted]] = {
+    **dict.fromkeys(("id", "queue", "original_queue"), NOTHING),
+    **dict.fromkeys(("priority", "age"), HEAD),
+    "size": RECORD,
+    **dict.fromkeys(("delivery_count", "charged", "nacked", "lapsed", "released"), STATE),
+    **dict.fromkeys(("redriven", "redelivered", "reason", "died"), STATE),
+    **dict.fromkeys(("error", "message", "fingerprint"), STORY),
+}
+"""The parts of a message that each field is read from."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "JMSMessageID": "id",
     "AMQUserID": "id",
@@ -151,4 +168,4 @@ ALIASES: Final[Mapping[str, str]] = {
 }
 
 SPANS: Final = frozenset({"age", "died"})
-"""Fields in seconds, which compare with durations."""
+"""Fields in seconds, which are compared with durations."""

@@ -7,8 +7,8 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rq_dlq.durations import milliseconds
 from rq_dlq.errors import InvalidDuration
+from rq_dlq.values.durations import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def number(value: object) -> int | float | None:
-    """A number, or text that looks like one; None: neither, or beyond what a double can hold."""
+    """A number, or text that looks like one; None: it is neither, or does not fit into a double."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -61,7 +61,7 @@ def flag(value: object) -> bool | None:
 
 
 def seconds(value: object) -> object:
-    """A value beside an age: text is a duration, or else nothing."""
+    """A value compared with an age: text is read as a duration, and is None if it is not one."""
     if not isinstance(value, str):
         return value
     try:
@@ -71,12 +71,12 @@ def seconds(value: object) -> object:
 
 
 def as_seconds(term: Evaluate) -> Evaluate:
-    """The same term, its text read as a duration."""
+    """The same term, with its text read as a duration."""
     return lambda facts: seconds(term(facts))
 
 
 def _compared(test: Test, left: object, right: object) -> bool | None:
-    """Two values, compared as what both of them can be; unknown where one is NULL or of another kind."""
+    """Two values, compared as a type that both can have; unknown if one is NULL or of another type."""
     one: Any = left
     other: Any = right
     if not (isinstance(left, str) and isinstance(right, str)):
@@ -105,7 +105,7 @@ def joined(terms: Sequence[Evaluate], *, by: bool) -> Evaluate:
 
 
 def negation(term: Evaluate) -> Evaluate:
-    """NOT: what is unknown stays so."""
+    """NOT: unknown stays unknown."""
 
     def evaluate(facts: Facts) -> bool | None:
         verdict = flag(term(facts))
@@ -124,7 +124,7 @@ def between(term: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
     """Both ends count."""
 
     def evaluate(facts: Facts) -> bool | None:
-        value = term(facts)  # once: nested, twice would double with each level
+        value = term(facts)  # once: evaluated twice, nested terms would double the work at each level
         above = _compared(operator.ge, value, low(facts))
         return _decided((above, _compared(operator.le, value, high(facts))), by=False)
 
@@ -138,7 +138,7 @@ def membership(term: Evaluate, choices: Sequence[object]) -> Evaluate:
 
     def evaluate(facts: Facts) -> bool | None:
         value = term(facts)
-        if isinstance(value, str):  # the common case: thousands of ids are one look
+        if isinstance(value, str):  # the common case: thousands of ids take one lookup
             return value in texts or _decided(
                 (_compared(operator.eq, value, other) for other in others), by=True
             )
@@ -164,7 +164,7 @@ def arithmetic(first: Evaluate, rest: Sequence[tuple[str, Evaluate]]) -> Evaluat
                 return None
             try:
                 result = number(act(result, value))
-            except ArithmeticError:  # by zero, or beyond a double
+            except ArithmeticError:  # a division by zero, or too large for a double
                 return None
         return result
 
@@ -172,10 +172,10 @@ def arithmetic(first: Evaluate, rest: Sequence[tuple[str, Evaluate]]) -> Evaluat
 
 
 def like(term: Evaluate, pattern: str, escape: str | None) -> Evaluate:
-    """LIKE, of text only.
+    """LIKE, for text only.
 
     Raises:
-        ValueError: the pattern ends with the escape.
+        ValueError: the pattern ends with the escape character.
     """
     matches = _matcher(pattern, escape)
 
@@ -187,7 +187,7 @@ def like(term: Evaluate, pattern: str, escape: str | None) -> Evaluate:
 
 
 def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """Finds each piece at its first place after the one before: no way leads back, so it cannot explode."""
+    """Finds each piece at its first match after the previous one; it never backtracks, so it stays fast."""
     pieces = _pieces(pattern, escape)
     first, *middle = [re.compile("".join(piece), re.DOTALL) for piece in pieces]
     if not middle:
@@ -205,7 +205,7 @@ def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
 
 
 def _pieces(pattern: str, escape: str | None) -> list[list[str]]:
-    """What stands between the percent signs; an expression for each character."""
+    """The parts between the percent signs; a regular expression for each character."""
     pieces: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:

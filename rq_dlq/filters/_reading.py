@@ -1,4 +1,4 @@
-"""Reads the text of a filter, by its grammar, or says where it stumbles."""
+"""Parses the text of a filter, or reports where the error is."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from lark import Lark, UnexpectedCharacters, UnexpectedToken
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import FilterError
 from rq_dlq.filters._terms import MisplacedError, Terms, in_single_quotes, whole
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.filters._logic import Evaluate
     from rq_dlq.filters._terms import Term
+    from rq_dlq.values.wanted import Wanted
 
 MAX_LENGTH: Final = 100_000
 """Characters: some thousand ids."""
@@ -76,7 +77,7 @@ FALSE.1:    /false(?![\w.$-])/i
 %ignore /\s+/
 """
 
-# What may come next, in words; the first that is possible says it for those it includes.
+# What may come next, in words. A possible name hides those that INCLUDED lists for it.
 EXPECTED: Final = {
     "NAME": "a name, text in single quotes or a number",
     "TEXT": "text in single quotes",
@@ -95,24 +96,24 @@ EXPECTED: Final = {
 }
 INCLUDED: Final = {"NAME": {"TEXT", "NUMBER", "LPAR", "NOT"}, "SIGN": {"_IN", "NOT"}, "_IN": {"NOT"}}
 
-# Characters that no filter has outside of quotes, and what was meant.
+# Characters that no filter has outside of quotes, and the advice for each.
 SLIPS: Final = {
-    "'": "the text never ends: close it with a single quote, and double those within it ('it''s')",
-    '"': "the name never ends: close it with a double quote; text goes into single quotes",
+    "'": "the text has no end: close it with a single quote, and double the quotes within it ('it''s')",
+    '"': "the name has no end: close it with a double quote; text goes into single quotes",
     "&": "write AND",
     "|": "write OR",
     "!": "write NOT",
-    "`": "a header's name may stand in double quotes",
+    "`": "put a header's name in double quotes",
     ";": "a filter is one condition, without a semicolon",
     **dict.fromkeys("\u2018\u2019\u201c\u201d", "use straight quotes: '"),
 }
 
 
-def read(text: object) -> Evaluate:
-    """A condition as what evaluates it.
+def read(text: object) -> tuple[Evaluate, Wanted]:
+    """A condition as what evaluates it, and the parts of a message that this needs.
 
     Raises:
-        FilterError: it is not one.
+        FilterError: the text is not a condition.
     """
     checked = _check(text)
     try:
@@ -136,26 +137,30 @@ def _parse(text: str) -> Term:
 
 @cache
 def _parser() -> Lark:
-    rules: Any = Terms()  # lark wants a Transformer of its own, but asks no more of it than these methods
+    rules: Any = Terms()  # lark's types require its own Transformer, but it uses only these methods
     return Lark(GRAMMAR, start="disjunction", parser="lalr", lexer="basic", transformer=rules)
 
 
 def _check(text: object) -> str:
-    """The text, if it can be one of a filter."""
+    """The text, if it may be a filter.
+
+    Raises:
+        FilterError: it is not text, is empty, is too long, or has a lone surrogate.
+    """
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
-        message = f"a filter is text, not of type {type(text).__name__}. {example}"
+        message = f"a filter must be text, not of type {type(text).__name__}. {example}"
         raise FilterError(message)
     if not text.strip():
         message = f"the filter is empty. {example}"
         raise FilterError(message)
     if len(text) > MAX_LENGTH:
-        message = f"a filter of {len(text):,} characters is too long: {MAX_LENGTH:,} are the most"
+        message = f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}"
         raise FilterError(message)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _error(text, error.start, "this is no character (a lone surrogate)") from None
+        raise _error(text, error.start, "this is not a character (a lone surrogate)") from None
     return text
 
 
@@ -168,16 +173,16 @@ def _error(text: str, at: int, advice: str) -> FilterError:
 
 
 def _advice(before: str, token: Token, possible: Collection[str]) -> str:
-    """What was probably meant, and else what could come here."""
+    """Advice on a common slip, or else what may come here."""
     if token.type == "QUOTED" and "TEXT" in possible:
         return f"text goes into single quotes: {in_single_quotes(token[1:-1])}"
     if token.type == "_NULL" and "NAME" in possible:
-        return "nothing is equal to NULL: write IS NULL, or IS NOT NULL"
+        return "nothing equals NULL: write IS NULL, or IS NOT NULL"
     if token.type == "NAME" and re.search(r"[0-9.]\Z", before):
         return "a duration goes into single quotes ('1h30m'), and so does other text"
     if token.type == "NAME" and before.endswith("'"):
-        return "a single quote within text is doubled: 'it''s'"
+        return "double a single quote within text: 'it''s'"
     hidden = {name for including, names in INCLUDED.items() if including in possible for name in names}
     phrases = [words for name, words in EXPECTED.items() if name in possible and name not in hidden]
-    *others, last = phrases or ["the end"]  # where all is read, lark names nothing
+    *others, last = phrases or ["the end"]  # at the end lark names nothing
     return f"expected {', '.join(others)} or {last}" if others else f"expected {last}"

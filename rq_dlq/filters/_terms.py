@@ -1,13 +1,14 @@
-"""From the rules of the grammar to terms: what the text says is checked here, once, before any message is."""
+"""From the rules of the grammar to terms. A filter is checked here, once, before it sees any message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rq_dlq.durations import milliseconds, shown
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters import _facts, _logic
+from rq_dlq.values.durations import milliseconds, shown
+from rq_dlq.values.wanted import NOTHING, RECORD, Wanted, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +22,11 @@ MAX_SHOWN: Final = 30  # characters of text in an error
 
 
 class MisplacedError(Exception):
-    """Something in the text that makes no sense.
+    """A part of the text is wrong.
 
     Args:
-        at: where, counted in characters from 0.
-        advice: what is wrong there, and what to do.
+        at: where it begins, in characters from 0.
+        advice: what is wrong, and what to do.
     """
 
     def __init__(self, at: int, advice: str) -> None:
@@ -39,12 +40,14 @@ class Term:
     """A part of an expression.
 
     Attributes:
-        at: where it begins.
-        kind: what it yields; a name may yield anything.
-        depth: of the terms within it.
+        evaluate: computes its value for a message.
+        at: where it begins, in characters from 0.
+        kind: the type of its value; a name may have any.
+        depth: how deep the terms within it are nested.
         value: of a literal.
-        span: it is in seconds, so text beside it is a duration.
+        span: it is in seconds, so text compared with it is a duration.
         quoted: it is a name in double quotes.
+        needs: the parts of a message that it is computed from.
     """
 
     evaluate: Evaluate
@@ -54,17 +57,18 @@ class Term:
     value: object = None
     span: bool = False
     quoted: bool = False
+    needs: Wanted = NOTHING
 
 
 class Terms:
-    """Has a method for each rule and alias of the grammar, which lark calls with what the rule found."""
+    """The methods that lark calls: one for each rule and alias of the grammar, with what the rule matched."""
 
     def disjunction(self, terms: list[Term]) -> Term:
-        """One OR or more."""
+        """One or more OR."""
         return _condition(_logic.joined([_truth(term) for term in terms], by=True), *terms)
 
     def conjunction(self, terms: list[Term]) -> Term:
-        """One AND or more."""
+        """One or more AND."""
         return _condition(_logic.joined([_truth(term) for term in terms], by=False), *terms)
 
     def negation(self, found: tuple[Token, Term]) -> Term:
@@ -73,7 +77,7 @@ class Terms:
         return replace(_condition(_logic.negation(_truth(term)), term), at=_start(sign))
 
     def comparison(self, found: tuple[Term, Token, Term]) -> Term:
-        """Two values and a sign."""
+        """Two values and a comparison sign."""
         left, sign, right = found
         _check_quotes(left, right)
         one, other = _aligned(left, right)
@@ -100,7 +104,7 @@ class Terms:
         try:
             matches = _logic.like(term.evaluate, _unquoted(pattern), sign)
         except ValueError:
-            advice = f"the pattern ends with its escape: double it ({sign}{sign}), or leave it out"
+            advice = f"the pattern ends with its escape character: double it ({sign}{sign}), or remove it"
             raise MisplacedError(_start(pattern), advice) from None
         return _perhaps_not(inverted, matches, term)
 
@@ -128,7 +132,7 @@ class Terms:
         return replace(_number(signed, term), at=_start(sign), value=value)
 
     def group(self, found: tuple[Term]) -> Term:
-        """Parentheses; who puts a quoted name into them means a name."""
+        """Parentheses. A quoted name within them is meant as a name, not as text."""
         return replace(found[0], quoted=False)
 
     def text(self, found: tuple[Token]) -> Term:
@@ -140,7 +144,7 @@ class Terms:
         """A number without a sign."""
         value = _logic.number(str(found[0]))
         if value is None:
-            raise MisplacedError(_start(found[0]), "a number of this size cannot be computed with")
+            raise MisplacedError(_start(found[0]), "this number is too large to compute with")
         return Term(lambda _: value, _start(found[0]), "number", value=value)
 
     def truth(self, found: tuple[Token]) -> Term:
@@ -155,17 +159,18 @@ class Terms:
         if minus and field in _facts.FIELDS and _logic.number(rest) is not None:
             advice = f'this is one name: write {field} - {rest} to subtract, or "{name}" for the header'
             raise MisplacedError(_start(found[0]), advice)
-        return Term(_facts.lookup(name), _start(found[0]), "name", span=name in _facts.SPANS)
+        span, needs = name in _facts.SPANS, _facts.needs(name)
+        return Term(_facts.lookup(name), _start(found[0]), "name", span=span, needs=needs)
 
     def quoted(self, found: tuple[Token]) -> Term:
-        """A header, whatever its name."""
+        """A header of any name."""
         name = _unquoted(found[0])
-        return Term(_facts.header(name), _start(found[0]), "name", value=name, quoted=True)
+        return Term(_facts.header(name), _start(found[0]), "name", value=name, quoted=True, needs=RECORD)
 
 
-def whole(term: Term) -> Evaluate:
-    """A filter of this term alone, which has to be a condition."""
-    return _logic.joined([_truth(term)], by=False)
+def whole(term: Term) -> tuple[Evaluate, Wanted]:
+    """A filter of this term alone, which has to be a condition; and what it needs."""
+    return _logic.joined([_truth(term)], by=False), term.needs
 
 
 def in_single_quotes(text: str) -> str:
@@ -175,7 +180,7 @@ def in_single_quotes(text: str) -> str:
 
 
 def _any_span(terms: Sequence[Term]) -> bool:
-    """Whether durations are meant."""
+    """Whether any term is in seconds, so that text is read as a duration."""
     return any(term.span for term in terms)
 
 
@@ -189,7 +194,7 @@ def _unquoted(token: Token) -> str:
 
 
 def _depth(terms: Sequence[Term]) -> int:
-    """Of a term over these; the evaluation goes down as deep."""
+    """The depth of a term over these, which is also how deep its evaluation recurses."""
     depth = 1 + max(term.depth for term in terms)
     if depth > MAX_DEPTH:
         advice = (
@@ -200,11 +205,14 @@ def _depth(terms: Sequence[Term]) -> int:
 
 
 def _condition(evaluate: Evaluate, *terms: Term) -> Term:
-    return Term(evaluate, terms[0].at, "condition", _depth(terms))
+    return Term(
+        evaluate, terms[0].at, "condition", _depth(terms), needs=together(term.needs for term in terms)
+    )
 
 
 def _number(evaluate: Evaluate, *terms: Term) -> Term:
-    return Term(evaluate, terms[0].at, "number", _depth(terms), span=_any_span(terms))
+    span, needs = _any_span(terms), together(term.needs for term in terms)
+    return Term(evaluate, terms[0].at, "number", _depth(terms), span=span, needs=needs)
 
 
 def _perhaps_not(inverted: Token | None, evaluate: Evaluate, *terms: Term) -> Term:
@@ -214,7 +222,7 @@ def _perhaps_not(inverted: Token | None, evaluate: Evaluate, *terms: Term) -> Te
 def _truth(term: Term) -> Evaluate:
     if term.kind in {"text", "number"}:
         advice = (
-            f"{_said(term)} is neither true nor false: compare it with something, "
+            f"{_described(term)} is neither true nor false: compare it with something, "
             "or write name IN ('a', 'b') to allow for several values"
         )
         raise MisplacedError(term.at, advice)
@@ -224,15 +232,15 @@ def _truth(term: Term) -> Evaluate:
 def _check_number(term: Term, *, spans: bool) -> None:
     readable = spans or _logic.number(term.value) is not None
     if term.kind == "condition" or (term.kind == "text" and not readable):
-        raise MisplacedError(term.at, f"{_said(term)} is no number to compute with")
+        raise MisplacedError(term.at, f"{_described(term)} is not a number")
 
 
-def _said(term: Term) -> str:
+def _described(term: Term) -> str:
     return "this text" if term.kind == "text" else f"a {term.kind}"
 
 
 def _check_quotes(left: Term, *others: Term) -> None:
-    """`tenant = "a"` is nearly always a slip, and would choose nothing in silence."""
+    """`tenant = "a"` is nearly always a mistake, and would silently select nothing."""
     for term in others:
         if term.quoted and left.kind == "name":
             text = in_single_quotes(str(term.value))
@@ -243,7 +251,7 @@ def _check_quotes(left: Term, *others: Term) -> None:
 
 
 def _aligned(*terms: Term) -> list[Evaluate]:
-    """The terms; if one is in seconds, text in the others is read as a duration."""
+    """The terms. If one is in seconds, text in the others is read as a duration."""
     if not _any_span(terms):
         return [term.evaluate for term in terms]
     for term in terms:
@@ -252,11 +260,13 @@ def _aligned(*terms: Term) -> list[Evaluate]:
 
 
 def _duration(term: Term) -> object:
-    """The value of a literal beside a span."""
+    """The value of a literal that is compared with a term in seconds."""
     if term.kind != "text":
         return term.value
     try:
         return milliseconds(str(term.value), name="a duration") / 1000
     except InvalidDuration:
-        advice = f"{shown(term.value)} is no duration up to ten years: write '1m30s', '500ms', '2h' or '1d'"
+        advice = (
+            f"{shown(term.value)} is not a duration up to ten years: write '1m30s', '500ms', '2h' or '1d'"
+        )
         raise MisplacedError(term.at, advice) from None

@@ -1,7 +1,8 @@
 """What becomes of a message, as frozen values: no I/O, no clock.
 
-`redelivery` is the policy of this package, `presets` are those of other brokers (`foreign`: by the
-names of their settings), `tenacity` its bridge. `dead_letter` and `expiry` say where messages end.
+`redelivery` is the policy, on top of what it is made of: `arithmetic` works out its waits, `presets` do as
+other brokers do (`foreign`: by the names of their settings), `wire` reads what Redis stores, `tenacity` is
+a bridge, `preview` and `simulation` play it through. `dead_letter` and `expiry` say where messages end.
 `policy_map` has what is stored of all three for `patterns` of queues, each in an `entry`, and makes
 the `settings` of one queue of it.
 """
@@ -19,13 +20,14 @@ from rq_dlq.policy.policy_map import PolicyMap
 from rq_dlq.policy.presets import ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.policy.preview import Preview, Row, Span
 from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire
-from rq_dlq.policy.settings import QueueSettings, Source
+from rq_dlq.policy.settings import Declared, QueueSettings, Said, Source
 from rq_dlq.policy.simulation import Simulation
 
 __all__ = [
     "ActiveMQRedelivery",
     "ArtemisRedelivery",
     "DeadLetterStrategy",
+    "Declared",
     "DiscardingDeadLetterStrategy",
     "Entry",
     "ExpiryPolicy",
@@ -36,6 +38,7 @@ __all__ = [
     "QueueSettings",
     "RedeliveryPolicy",
     "Row",
+    "Said",
     "SharedDeadLetterStrategy",
     "Simulation",
     "Source",

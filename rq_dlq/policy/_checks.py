@@ -1,4 +1,4 @@
-"""What the settings of a policy may be. A check returns the value, or says what is wrong."""
+"""Checks of the settings of a policy. A check returns the value, or raises PolicyError."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
-from rq_dlq._names import check_name
-from rq_dlq.durations import TEN_YEARS, human, milliseconds, shown
 from rq_dlq.errors import InvalidDuration, InvalidName, PolicyError
+from rq_dlq.values.durations import human, milliseconds, shown
+from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from rq_dlq.durations import Duration
+    from rq_dlq.values.durations import Duration
 
 T = TypeVar("T")
 
 JSON: TypeAlias = int | float | str | list[int] | list[str] | None
-"""What a setting is in Redis; durations are whole milliseconds."""
+"""A setting in Redis; durations are whole milliseconds."""
 
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
-"""That very object, as a default, says that nothing was said: None already means no maximum."""
+"""This very object, as a default, means that no maximum was passed; None means that there is none."""
 
-MOST_REDELIVERIES: Final = 2**53
+LARGEST_WHOLE: Final = 2**53
 """Beyond it Lua, which has only doubles, cannot count."""
 
 
@@ -60,6 +60,16 @@ def number(value: object, name: str, low: float, high: float = sys.float_info.ma
     return float(value)
 
 
+def growth(value: object, name: str) -> float:
+    """A factor by which waits grow, or stay."""
+    return number(value, name, 1)
+
+
+def part(value: object, name: str) -> float:
+    """The fraction of a wait by which it is spread."""
+    return number(value, name, 0, 1)
+
+
 def whole(value: object, name: str, low: int, high: int) -> int:
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -77,11 +87,11 @@ def flag(value: object, name: str) -> bool:
 
 
 def redeliveries(value: object, name: str) -> int | None:
-    """A limit; None: no limit, which -1 says too."""
+    """A limit; None and -1: no limit."""
     if value is None or (value == -1 and not isinstance(value, bool)):
         return None
     try:
-        return whole(value, name, 0, MOST_REDELIVERIES)
+        return whole(value, name, 0, LARGEST_WHOLE)
     except PolicyError as error:
         message = f"{error}, or None (or -1) for no limit"
         raise PolicyError(message) from None
@@ -105,67 +115,8 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
     return classes
 
 
-def growing(
-    initial_delay: Duration | None, multiplier: float | None, max_delay: Duration | None
-) -> tuple[int, float, int | None]:
-    """The first wait, its growth and the longest wait, in milliseconds."""
-    initial = duration(1 if initial_delay is None else initial_delay, "initial_delay")
-    limit = None if max_delay is None else duration(max_delay, "max_delay")
-    within(initial, limit, "initial_delay", "max_delay")
-    return initial, number(2 if multiplier is None else multiplier, "multiplier", 1), limit
-
-
-def listed(
-    waits: tuple[int, ...],
-    initial_delay: Duration | None,
-    multiplier: float | None,
-    max_delay: Duration | None,
-) -> tuple[int, float, int | None]:
-    """The same, settled by a list of waits. To say it again, as replace() does, is no error."""
-    settled = waits[0], 1.0, max(waits)
-    limit = settled[2] / 1000 if max_delay is None or max_delay is DEFAULT_MAX_DELAY else max_delay
-    said = growing(
-        settled[0] / 1000 if initial_delay is None else initial_delay,
-        settled[1] if multiplier is None else multiplier,
-        limit,
-    )
-    if said != settled:
-        message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
-        raise PolicyError(message)
-    return settled
-
-
-def period(value: object, name: str) -> float | None:
-    """A duration longer than nothing, in seconds; None stays."""
-    return None if value is None else duration(value, name, 1) / 1000
-
-
-def from_wire(fields: Mapping[str, object], periods: Collection[str]) -> dict[str, Any]:
-    """Fields as they stand in Redis, with those that are periods in seconds."""
-    return {
-        name: whole(value, f"{name}, in milliseconds,", 1, TEN_YEARS) / 1000
-        if name in periods and value is not None
-        else value
-        for name, value in fields.items()
-    }
-
-
-def to_wire(fields: Mapping[str, Any], periods: Collection[str]) -> dict[str, JSON]:
-    """What is said of these fields, as it stands in Redis."""
-    return {
-        name: round(value * 1000) if name in periods and value is not None else value
-        for name, value in fields.items()
-        if value is not UNSET
-    }
-
-
-def said(value: T | UnsetType, name: str, checked: Callable[[object, str], T]) -> T | UnsetType:
-    """A value that passes a check, or that nothing is said."""
-    return UNSET if isinstance(value, UnsetType) else checked(value, name)
-
-
 def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
-    """What a mapping says, by the names of fields that there are."""
+    """The fields of a mapping, whose names are checked."""
     if not isinstance(given, Mapping):
         message = f"{what} is {shown(given)}. Pass one of its classes, or a mapping of {', '.join(known)}"
         raise PolicyError(message)
@@ -189,7 +140,7 @@ def queue_name(value: object, name: str) -> str:
 
 
 def affix(value: object, name: str) -> str:
-    """What stands before or after the name of a queue; it may be empty."""
+    """A prefix or suffix of the name of a queue; it may be empty."""
     if value != "":
         queue_name(value, name)
     return str(value)

@@ -1,39 +1,36 @@
-"""Where a message goes when it dies: the strategies, and what an entry says of them."""
+"""Where a message goes when it dies: the strategies, and their fields in entries."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from msgspec import UNSET, UnsetType
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import patterns
+from rq_dlq.policy import fields, patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rq_dlq._names import Template
-    from rq_dlq.durations import Duration
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.values.durations import Duration
+    from rq_dlq.values.names import Template
 
-REPORT_INTERVAL: Final = 1000
-PERIODS: Final = frozenset({"expiration"})
+ROWS: Final = fields.BY_PART["dead_letter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class DeadLetterStrategy:
-    """What the strategies have in common. A field that is not said is inherited.
+    """What the strategies have in common. A field that is not set is inherited.
 
     Attributes:
-        process_expired: expired messages are dead letters, too; unless said they have a queue of
+        process_expired: expired messages are dead letters, too; by default they have a queue of
             their own (False).
-        process_non_persistent: False: a message sent with `persistent=False` is dropped, counted,
-            where it would die; unless said it is kept (True).
-        expiration: seconds after which a dead letter is dropped, counted; None, and unless said: never.
+        process_non_persistent: False: a message sent with `persistent=False` is dropped, and counted,
+            when it would die; by default it is kept (True).
+        expiration: seconds after which a dead letter is dropped, and counted; None, the default: never.
     """
 
     process_expired: bool | UnsetType
@@ -43,10 +40,8 @@ class DeadLetterStrategy:
     STRATEGY: ClassVar[str] = ""
 
     def as_wire(self) -> dict[str, JSON]:
-        """What is said, as it stands in Redis: JSON values, whole milliseconds."""
-        said = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        said["strategy"] = self.STRATEGY
-        return check.to_wire({name: said[name] for name in FIELDS if name in said}, PERIODS)
+        """The fields that are set, as Redis stores them: JSON values, whole milliseconds."""
+        return fields.to_wire("dead_letter", self, strategy=self.STRATEGY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -54,7 +49,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
     """Each queue has a dead-letter queue of its own; this is the default.
 
     Attributes:
-        prefix: before the queue's name; unless said, and nothing is inherited, the broker's ("DLQ.").
+        prefix: before the queue's name; if it is neither set nor inherited, the broker's ("DLQ.").
         suffix: after it.
     """
 
@@ -78,11 +73,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
             PolicyError: a setting makes no sense, or the names would be the queues' own.
         """
         _store(self, process_expired, process_non_persistent, expiration)
-        check.store(
-            self,
-            prefix=check.said(prefix, "prefix", check.affix),
-            suffix=check.said(suffix, "suffix", check.affix),
-        )
+        check.store(self, **fields.held("dead_letter", prefix=prefix, suffix=suffix))
         check.apart(self.prefix, self.suffix)
 
     @staticmethod
@@ -119,7 +110,7 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
             PolicyError: a setting makes no sense.
         """
         _store(self, process_expired, process_non_persistent, expiration)
-        check.store(self, name=check.queue_name(name, "name"))
+        check.store(self, **fields.held("dead_letter", name=name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -128,8 +119,8 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
 
     Attributes:
         only: the queues of which they are dropped, by names of words between dots that are `*`, `#`
-            (at the end) or regular expressions: `ORDERS.EU.[0-9]{3}`. For the others this strategy
-            is as if not said. None, and unless said: all that the entry is for.
+            (at the end) or regular expressions: `ORDERS.EU.[0-9]{3}`. For others the
+            strategy is ignored. None, the default: all that the entry matches.
         report_interval: one line in the log for that many.
     """
 
@@ -160,34 +151,21 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
             PolicyError: a setting makes no sense.
         """
         _store(self, process_expired, process_non_persistent, expiration)
-        everything = only is None or isinstance(only, UnsetType)
-        check.store(
-            self,
-            only=None if everything else patterns.names(only, "only"),
-            report_interval=check.said(report_interval, "report_interval", _interval),
-        )
+        only = None if only is UNSET else only
+        check.store(self, **fields.held("dead_letter", only=only, report_interval=report_interval))
 
 
-COMMON: Final = ("process_expired", "process_non_persistent", "expiration")
 OWN: Final = {
-    "individual": ("prefix", "suffix"),
-    "shared": ("name",),
-    "discarding": ("only", "report_interval"),
+    strategy: tuple(name for name, row in ROWS.items() if row.strategy == strategy)
+    for strategy in fields.STRATEGIES
 }
 """By strategy: the fields that only it has."""
-FIELDS: Final = ("strategy", *OWN["individual"], *OWN["shared"], *OWN["discarding"], *COMMON)
-DEFAULTS: Final[Mapping[str, JSON]] = {
-    "strategy": "individual",
-    "only": None,
-    "report_interval": REPORT_INTERVAL,
-    "process_expired": False,
-    "process_non_persistent": True,
-    "expiration": None,
-}
+COMMON: Final = tuple(name for name, row in ROWS.items() if not row.strategy)
+DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
 def said_of(given: object) -> dict[str, JSON]:
-    """What an entry says, as it stands in Redis.
+    """The fields that an entry sets, as Redis stores them.
 
     Args:
         given: a strategy, a mapping of some of the fields, or None: discard.
@@ -199,13 +177,13 @@ def said_of(given: object) -> dict[str, JSON]:
         given = DiscardingDeadLetterStrategy()
     if isinstance(given, DeadLetterStrategy):
         return given.as_wire()
-    fields = check.fields(given, FIELDS, "dead_letter")
-    strategy = _strategy(fields)
-    if strategy is None:  # what is left fits every strategy, but for an interval that waits for its own
-        fields.pop("strategy", None)
-        said = DiscardingDeadLetterStrategy(**fields).as_wire()
-        return {name: value for name, value in said.items() if name in fields}
-    return _build({**fields, "strategy": strategy}).as_wire()
+    known = check.fields(given, ROWS, "dead_letter")
+    strategy = _strategy(known)
+    if strategy is None:  # the other fields fit every strategy, except an interval that waits for its own
+        known.pop("strategy", None)
+        said = DiscardingDeadLetterStrategy(**known).as_wire()
+        return {name: value for name, value in said.items() if name in known}
+    return _build({**known, "strategy": strategy}).as_wire()
 
 
 def read(wire: object) -> dict[str, JSON]:
@@ -214,7 +192,7 @@ def read(wire: object) -> dict[str, JSON]:
     Raises:
         PolicyError: it makes no sense.
     """
-    return said_of(check.from_wire(check.fields(wire, FIELDS, "dead_letter"), PERIODS))
+    return said_of(fields.from_wire("dead_letter", check.fields(wire, ROWS, "dead_letter")))
 
 
 def concerns(said: Mapping[str, Any], name: str) -> bool:
@@ -224,42 +202,40 @@ def concerns(said: Mapping[str, Any], name: str) -> bool:
 
 
 def complete(said: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
-    """The strategy, with every field, of what entries say together.
+    """The strategy, with every field, that entries make together.
 
     Args:
         said: of any strategies; what belongs to another than the one that holds is left out.
         naming: of dead-letter queues, where nothing is said.
     """
-    fields = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
-    own = (*OWN[str(fields["strategy"])], "strategy", *COMMON)
-    return _build(check.from_wire({name: fields[name] for name in own if name in fields}, PERIODS))
+    every = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    own = (*OWN[str(every["strategy"])], *COMMON)
+    return _build(fields.from_wire("dead_letter", {name: every[name] for name in own if name in every}))
 
 
-def _strategy(fields: Mapping[str, object]) -> str | None:
-    """The strategy that a mapping says, or that its fields can only mean; None: none."""
-    said = fields.get("strategy")
-    owners = {owner for owner, own in OWN.items() if not fields.keys().isdisjoint(own)}
-    if said is not None and (not isinstance(said, str) or said not in OWN):
-        message = f"strategy is {shown(said)}. Pass one of {', '.join(OWN)}"
+def _strategy(given: Mapping[str, object]) -> str | None:
+    """The strategy of a mapping: the one it names, or the only one with its fields; None: not known."""
+    said = given.get("strategy")
+    strategy: str | None = None if said is None else ROWS["strategy"].said(said, "strategy")
+    owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
+    if len(owners if strategy is None else owners | {strategy}) > 1:
+        message = f"dead_letter mixes strategies: {', '.join(given)}. {_fields_of_each()}"
         raise PolicyError(message)
-    if len(owners if said is None else owners | {said}) > 1:
-        message = f"dead_letter mixes strategies: {', '.join(fields)}. {_fields_of_each()}"
-        raise PolicyError(message)
-    if said is not None:
-        return said
-    if "only" in fields:
+    if strategy is not None:
+        return strategy
+    if "only" in given:
         message = "only says what is dropped, which has to be said outright. Add strategy: 'discarding'"
         raise PolicyError(message)
     implied = owners - {"discarding"}
     return implied.pop() if implied else None
 
 
-def _build(fields: Mapping[str, Any]) -> DeadLetterStrategy:
+def _build(given: Mapping[str, Any]) -> DeadLetterStrategy:
     kinds: dict[str, type[Any]] = {
         kind.STRATEGY: kind
         for kind in (IndividualDeadLetterStrategy, SharedDeadLetterStrategy, DiscardingDeadLetterStrategy)
     }
-    arguments = dict(fields)
+    arguments = dict(given)
     kind = kinds[arguments.pop("strategy")]
     if kind is SharedDeadLetterStrategy and "name" not in arguments:
         message = "the shared strategy has no name. Pass the name of the dead-letter queue"
@@ -274,13 +250,5 @@ def _fields_of_each() -> str:
 
 def _store(strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object) -> None:
     """Check and set what all strategies have."""
-    check.store(
-        strategy,
-        process_expired=check.said(expired, "process_expired", check.flag),
-        process_non_persistent=check.said(non_persistent, "process_non_persistent", check.flag),
-        expiration=check.said(expiration, "expiration", check.period),
-    )
-
-
-def _interval(value: object, name: str) -> int:
-    return check.whole(value, name, 1, check.MOST_REDELIVERIES)
+    common = {"process_expired": expired, "process_non_persistent": non_persistent, "expiration": expiration}
+    check.store(strategy, **fields.held("dead_letter", **common))

@@ -3,129 +3,126 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from rq_dlq.codec import NO_JSON
-from rq_dlq.durations import shown
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
 from rq_dlq.policy import partial
+from rq_dlq.policy.fields import FIELDS, PARTS, PLAIN, SAID, later_kind
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Unpack
 
     from rq_dlq.policy._checks import JSON
-    from rq_dlq.policy.dead_letter import DeadLetterStrategy
-    from rq_dlq.policy.expiry import ExpiryPolicy
-    from rq_dlq.policy.redelivery import RedeliveryPolicy
+    from rq_dlq.policy.settings import Said
 
-PARTS: Final = ("redelivery", "dead_letter", "expiry")
-NUMBERS: Final = ("max_in_flight", "outcomes")
-KEYS: Final = (*PARTS, *NUMBERS, "pinned")
+READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
+"""By part: what checks its fields together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one pattern, or one program, says of queues: some fields; the others are inherited.
+    """The fields that one pattern, or one program, sets for queues; the others are inherited.
 
-    Make one with `of`. Its mappings are JSON, as they stand in Redis, with whole milliseconds.
+    Make one with `of`.
 
     Attributes:
-        redelivery: fields of `RedeliveryPolicy.as_wire`.
-        dead_letter: the strategy and its fields.
-        expiry: fields of `ExpiryPolicy`.
-        max_in_flight: deliveries at a time; None: no limit.
-        outcomes: events that the outcome history keeps, about; None: it is not written.
-        pinned: an operator's, which counts more than what programs declare.
+        said: the JSON in Redis, with whole milliseconds: a mapping of fields for each of redelivery,
+            dead_letter and expiry, and the fields that are in no part. Fields that a newer version
+            wrote, and this one does not know, are kept in it.
+        pinned: an operator's entry that overrides what programs declare.
     """
 
-    redelivery: Mapping[str, JSON]
-    dead_letter: Mapping[str, JSON]
-    expiry: Mapping[str, JSON]
-    max_in_flight: int | UnsetType | None
-    outcomes: int | UnsetType | None = UNSET
+    said: Mapping[str, Any]
     pinned: bool = False
 
     @classmethod
-    def of(
-        cls,
-        *,
-        redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType = UNSET,
-        dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None = UNSET,
-        expiry: ExpiryPolicy | Mapping[str, object] | UnsetType = UNSET,
-        max_in_flight: int | UnsetType | None = UNSET,
-        outcomes: int | UnsetType | None = UNSET,
-        pinned: bool = False,
-    ) -> Entry:
-        """The entry that says this and nothing else.
+    def of(cls, *, pinned: bool = False, **said: Unpack[Said]) -> Entry:
+        """The entry with these fields and no others.
 
         Args:
-            redelivery: a policy says all its fields (but `fatal`, which stays with the client); a
-                mapping those that it has, by the policy's names, and `arithmetic`.
-            dead_letter: a strategy or a mapping; None: dead letters are discarded.
-            expiry: a policy or a mapping.
-            max_in_flight: 1 or more; None: no limit.
-            outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
             pinned: see the class.
+            said: see `Said`. A policy sets all its fields (except `fatal`, which stays with the client); a
+                mapping sets those that it has, by the policy's names, and `arithmetic`.
 
         Raises:
-            PolicyError: it makes no sense, even if no other entry says anything; or it says nothing.
+            PolicyError: a field is invalid, or contradicts another one; or there are no fields.
         """
-        entry = cls(
-            redelivery={} if redelivery is UNSET else partial.said_of(redelivery),
-            dead_letter={} if dead_letter is UNSET else dead_letters.said_of(dead_letter),
-            expiry={} if expiry is UNSET else expiries.said_of(expiry),
-            max_in_flight=check.said(max_in_flight, "max_in_flight", _in_flight),
-            outcomes=check.said(outcomes, "outcomes", _outcomes),
-            pinned=check.flag(pinned, "pinned"),
-        )
-        return _checked(entry)
+        given = check.fields(said, SAID, "the entry")
+        entry: dict[str, Any] = {
+            part: fields
+            for part, reader in READERS.items()
+            if part in given and (fields := reader.said_of(given[part]))
+        }
+        entry |= {row.name: row.said(given[row.name], row.name) for row in PLAIN if row.name in given}
+        return _checked(cls(entry, check.flag(pinned, "pinned")))
+
+    def part(self, name: str) -> Mapping[str, JSON]:
+        """The fields that it sets of "redelivery", "dead_letter" or "expiry"."""
+        part: Mapping[str, JSON] = self.said.get(name, {})
+        return part
+
+    def fields(self) -> dict[str, JSON]:
+        """All fields that it sets, by "redelivery.initial_delay" and "max_in_flight"."""
+        parts = {f"{part}.{name}": value for part in PARTS for name, value in self.part(part).items()}
+        return parts | {name: value for name, value in self.said.items() if name not in PARTS}
 
     def encode(self) -> bytes:
-        """As it stands in Redis."""
-        said: dict[str, Any] = {name: getattr(self, name) for name in PARTS if getattr(self, name)}
-        said |= {name: getattr(self, name) for name in NUMBERS if getattr(self, name) is not UNSET}
-        if self.pinned:
-            said["pinned"] = True
-        return msgspec.json.encode(said)
+        """The JSON text that Redis stores."""
+        return msgspec.json.encode({**self.said, **({"pinned": True} if self.pinned else {})})
 
     @classmethod
     def decode(cls, text: bytes) -> Entry:
-        """What `encode` wrote.
+        """The entry that `encode` wrote, in this version or a newer one.
 
         Raises:
-            PolicyError: it is no entry.
+            PolicyError: it is not an entry.
         """
         try:
             given: object = msgspec.json.decode(text)
         except NO_JSON as error:
-            message = f"no entry of the map of policies: {shown(text)} is no JSON ({error})"
+            message = f"not an entry of the map of policies: {shown(text)} is not JSON ({error})"
             raise PolicyError(message) from None
-        fields = check.fields(given, KEYS, "the entry")
-        entry = cls(
-            redelivery=partial.read(fields.get("redelivery", {})),
-            dead_letter=dead_letters.read(fields.get("dead_letter", {})),
-            expiry=expiries.read(fields.get("expiry", {})),
-            max_in_flight=check.said(fields.get("max_in_flight", UNSET), "max_in_flight", _in_flight),
-            outcomes=check.said(fields.get("outcomes", UNSET), "outcomes", _outcomes),
-            pinned=check.flag(fields.get("pinned", False), "pinned"),
-        )
-        return _checked(entry)
+        if not isinstance(given, dict):
+            message = f"not an entry of the map of policies: {shown(text)} is not an object"
+            raise PolicyError(message)
+        said = cast("dict[str, Any]", given)
+        pinned = check.flag(said.pop("pinned", False), "pinned")
+        entry: dict[str, Any] = {}
+        for name, value in said.items():
+            if name in READERS:
+                entry |= {name: fields} if (fields := _read(name, value)) else {}
+            else:
+                entry[name] = FIELDS[name].said(value, name) if name in FIELDS else value
+        return _checked(cls(entry, pinned))
+
+
+def _read(part: str, stored: object) -> dict[str, Any]:
+    """The fields of a part in Redis: known ones are checked; unknown ones, and later kinds, are kept."""
+    read: Callable[[object], dict[str, JSON]] = READERS[part].read
+    if not isinstance(stored, dict):
+        return read(stored)
+    fields = cast("dict[str, Any]", stored)
+    if later_kind(part, fields):
+        return fields
+    unknown = {name: value for name, value in fields.items() if f"{part}.{name}" not in FIELDS}
+    known = {name: value for name, value in fields.items() if name not in unknown}
+    return {**(read(known) if known else {}), **unknown}
 
 
 def _checked(entry: Entry) -> Entry:
-    """Check what its parts say together."""
-    if not any(getattr(entry, part) for part in PARTS) and all(
-        getattr(entry, name) is UNSET for name in NUMBERS
-    ):
-        message = "the entry says nothing. Pass redelivery, dead_letter, expiry, max_in_flight or outcomes"
+    """Check that its parts fit each other."""
+    if not entry.said:
+        message = f"the entry sets nothing. Pass {', '.join(SAID[:-1])} or {SAID[-1]}"
         raise PolicyError(message)
-    dead, expired = entry.dead_letter, entry.expiry
+    dead, expired = entry.part("dead_letter"), entry.part("expiry")
     one_name = dead.get("name") is not None and dead.get("name") == expired.get("name")
     affixes = [(part.get("prefix"), part.get("suffix", "")) for part in (dead, expired)]
     if one_name or (affixes[0] == affixes[1] and affixes[0][0] is not None):
@@ -135,23 +132,3 @@ def _checked(entry: Entry) -> Entry:
         )
         raise PolicyError(message)
     return entry
-
-
-def _in_flight(value: object, name: str) -> int | None:
-    if value is None:
-        return None
-    try:
-        return check.whole(value, name, 1, check.MOST_REDELIVERIES)
-    except PolicyError as error:
-        message = f"{error}, or None for no limit"
-        raise PolicyError(message) from None
-
-
-def _outcomes(value: object, name: str) -> int | None:
-    if value is None:
-        return None
-    try:
-        return check.whole(value, name, 0, check.MOST_REDELIVERIES) or None
-    except PolicyError as error:
-        message = f"{error}, or None for no outcome history"
-        raise PolicyError(message) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,23 +9,25 @@ from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
+from rq_dlq.policy import fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rq_dlq._names import Template
-    from rq_dlq.durations import Duration
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.values.durations import Duration
+    from rq_dlq.values.names import Template
 
 TTLS: Final = ("expiry_delay", "min_expiry_delay", "max_expiry_delay")
-PERIODS: Final = frozenset({*TTLS, "retention"})
+ROWS: Final = fields.BY_PART["expiry"]
+DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class ExpiryPolicy:
     """The time to live that messages get when they are sent, and what becomes of the expired.
 
-    A field that is not said is inherited. Durations are seconds; None says: none.
+    A field that is not set is inherited. Durations are seconds; None: none.
 
     Attributes:
         expiry_delay: of a message sent without a ttl. With it the next two are ignored.
@@ -69,18 +70,19 @@ class ExpiryPolicy:
         Raises:
             PolicyError: a setting makes no sense, or contradicts another.
         """
-        check.store(
-            self,
-            expiry_delay=check.said(expiry_delay, "expiry_delay", check.period),
-            min_expiry_delay=check.said(min_expiry_delay, "min_expiry_delay", check.period),
-            max_expiry_delay=check.said(max_expiry_delay, "max_expiry_delay", check.period),
-            no_expiry=check.said(no_expiry, "no_expiry", check.flag),
-            prefix=check.said(prefix, "prefix", check.affix),
-            suffix=check.said(suffix, "suffix", check.affix),
-            name=check.said(name, "name", _name),
-            discard=check.said(discard, "discard", check.flag),
-            retention=check.said(retention, "retention", check.period),
+        given = fields.held(
+            "expiry",
+            expiry_delay=expiry_delay,
+            min_expiry_delay=min_expiry_delay,
+            max_expiry_delay=max_expiry_delay,
+            no_expiry=no_expiry,
+            prefix=prefix,
+            suffix=suffix,
+            name=name,
+            discard=discard,
+            retention=retention,
         )
+        check.store(self, **given)
         self._check_bounds()
         self._check_place()
 
@@ -103,17 +105,17 @@ class ExpiryPolicy:
         return ttl_ms
 
     def as_wire(self) -> dict[str, JSON]:
-        """What is said, as it stands in Redis: JSON values, whole milliseconds.
+        """The fields that are set, as Redis stores them: JSON values, whole milliseconds.
 
-        Where expired messages go is one thing: who says one way says that it is no other.
+        One way for expired messages to go excludes the others, so those are stored as unset.
         """
-        said = check.to_wire({name: getattr(self, name) for name in FIELDS}, PERIODS)
+        said = fields.to_wire("expiry", self)
         individual = "prefix" in said or "suffix" in said
         if individual or said.get("discard"):
             said.setdefault("name", None)
         if individual or said.get("name") is not None:
             said.setdefault("discard", False)
-        return {name: said[name] for name in FIELDS if name in said}
+        return {name: said[name] for name in ROWS if name in said}
 
     def _check_bounds(self) -> None:
         low, high = self.min_expiry_delay, self.max_expiry_delay
@@ -131,43 +133,31 @@ class ExpiryPolicy:
         check.apart(self.prefix, self.suffix)
 
 
-FIELDS: Final = tuple(field.name for field in dataclasses.fields(ExpiryPolicy))
-DEFAULTS: Final[Mapping[str, JSON]] = {
-    "expiry_delay": None,
-    "min_expiry_delay": None,
-    "max_expiry_delay": None,
-    "no_expiry": False,
-    "name": None,
-    "discard": False,
-    "retention": None,
-}
-
-
 def said_of(given: object) -> dict[str, JSON]:
-    """What an entry says, as it stands in Redis.
+    """The fields that an entry sets, as Redis stores them.
 
     Args:
         given: a policy, or a mapping of some of the fields.
 
     Raises:
-        PolicyError: it makes no sense.
+        PolicyError: a field is invalid, or contradicts another one.
     """
     if isinstance(given, ExpiryPolicy):
         return given.as_wire()
-    return ExpiryPolicy(**check.fields(given, FIELDS, "expiry")).as_wire()
+    return ExpiryPolicy(**check.fields(given, ROWS, "expiry")).as_wire()
 
 
 def read(wire: object) -> dict[str, JSON]:
-    """What an entry in Redis says.
+    """The fields that an entry in Redis sets.
 
     Raises:
-        PolicyError: it makes no sense.
+        PolicyError: a field is invalid.
     """
-    return said_of(check.from_wire(check.fields(wire, FIELDS, "expiry"), PERIODS))
+    return said_of(fields.from_wire("expiry", check.fields(wire, ROWS, "expiry")))
 
 
 def complete(said: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
-    """The policy, with every field, of what entries say together.
+    """The policy, with every field, that entries make together.
 
     Bounds from two entries may cross: the maximum counts. Prefix and suffix stay unset where
     expired messages are dropped or have one queue for many.
@@ -176,14 +166,10 @@ def complete(said: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
         said: of any entries.
         naming: of expiry queues, where nothing is said.
     """
-    fields: dict[str, Any] = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
-    if fields["discard"] or fields["name"] is not None:
-        del fields["prefix"], fields["suffix"]
-    low, high = fields["min_expiry_delay"], fields["max_expiry_delay"]
+    every: dict[str, Any] = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    if every["discard"] or every["name"] is not None:
+        del every["prefix"], every["suffix"]
+    low, high = every["min_expiry_delay"], every["max_expiry_delay"]
     if low is not None and high is not None:
-        fields["min_expiry_delay"] = min(low, high)
-    return ExpiryPolicy(**check.from_wire(fields, PERIODS))
-
-
-def _name(value: object, name: str) -> str | None:
-    return None if value is None else check.queue_name(value, name)
+        every["min_expiry_delay"] = min(low, high)
+    return ExpiryPolicy(**fields.from_wire("expiry", every))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, cast
 
-from rq_dlq._names import MAX_BYTES, check_name
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidName, PolicyError
+from rq_dlq.values.durations import shown
+from rq_dlq.values.names import MAX_BYTES, check_name
 
 ONE: Final = "*"
 REST: Final = "#"

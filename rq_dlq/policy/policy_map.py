@@ -1,19 +1,18 @@
-"""The map of policies: which entries are for a queue, and what holds for it."""
+"""The map of policies: which entries match a queue, and the settings that they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from msgspec import UNSET
-
-from rq_dlq._names import Naming, Template
 from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
 from rq_dlq.policy import partial
 from rq_dlq.policy.entry import Entry
+from rq_dlq.policy.fields import BY_PART, FIELDS, KINDS, PARTS, PLAIN, check_kind, later_kind
 from rq_dlq.policy.patterns import Pattern
 from rq_dlq.policy.settings import QueueSettings, Source
+from rq_dlq.values.names import Naming, Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,7 @@ Layers: TypeAlias = list[tuple[str, Entry]]
 
 @dataclass(frozen=True, slots=True)
 class PolicyMap:
-    """What is stored for patterns of queues.
+    """The entries for patterns of queues.
 
     Attributes:
         entries: by the pattern's text.
@@ -57,7 +56,7 @@ class PolicyMap:
 
     @classmethod
     def read(cls, fields: Mapping[bytes, bytes], naming: Naming) -> PolicyMap:
-        """The map as it stands in Redis: by pattern what `Entry.encode` wrote, and the version."""
+        """The map that Redis stores: by pattern what `Entry.encode` wrote, and the version."""
         entries: dict[str, Entry] = {}
         unreadable: list[str] = []
         version = 0
@@ -73,7 +72,7 @@ class PolicyMap:
         return cls(entries, naming, version, tuple(sorted(unreadable)))
 
     def resolve(self, name: str) -> list[str]:
-        """The patterns that are for a queue, the most specific first."""
+        """The patterns that match a queue, the most specific first."""
         return [pattern.text for pattern in self._patterns if pattern.matches(name)]
 
     def choose(self, name: str) -> str | None:
@@ -81,39 +80,40 @@ class PolicyMap:
         return next(iter(self.resolve(name)), None)
 
     def settings(self, home: str, declared: Entry | None = None) -> QueueSettings:
-        """What holds for a queue, field by field.
+        """The settings of a queue, field by field.
 
         The strongest first: pinned entries, what programs declared, the other entries (each the
         most specific first), the defaults.
 
         Args:
             home: the queue's name.
-            declared: what a program says in code.
+            declared: the entry that a program declares in code.
+
+        Raises:
+            UpgradeRequired: a part is of a kind that only a later version knows.
         """
-        layers = self._layers(home, declared)
-        dead, expired = _said(layers, "dead_letter", home), _said(layers, "expiry", home)
+        said = _said(self._layers(home, declared), home)
+        dead, expired, redelivery = (_part(said, part) for part in ("dead_letter", "expiry", "redelivery"))
+        for part, found in (("dead_letter", dead), ("redelivery", redelivery)):
+            check_kind(part, _values(found), home)
         dead_name = _place(dead, self.naming.dead, home, {home, self.naming.expired.of(home)})
         expired_name = _place(expired, self.naming.expired, home, {home, dead_name})
-        redelivery = _said(layers, "redelivery", home)
         policy = partial.complete(_values(redelivery))
         strategy = dead_letters.complete(_values(dead), self.naming.dead)
         expiry = expiries.complete(_values(expired), self.naming.expired)
-        flying, flying_source = _number(layers, "max_in_flight")
-        outcomes, outcomes_source = _number(layers, "outcomes")
+        plain = {row.name: said.get(row.name, (row.default, DEFAULT)) for row in PLAIN}
         return QueueSettings(
             redelivery=policy,
             expiry=expiry,
             dead_letter=strategy,
-            max_in_flight=flying,
-            outcomes=outcomes,
+            **_values(plain),
             dead_name=dead_name,
             expired_name=expired_name,
             sources=(
                 *_sources("redelivery", policy.as_wire(), redelivery),
                 *_sources("dead_letter", strategy.as_wire(), dead),
                 *_sources("expiry", expiry.as_wire(), expired),
-                Source("max_in_flight", flying, flying_source),
-                Source("outcomes", outcomes, outcomes_source),
+                *(Source(name, value, source) for name, (value, source) in plain.items()),
             ),
         )
 
@@ -128,22 +128,25 @@ _Said: TypeAlias = dict[str, tuple[Any, str]]
 """By field: the value that counts, and where it comes from."""
 
 
-def _said(layers: Layers, part: str, home: str) -> _Said:
-    """What the strongest that says a field says of it."""
+def _said(layers: Layers, home: str) -> _Said:
+    """Each known field with the value of the strongest entry that sets it."""
     said: _Said = {}
     for source, entry in layers:
-        fields: Mapping[str, JSON] = getattr(entry, part)
-        if part == "dead_letter" and not dead_letters.concerns(fields, home):
-            continue
-        for name, value in fields.items():
-            said.setdefault(name, (value, source))
+        concerned = dead_letters.concerns(entry.part("dead_letter"), home)
+        later = {part for part in PARTS if later_kind(part, entry.part(part))}
+        for where, value in entry.fields().items():
+            row = FIELDS.get(where)
+            if row is None or (row.part == "dead_letter" and not concerned):
+                continue
+            # Of a part of an unknown kind only the kind counts.
+            if row.part not in later or row.name == KINDS[row.part][0]:
+                said.setdefault(where, (value, source))
     return said
 
 
-def _number(layers: Layers, name: str) -> tuple[int | None, str]:
-    """What the strongest that says a number says, and where it comes from."""
-    said = [(getattr(entry, name), source) for source, entry in layers if getattr(entry, name) is not UNSET]
-    return said[0] if said else (None, DEFAULT)
+def _part(said: _Said, part: str) -> _Said:
+    """The fields of a part, by their names."""
+    return {name: said[row.where] for name, row in BY_PART[part].items() if row.where in said}
 
 
 def _values(said: _Said) -> dict[str, Any]:
@@ -151,9 +154,9 @@ def _values(said: _Said) -> dict[str, Any]:
 
 
 def _place(said: _Said, naming: Template, home: str, taken: set[str]) -> str:
-    """The name of the queue that takes a queue's messages, as entries together say.
+    """The name of the queue that takes a queue's dead letters or expired messages.
 
-    A name that is taken (the queue itself may be one that others share) is as if not said.
+    A name that is taken (the queue itself may be one that others share) is ignored.
     """
     shared = said.get("strategy", ("shared", ""))[0] == "shared" and said.get("name", (None, ""))[0]
     prefix, suffix = (said.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))

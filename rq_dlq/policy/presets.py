@@ -12,30 +12,36 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire, power, seconds
+from rq_dlq.policy.arithmetic import power
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
+
+    from rq_dlq.policy._checks import JSON
 
 JAVA_LONG: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
-class ArtemisRedelivery(RedeliveryPolicy):
+class ArtemisRedelivery:
     """ActiveMQ Artemis 2: `QueueImpl.calculateRedeliveryDelay`.
 
-    The spread comes before the maximum, so at the maximum it is gone. Make one with
-    `RedeliveryPolicy.artemis`; the inherited fields say the same in seconds.
+    The spread comes before the maximum, so at the maximum it is gone. Make a policy of it with
+    `RedeliveryPolicy.artemis`.
 
     Attributes:
         redelivery_delay: milliseconds.
+        multiplier: by which a wait is longer than the one before.
         max_redelivery_delay: milliseconds.
+        spread: the part of a wait, 0 to 1, by which it is spread.
     """
 
     redelivery_delay: int
+    multiplier: float
     max_redelivery_delay: int
+    spread: float
 
-    ARITHMETIC: ClassVar[str] = "artemis"
+    NAME: ClassVar[str] = "artemis"
 
     def __init__(
         self,
@@ -44,8 +50,6 @@ class ArtemisRedelivery(RedeliveryPolicy):
         redelivery_delay_multiplier: float = 1.0,
         max_redelivery_delay: int | None = None,
         redelivery_collision_avoidance_factor: float = 0.0,
-        max_delivery_attempts: int = 10,
-        fatal: Iterable[type[BaseException]] = (),
     ) -> None:
         """Check Artemis' settings, in milliseconds; unsaid, the maximum is ten times the delay.
 
@@ -61,62 +65,61 @@ class ArtemisRedelivery(RedeliveryPolicy):
         factor = redelivery_collision_avoidance_factor
         check.store(
             self,
-            initial_delay=seconds(delay),
-            multiplier=check.number(redelivery_delay_multiplier, "redelivery-delay-multiplier", 1),
-            max_delay=seconds(limit),
-            collision_avoidance=check.number(factor, "redelivery-collision-avoidance-factor", 0, 1),
-            max_redeliveries=after_the_first(max_delivery_attempts, "max-delivery-attempts"),
-            delays=None,
-            fatal=check.exceptions(fatal, "fatal"),
             redelivery_delay=delay,
+            multiplier=check.growth(redelivery_delay_multiplier, "redelivery-delay-multiplier"),
             max_redelivery_delay=limit,
+            spread=check.part(factor, "redelivery-collision-avoidance-factor"),
         )
 
-    def as_wire(self) -> Wire:
-        """As it stands in Redis; see `RedeliveryPolicy.as_wire`."""
+    def wait(self, n: int, r: float, previous: int | None) -> int:
+        """See `Arithmetic.wait`."""
+        del previous
+        growth = power(self.multiplier, n - 1)
+        base = self.redelivery_delay if growth == 1 else _long(self.redelivery_delay * growth)
+        return min(_spread(base, self.spread, r), self.max_redelivery_delay)
+
+    def longest(self, n: int, previous: int | None) -> int:
+        """See `Arithmetic.longest`."""
+        return self.wait(n, 1, previous)
+
+    def as_wire(self) -> Mapping[str, JSON]:
+        """See `Arithmetic.as_wire`."""
         return {
-            "arithmetic": self.ARITHMETIC,
             "initial_delay": self.redelivery_delay,
             "multiplier": self.multiplier,
             "max_delay": self.max_redelivery_delay,
-            "collision_avoidance": self.collision_avoidance,
-            "max_redeliveries": self.max_redeliveries,
+            "collision_avoidance": self.spread,
         }
-
-    def _wait(self, n: int, r: float, previous: int | None) -> int:  # noqa: ARG002 - theirs needs no previous
-        growth = power(self.multiplier, n - 1)
-        base = self.redelivery_delay if growth == 1 else _long(self.redelivery_delay * growth)
-        return min(_spread(base, self.collision_avoidance, r), self.max_redelivery_delay)
-
-    def _longest(self, n: int, previous: int | None) -> int:
-        return self._wait(n, 1, previous)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
-class ActiveMQRedelivery(RedeliveryPolicy):
+class ActiveMQRedelivery:
     """ActiveMQ Classic: `RedeliveryPolicy.getNextRedeliveryDelay`.
 
     The first wait is neither spread nor held to the maximum; each later one is made from the wait
-    before, its spread included, so spreads compound and pass the maximum. Make one with
-    `RedeliveryPolicy.activemq`; the inherited fields say the same in seconds, with a multiplier of
-    1 where the back-off is not exponential.
+    before, its spread included, so spreads compound and pass the maximum. Make a policy of it with
+    `RedeliveryPolicy.activemq`.
 
     Attributes:
         initial_redelivery_delay: milliseconds.
         redelivery_delay: milliseconds; negative only where no wait is made from it.
+        multiplier: by which a wait is longer than the one before; 1 where the back-off is not
+            exponential.
         maximum_redelivery_delay: milliseconds; None: no maximum.
+        spread: the part of a wait, 0 to 1, by which it is spread.
     """
 
     initial_redelivery_delay: int
     redelivery_delay: int
+    multiplier: float
     maximum_redelivery_delay: int | None
+    spread: float
 
-    ARITHMETIC: ClassVar[str] = "activemq"
+    NAME: ClassVar[str] = "activemq"
 
     def __init__(
         self,
         *,
-        maximum_redeliveries: int | None = 6,
         initial_redelivery_delay: int = 1000,
         redelivery_delay: int = 1000,
         back_off_multiplier: float = 5.0,
@@ -125,14 +128,13 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         use_collision_avoidance: bool = False,
         collision_avoidance_factor: float | None = None,
         collision_avoidance_percent: float | None = None,
-        fatal: Iterable[type[BaseException]] = (),
     ) -> None:
         """Check ActiveMQ's settings, in milliseconds.
 
         Raises:
             PolicyError: a setting makes no sense.
         """
-        growth = check.number(back_off_multiplier, "backOffMultiplier", 1)
+        growth = check.growth(back_off_multiplier, "backOffMultiplier")
         factor = _factor(collision_avoidance_factor, collision_avoidance_percent)
         exponential = check.flag(use_exponential_back_off, "useExponentialBackOff")
         spread = check.flag(use_collision_avoidance, "useCollisionAvoidance")
@@ -140,41 +142,16 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         limit = check.whole(maximum_redelivery_delay, "maximumRedeliveryDelay", -1, JAVA_LONG)
         check.store(
             self,
-            initial_delay=seconds(initial),
-            multiplier=growth if exponential else 1.0,
-            max_delay=None if limit == -1 else seconds(limit),
-            collision_avoidance=factor if spread else 0.0,
-            max_redeliveries=check.redeliveries(maximum_redeliveries, "maximumRedeliveries"),
-            delays=None,
-            fatal=check.exceptions(fatal, "fatal"),
             initial_redelivery_delay=initial,
             redelivery_delay=check.whole(redelivery_delay, "redeliveryDelay", -JAVA_LONG, JAVA_LONG),
+            multiplier=growth if exponential else 1.0,
             maximum_redelivery_delay=None if limit == -1 else limit,
+            spread=factor if spread else 0.0,
         )
         self._check_redelivery_delay()
 
-    def as_wire(self) -> Wire:
-        """As it stands in Redis; see `RedeliveryPolicy.as_wire`."""
-        return {
-            "arithmetic": self.ARITHMETIC,
-            "initial_delay": self.initial_redelivery_delay,
-            "redelivery_delay": self.redelivery_delay,
-            "multiplier": self.multiplier,
-            "max_delay": self.maximum_redelivery_delay,
-            "collision_avoidance": self.collision_avoidance,
-            "max_redeliveries": self.max_redeliveries,
-        }
-
-    def _check_redelivery_delay(self) -> None:
-        """ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0."""
-        limit = self.maximum_redelivery_delay
-        check.within(self.redelivery_delay, limit, "redeliveryDelay", "maximumRedeliveryDelay")
-        grows = self.initial_redelivery_delay > 0 and self.multiplier > 1
-        if self.redelivery_delay < 0 and not (grows and self.collision_avoidance == 0 and limit != 0):
-            message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
-            raise PolicyError(message)
-
-    def _wait(self, n: int, r: float, previous: int | None) -> int:
+    def wait(self, n: int, r: float, previous: int | None) -> int:
+        """See `Arithmetic.wait`."""
         if n > 1 and previous is not None:
             return self._next(previous, r)
         wait = self.initial_redelivery_delay
@@ -184,8 +161,28 @@ class ActiveMQRedelivery(RedeliveryPolicy):
                 break
         return wait
 
-    def _longest(self, n: int, previous: int | None) -> int:
-        return self._wait(n, 1, previous)
+    def longest(self, n: int, previous: int | None) -> int:
+        """See `Arithmetic.longest`."""
+        return self.wait(n, 1, previous)
+
+    def as_wire(self) -> Mapping[str, JSON]:
+        """See `Arithmetic.as_wire`."""
+        return {
+            "initial_delay": self.initial_redelivery_delay,
+            "redelivery_delay": self.redelivery_delay,
+            "multiplier": self.multiplier,
+            "max_delay": self.maximum_redelivery_delay,
+            "collision_avoidance": self.spread,
+        }
+
+    def _check_redelivery_delay(self) -> None:
+        """ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0."""
+        limit = self.maximum_redelivery_delay
+        check.within(self.redelivery_delay, limit, "redeliveryDelay", "maximumRedeliveryDelay")
+        grows = self.initial_redelivery_delay > 0 and self.multiplier > 1
+        if self.redelivery_delay < 0 and not (grows and self.spread == 0 and limit != 0):
+            message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
+            raise PolicyError(message)
 
     def _next(self, previous: int, r: float) -> int:
         wait = self.redelivery_delay
@@ -196,7 +193,7 @@ class ActiveMQRedelivery(RedeliveryPolicy):
         if wait < 0:
             message = f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more"
             raise PolicyError(message)
-        return _spread(wait, self.collision_avoidance, r)
+        return _spread(wait, self.spread, r)
 
 
 def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
@@ -232,7 +229,7 @@ def after_the_first(attempts: object, name: str) -> int | None:
     if attempts == -1:
         return None
     try:
-        return check.whole(attempts, name, 1, check.MOST_REDELIVERIES) - 1
+        return check.whole(attempts, name, 1, check.LARGEST_WHOLE) - 1
     except PolicyError as error:
         message = f"{error}; 1 is no redelivery, -1 no limit"
         raise PolicyError(message) from None
@@ -244,7 +241,7 @@ def _factor(factor: float | None, percent: float | None) -> float:
         raise PolicyError(message)
     if percent is not None:
         return check.number(percent, "collisionAvoidancePercent", 0, 100) * 0.01
-    return check.number(0.15 if factor is None else factor, "collisionAvoidanceFactor", 0, 1)
+    return check.part(0.15 if factor is None else factor, "collisionAvoidanceFactor")
 
 
 def _long(number: float) -> int:

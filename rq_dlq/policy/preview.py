@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rq_dlq.durations import human
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rq_dlq.policy.redelivery import RedeliveryPolicy
+    from rq_dlq.policy.arithmetic import Arithmetic
 
 WITHOUT_LIMIT: Final = 12
 """Rows where there is no limit to show all of."""
@@ -52,17 +52,25 @@ class Preview:
     dead_after: Span | None
 
     @classmethod
-    def of(cls, policy: RedeliveryPolicy, n: int | None) -> Preview:
-        """The preview of a policy; n as in `RedeliveryPolicy.preview`."""
+    def of(cls, arithmetic: Arithmetic, limit: int | None, n: int | None) -> Preview:
+        """The preview of a policy.
+
+        Args:
+            arithmetic: the policy's.
+            limit: its `max_redeliveries`.
+            n: as in `RedeliveryPolicy.preview`.
+
+        Raises:
+            InvalidInput: n is below 0.
+        """
         if n is not None and n < 0:
             message = f"n is {n}. Pass how many redeliveries to show, 0 or more"
             raise InvalidInput(message)
-        limit = policy.max_redeliveries
         shown = n if n is not None else WITHOUT_LIMIT if limit is None else limit
         shown = shown if limit is None else min(shown, limit)
         rows: list[Row] = []
         total = 0, 0, 0
-        for k, wait in enumerate(_waits(policy, shown if limit is None else limit), start=1):
+        for k, wait in enumerate(_waits(arithmetic, shown if limit is None else limit), start=1):
             total = total[0] + wait[0], total[1] + wait[1], total[2] + wait[2]
             if k <= shown:
                 rows.append(Row(k, *_in_seconds(wait), total[1] / 1000))
@@ -85,12 +93,12 @@ class Preview:
         return f"dead-lettered after {times}, {nominal}{between}"
 
 
-def _waits(policy: RedeliveryPolicy, n: int) -> Iterator[tuple[int, int, int]]:
+def _waits(arithmetic: Arithmetic, n: int) -> Iterator[tuple[int, int, int]]:
     """The shortest, the nominal and the longest of each wait, in milliseconds."""
     low = mid = high = None
     for k in range(1, n + 1):
-        low, mid = policy._wait(k, -1, low), policy._wait(k, 0, mid)  # noqa: SLF001 - two halves of one thing
-        high = policy._longest(k, high)  # noqa: SLF001
+        low, mid = arithmetic.wait(k, -1, low), arithmetic.wait(k, 0, mid)
+        high = arithmetic.longest(k, high)
         yield low, mid, high
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from rq_dlq.durations import TEN_YEARS, Duration
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
+from rq_dlq.policy import foreign, tenacity
+from rq_dlq.policy._checks import JSON
+from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.preview import Preview
-from rq_dlq.policy.simulation import Simulation
+from rq_dlq.policy.simulation import Plan, Simulation
+from rq_dlq.policy.wire import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
     from tenacity.stop import StopBaseT
     from tenacity.wait import WaitBaseT
 
+    from rq_dlq.policy.arithmetic import Arithmetic
     from rq_dlq.policy.tenacity import Strategies
+    from rq_dlq.values.durations import Duration
 
-Wire: TypeAlias = dict[str, int | float | str | list[int] | None]
-"""A policy as it stands in Redis: JSON values, durations in whole milliseconds."""
-
-LARGEST_POWER: Final = 2.0**63
+Wire: TypeAlias = dict[str, JSON]
+"""A policy as Redis stores it: JSON values, durations in whole milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -37,17 +39,18 @@ class RedeliveryPolicy:
     together never all return together, not even when they wait the longest.
 
     A policy is a value: checked once, pure, equal to its equals, and the same in Python and in
-    Redis (`lua/lib/delay.lua`).
+    Redis (`lua/lib/policy_delay.lua`).
 
     Attributes:
         initial_delay: seconds before the first redelivery.
         multiplier: by which the wait grows from one redelivery to the next.
-        max_delay: seconds; None: no maximum but ten years, which no duration exceeds.
+        max_delay: seconds; None: no maximum except ten years, which no duration exceeds.
         collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
         max_redeliveries: redeliveries, not deliveries; 0: none; None: no limit.
         delays: seconds of each wait, the last one repeated; None: they grow as said above.
         fatal: errors after which a message is dead at once. The client judges them, since classes
             do not go to Redis.
+        preset: another broker's arithmetic, which then settles all waits; None: as said above.
     """
 
     initial_delay: float
@@ -57,8 +60,7 @@ class RedeliveryPolicy:
     max_redeliveries: int | None
     delays: tuple[float, ...] | None
     fatal: tuple[type[BaseException], ...]
-
-    ARITHMETIC: ClassVar[str] = "rq"
+    preset: Arithmetic | None
 
     def __init__(
         self,
@@ -70,37 +72,45 @@ class RedeliveryPolicy:
         max_redeliveries: int | None = 12,
         delays: Iterable[Duration] | None = None,
         fatal: Iterable[type[BaseException]] = (),
+        preset: Arithmetic | None = None,
     ) -> None:
         """Check the settings, and store durations as seconds.
 
         Args:
-            initial_delay: unless said, one second, or the first of `delays`.
-            multiplier: 1 or more; unless said 2, or 1 with `delays`.
-            max_delay: None: no maximum; unless said ten minutes, or the longest of `delays`.
-            collision_avoidance: 0 to 1; unless said 0.5, or 0 with `delays`, which then are exact.
+            initial_delay: by default one second, or the first of `delays`.
+            multiplier: 1 or more; by default 2, or 1 with `delays`.
+            max_delay: None: no maximum; by default ten minutes, or the longest of `delays`.
+            collision_avoidance: 0 to 1; by default 0.5, or 0 with `delays`, which then are exact.
             max_redeliveries: None or -1: no limit.
-            delays: one or more; the three that they settle must not say otherwise.
+            delays: one or more; the three arguments above must not contradict them.
             fatal: exception classes.
+            preset: as `artemis` and `activemq` pass it; no argument may contradict it.
 
         Raises:
             PolicyError: a setting makes no sense, or contradicts another.
         """
-        listed = None if delays is None else check.durations(delays, "delays")
-        if listed:
-            initial, growth, limit = check.listed(listed, initial_delay, multiplier, max_delay)
-        else:
-            initial, growth, limit = check.growing(initial_delay, multiplier, max_delay)
-        if collision_avoidance is None:
-            collision_avoidance = 0 if listed else 0.5
+        given = initial_delay, multiplier, max_delay, collision_avoidance, delays
+        if preset is not None:
+            _check_settled(preset, *given)
         check.store(
             self,
-            initial_delay=seconds(initial),
-            multiplier=growth,
-            max_delay=seconds(limit),
-            collision_avoidance=check.number(collision_avoidance, "collision_avoidance", 0, 1),
+            **_in_seconds(preset or Backoff.of(*given)),
             max_redeliveries=check.redeliveries(max_redeliveries, "max_redeliveries"),
-            delays=tuple(wait / 1000 for wait in listed) if listed else None,
             fatal=check.exceptions(fatal, "fatal"),
+            preset=preset,
+        )
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How the waits are worked out."""
+        if self.preset is not None:
+            return self.preset
+        return Backoff(
+            initial=_ms(self.initial_delay),
+            multiplier=self.multiplier,
+            limit=None if self.max_delay is None else _ms(self.max_delay),
+            spread=self.collision_avoidance,
+            delays=None if self.delays is None else tuple(map(_ms, self.delays)),
         )
 
     def delay_ms(self, n: int, r: float | None = None, previous: int | None = None) -> int:
@@ -123,7 +133,7 @@ class RedeliveryPolicy:
         elif not -1 <= r <= 1:
             message = f"r is {r}. Pass a number from -1 to 1, or None to have it drawn"
             raise InvalidInput(message)
-        return self._wait(n, r, previous)
+        return self.arithmetic.wait(n, r, previous)
 
     def delay(self, n: int, r: float | None = None, previous: float | None = None) -> float:
         """The wait before the n-th redelivery, in seconds; otherwise as `delay_ms`."""
@@ -139,35 +149,30 @@ class RedeliveryPolicy:
         Args:
             n: None: all of them, or the first 12 where there is no limit.
         """
-        return Preview.of(self, n)
+        return Preview.of(self.arithmetic, self.max_redeliveries, n)
 
     def simulate(
         self, messages: int = 1_000, outage: Duration = "5m", rate: float | None = None, seed: int = 0
     ) -> Simulation:
-        """What becomes of messages that all fail at once, of something that is down.
+        """What becomes of messages that all fail at once, because a service is down.
 
         Args:
             messages: how many.
             outage: until when every delivery fails.
-            rate: how many a second can be done afterwards; what comes beyond fails. None: any number.
-            seed: of the random numbers; the same gives the same.
+            rate: how many a second succeed afterwards; more than that fail. None: any number.
+            seed: of the random numbers; the same seed gives the same result.
 
         Raises:
-            InvalidInput: an argument makes no sense, or it would take millions of deliveries.
+            InvalidInput: an argument is invalid, or it would take millions of deliveries.
         """
-        return Simulation.of(self, messages, outage, rate, seed)
+        plan = Plan(self.arithmetic, self.max_redeliveries)
+        return Simulation.of(plan, messages, outage, rate, seed)
 
     def as_wire(self) -> Wire:
-        """The policy as it stands in Redis: JSON values, whole milliseconds, without `fatal`."""
-        return {
-            "arithmetic": self.ARITHMETIC,
-            "initial_delay": whole_ms(self.initial_delay),
-            "multiplier": self.multiplier,
-            "max_delay": None if self.max_delay is None else whole_ms(self.max_delay),
-            "collision_avoidance": self.collision_avoidance,
-            "max_redeliveries": self.max_redeliveries,
-            "delays": None if self.delays is None else [whole_ms(wait) for wait in self.delays],
-        }
+        """The policy as Redis stores it: JSON values, whole milliseconds, without `fatal`."""
+        arithmetic = self.arithmetic
+        limit = {"max_redeliveries": self.max_redeliveries}
+        return {"arithmetic": arithmetic.NAME, **arithmetic.as_wire(), **limit}
 
     @staticmethod
     def from_wire(wire: Mapping[str, object]) -> RedeliveryPolicy:
@@ -176,9 +181,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: it is not one.
         """
-        from rq_dlq.policy.wire import read  # noqa: PLC0415 - it knows every variant of this class
-
-        return read(wire)
+        return RedeliveryPolicy(**read(wire))
 
     @staticmethod
     def artemis(**settings: object) -> RedeliveryPolicy:
@@ -193,9 +196,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        from rq_dlq.policy.foreign import artemis  # noqa: PLC0415 - the presets build on this class
-
-        return artemis(settings)
+        return RedeliveryPolicy(**foreign.artemis(settings))
 
     @staticmethod
     def activemq(**settings: object) -> RedeliveryPolicy:
@@ -211,13 +212,11 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        from rq_dlq.policy.foreign import activemq  # noqa: PLC0415 - the presets build on this class
-
-        return activemq(settings)
+        return RedeliveryPolicy(**foreign.activemq(settings))
 
     @staticmethod
     def jetstream(**settings: object) -> RedeliveryPolicy:
-        """Redelivery as a JetStream consumer is told to do it; it is a policy with `delays`.
+        """Redelivery by the settings of a JetStream consumer, a policy with `delays`.
 
         There BackOff counts from the delivery; here the lease is one setting and the wait after it
         another. A plain nack, too, waits by the policy. Without a backoff both come back at once.
@@ -232,9 +231,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
         """
-        from rq_dlq.policy.foreign import jetstream  # noqa: PLC0415 - the presets build on this class
-
-        return jetstream(settings)
+        return RedeliveryPolicy(**foreign.jetstream(settings))
 
     @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:
@@ -248,56 +245,40 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: no policy does exactly that; it says what comes closest.
         """
-        from rq_dlq.policy.tenacity import policy_of  # noqa: PLC0415 - only those who use tenacity need it
-
-        return policy_of(wait, stop)
+        policy = tenacity.policy_in(wait, stop)
+        if isinstance(policy, RedeliveryPolicy):
+            return policy
+        return RedeliveryPolicy(**tenacity.arguments_of(wait, stop))
 
     def as_tenacity(self) -> Strategies:
         """The policy as `wait` and `stop`, for `tenacity.Retrying(**policy.as_tenacity())`.
 
         `fatal` is not in it: pass `retry=retry_if_not_exception_type(policy.fatal)`.
         """
-        from rq_dlq.policy.tenacity import strategies_of  # noqa: PLC0415 - only those who use tenacity need it
-
-        return strategies_of(self)
-
-    def _wait(self, n: int, r: float, previous: int | None) -> int:  # noqa: ARG002 - `previous` is for variants
-        """The arithmetic, in milliseconds.
-
-        It is Artemis', in the order of its operations, but that theirs cuts the spread off at the
-        maximum, where all waits end up equal.
-        """
-        base, limit = self._base(n), self._limit()
-        wait = base + base * (self.collision_avoidance * r)
-        return math.floor(2 * limit - wait if wait > limit else wait)
-
-    def _longest(self, n: int, previous: int | None) -> int:  # noqa: ARG002 - `previous` is for variants
-        """The longest that the n-th wait can be; not at r = 1, where the spread is folded back."""
-        base = self._base(n)
-        return math.floor(min(base + base * self.collision_avoidance, self._limit()))
-
-    def _base(self, n: int) -> float:
-        if self.delays is not None:
-            return whole_ms(self.delays[min(n, len(self.delays)) - 1])
-        return min(whole_ms(self.initial_delay) * power(self.multiplier, n - 1), self._limit())
-
-    def _limit(self) -> int:
-        return TEN_YEARS if self.max_delay is None else whole_ms(self.max_delay)
+        return tenacity.strategies_of(self)
 
 
-def power(multiplier: float, times: int) -> float:
-    """What a wait has grown by, held to 2 ** 63, so that nothing overflows after it."""
-    try:
-        return min(multiplier**times, LARGEST_POWER)
-    except OverflowError:
-        return LARGEST_POWER
+def _in_seconds(arithmetic: Arithmetic) -> dict[str, Any]:
+    """The waits of an arithmetic, with durations in seconds."""
+    wire = cast("Mapping[str, Any]", arithmetic.as_wire())
+    delays, limit = wire.get("delays"), wire["max_delay"]
+    return {
+        "initial_delay": wire["initial_delay"] / 1000,
+        "multiplier": wire["multiplier"],
+        "max_delay": None if limit is None else limit / 1000,
+        "collision_avoidance": wire["collision_avoidance"],
+        "delays": None if delays is None else tuple(wait / 1000 for wait in delays),
+    }
 
 
-def seconds(ms: int | None) -> float | None:
-    """Milliseconds as they are stored."""
-    return None if ms is None else ms / 1000
+def _check_settled(preset: Arithmetic, *given: object) -> None:
+    """Check that nothing contradicts a preset; to repeat what it settles, as replace() does, is allowed."""
+    for (name, settled), said in zip(_in_seconds(preset).items(), given, strict=True):
+        if said != settled and said is not (check.DEFAULT_MAX_DELAY if name == "max_delay" else None):
+            message = f"the arithmetic of {preset.NAME} settles {name}. Pass its own settings instead"
+            raise PolicyError(message)
 
 
-def whole_ms(span: float) -> int:
+def _ms(seconds: float) -> int:
     """Stored seconds in milliseconds; exact, since what is stored is a whole number of them."""
-    return round(span * 1000)
+    return round(seconds * 1000)

@@ -1,16 +1,20 @@
-"""What holds for one queue, and where each part of it was said."""
+"""The settings of one queue, and where each of them comes from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
-from rq_dlq.policy.dead_letter import REPORT_INTERVAL
 from rq_dlq.policy.expiry import TTLS
+from rq_dlq.policy.fields import PLAIN, REPORT_INTERVAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from msgspec import UnsetType
+
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.dead_letter import DeadLetterStrategy
     from rq_dlq.policy.expiry import ExpiryPolicy
@@ -26,13 +30,45 @@ USUAL: Final[dict[str, Any]] = {
 }
 
 
+class _Everywhere(TypedDict, total=False):
+    """What both operators and programs can set; a type for each row of `fields.TABLE`."""
+
+    dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None
+    expiry: ExpiryPolicy | Mapping[str, object] | UnsetType
+    max_in_flight: int | UnsetType | None
+    outcomes: int | UnsetType | None
+
+
+class Said(_Everywhere, total=False):
+    """The fields of an entry. A field that is left out, or UNSET, is inherited.
+
+    redelivery: when failed messages come back: a policy, or a mapping of some of its fields.
+    dead_letter: what becomes of dead letters: a strategy or a mapping; None: they are discarded, and counted.
+    expiry: times to live, and what becomes of expired messages: a policy or a mapping.
+    max_in_flight: deliveries at a time, of all consumers together; None: no limit.
+    outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
+    """
+
+    redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
+
+
+class Declared(_Everywhere, total=False):
+    """What a program may declare for a queue in code; it stays in Redis until the next declaration.
+
+    redelivery: when failed messages come back; None: not declared.
+    The other fields are those of `Said`.
+    """
+
+    redelivery: RedeliveryPolicy | UnsetType | None
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a field of a queue's settings comes from.
 
     Attributes:
         field: "redelivery.initial_delay".
-        value: as it stands in Redis; durations in whole milliseconds.
+        value: as Redis stores it; durations in whole milliseconds.
         source: a pattern, "pinned" and a pattern, "declared in code" or "default".
     """
 
@@ -43,7 +79,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """What holds for one queue.
+    """The settings of one queue.
 
     Attributes:
         redelivery: without `fatal`, which the client judges.
@@ -65,22 +101,25 @@ class QueueSettings:
     expired_name: str
     sources: tuple[Source, ...]
 
+    def at_capacity(self, in_flight: int) -> str:
+        """Why no delivery starts while so many are in flight; empty: one does."""
+        limit = self.max_in_flight
+        full = limit is not None and in_flight >= limit
+        return f"it waits until fewer than {limit} are being worked on (max_in_flight)" if full else ""
+
     def wire(self) -> dict[str, str]:
-        """The fields of the queue's settings in Redis; one that says nothing unusual is left out."""
+        """The fields of the queue's settings in Redis; one with its default is left out."""
         fates, ttls = self._fates(), self._ttls()
         wire = {"redelivery": _json({"redelivery": self.redelivery.as_wire()})}
         if fates != USUAL:
             wire["dead_letter"] = _json(fates)
         if ttls:
             wire["expiry"] = ttls
-        if self.max_in_flight is not None:
-            wire["max_in_flight"] = str(self.max_in_flight)
-        if self.outcomes is not None:
-            wire["outcomes"] = str(self.outcomes)
-        return wire
+        plain = {row.name: getattr(self, row.name) for row in PLAIN}
+        return wire | {name: str(value) for name, value in plain.items() if value is not None}
 
     def _fates(self) -> dict[str, JSON]:
-        """What becomes of messages that die, expire, or die without being meant to last."""
+        """What becomes of messages that die, expire, or die and are not persistent."""
         dead, expired = self.dead_letter.as_wire(), self.expiry.as_wire()
         discarding = dead["strategy"] == "discarding"
         fate = "discard" if expired["discard"] else "expired"

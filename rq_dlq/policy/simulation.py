@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rq_dlq.durations import Duration, human, milliseconds, shown
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import Duration, human, milliseconds, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rq_dlq.policy.redelivery import RedeliveryPolicy
+    from rq_dlq.policy.arithmetic import Arithmetic
 
 SLOT: Final = 100
 """Milliseconds within which redeliveries are a crowd."""
@@ -30,6 +30,21 @@ BARS: Final = 24
 WIDEST: Final = 50
 STEPS: Final = (100, 200, 500, *(1_000 * s for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)))
 """Milliseconds that a bar may stand for; beyond an hour, whole hours."""
+
+
+class Plan(NamedTuple):
+    """What a policy does: the waits between redeliveries, and how many there are; None: no limit."""
+
+    arithmetic: Arithmetic
+    limit: int | None
+
+    def wait(self, n: int, draw: random.Random, previous: int | None) -> int:
+        """A wait that is drawn, in milliseconds."""
+        return self.arithmetic.wait(n, draw.uniform(-1, 1), previous)
+
+    def spent(self, failures: int) -> bool:
+        """Whether a message that failed this often is dead."""
+        return self.limit is not None and failures > self.limit
 
 
 class Bar(NamedTuple):
@@ -92,10 +107,8 @@ class Simulation:
     rows: tuple[Bar, ...]
 
     @classmethod
-    def of(
-        cls, policy: RedeliveryPolicy, messages: int, outage: Duration, rate: float | None, seed: int
-    ) -> Simulation:
-        """The simulation of a policy; the arguments as in `RedeliveryPolicy.simulate`."""
+    def of(cls, plan: Plan, messages: int, outage: Duration, rate: float | None, seed: int) -> Simulation:
+        """The simulation of a policy; the other arguments as in `RedeliveryPolicy.simulate`."""
         if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
             message = f"messages is {shown(messages)}. Pass a whole number, 1 or more"
             raise InvalidInput(message)
@@ -104,7 +117,7 @@ class Simulation:
             raise InvalidInput(message)
         _bound(messages)
         until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
-        seen = _play(policy, messages, until, rate, draw)
+        seen = _play(plan, messages, until, rate, draw)
         step, rows = _bars(seen.failures, seen.successes)
         slots = Counter(ms // SLOT for ms in seen.failures + seen.successes)
         after = Counter(ms // SLOT for ms in seen.failures + seen.successes if ms >= until)
@@ -119,7 +132,7 @@ class Simulation:
             wasted=messages + len(seen.failures),
             crowd=_crowd(slots, messages),
             crowd_after=_crowd(after, messages),
-            dead_after=_dead_after(policy, messages, draw),
+            dead_after=_dead_after(plan, messages, draw),
             step=step / 1000,
             rows=rows,
         )
@@ -167,15 +180,13 @@ class _Seen(NamedTuple):
     end: int
 
 
-def _play(
-    policy: RedeliveryPolicy, messages: int, outage: int, rate: float | None, draw: random.Random
-) -> _Seen:
+def _play(plan: Plan, messages: int, outage: int, rate: float | None, draw: random.Random) -> _Seen:
     """Deliver in order of time until every message is done or dead."""
     failures, successes, dead, end = list[int](), list[int](), 0, 0
     allowance = _Allowance(rate, outage)
-    if policy.spent(1):
+    if plan.spent(1):
         return _Seen(failures, successes, messages, end)
-    firsts = (policy._wait(1, draw.uniform(-1, 1), None) for _ in range(messages))  # noqa: SLF001 - two halves of one thing
+    firsts = (plan.wait(1, draw, None) for _ in range(messages))
     coming = [(wait, number, 1, wait) for number, wait in enumerate(firsts)]  # time, message, failures, wait
     heapify(coming)
     while coming:
@@ -185,10 +196,10 @@ def _play(
             continue
         failures.append(end)
         _bound(len(failures) + len(successes))
-        if policy.spent(charged + 1):
+        if plan.spent(charged + 1):
             dead += 1
             continue
-        wait = policy._wait(charged + 1, draw.uniform(-1, 1), wait)  # noqa: SLF001
+        wait = plan.wait(charged + 1, draw, wait)
         heappush(coming, (end + wait, number, charged + 1, wait))
     return _Seen(failures, successes, dead, end)
 
@@ -212,9 +223,9 @@ class _Allowance:
         return True
 
 
-def _dead_after(policy: RedeliveryPolicy, messages: int, draw: random.Random) -> Quantiles | None:
+def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | None:
     """When messages are dead that always fail."""
-    limit = policy.max_redeliveries
+    limit = plan.limit
     if limit is None or limit > MOST_DELIVERIES:
         return None
     sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # after so many waits all take about as long
@@ -222,7 +233,7 @@ def _dead_after(policy: RedeliveryPolicy, messages: int, draw: random.Random) ->
     for _ in range(sample):
         end, wait = 0, None
         for n in range(1, limit + 1):
-            wait = policy._wait(n, draw.uniform(-1, 1), wait)  # noqa: SLF001
+            wait = plan.wait(n, draw, wait)
             end += wait
         ends.append(end)
     ends.sort()

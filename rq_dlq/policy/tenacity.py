@@ -1,4 +1,4 @@
-"""From tenacity's strategies to a policy and back; tenacity is imported only when asked for that.
+"""From tenacity's strategies to a policy's arguments and back; tenacity is imported only when asked for.
 
 A wait that no policy has exactly (to the millisecond, and in distribution where it is random) is
 refused, and the error says what is possible: a schedule that is nearly right would be found out in
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeGuard, TypeVar
 
-from rq_dlq.durations import TEN_YEARS
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy.redelivery import RedeliveryPolicy
+from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -40,11 +39,24 @@ class Strategies(TypedDict):
     stop: StopBaseT
 
 
+class Policy(Protocol):
+    """What tenacity has to know of a policy."""
+
+    @property
+    def max_redeliveries(self) -> int | None:
+        """None: no limit."""
+        ...
+
+    def delay(self, n: int, r: float | None = None, previous: float | None = None) -> float:
+        """The wait before the n-th redelivery, in seconds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyWait:
     """A policy as a wait of tenacity's; it pickles."""
 
-    policy: RedeliveryPolicy
+    policy: Policy
 
     def __call__(self, retry_state: RetryCallState) -> float:
         """The seconds to wait after this attempt."""
@@ -52,7 +64,7 @@ class PolicyWait:
         return self.policy.delay(n, previous=retry_state.upcoming_sleep if n > 1 else None)
 
 
-def strategies_of(policy: RedeliveryPolicy) -> Strategies:
+def strategies_of(policy: Policy) -> Strategies:
     """See `RedeliveryPolicy.as_tenacity`."""
     from tenacity import stop_after_attempt, stop_never  # noqa: PLC0415
 
@@ -63,12 +75,16 @@ def strategies_of(policy: RedeliveryPolicy) -> Strategies:
     }
 
 
-def policy_of(wait: WaitBaseT | None, stop: StopBaseT | None) -> RedeliveryPolicy:
+def policy_in(wait: WaitBaseT | None, stop: StopBaseT | None) -> Policy | None:
+    """The policy that `strategies_of` made these of; None: they are tenacity's own."""
+    found = wait.policy if isinstance(wait, PolicyWait) else None
+    return found if found is not None and found.max_redeliveries == _limit(stop) else None
+
+
+def arguments_of(wait: WaitBaseT | None, stop: StopBaseT | None) -> dict[str, Any]:
     """See `RedeliveryPolicy.from_tenacity`."""
     limit = _limit(stop)
-    if isinstance(wait, PolicyWait) and wait.policy.max_redeliveries == limit:
-        return wait.policy
-    return RedeliveryPolicy(**_settings(wait, limit), max_redeliveries=limit)
+    return {**_settings(wait, limit), "max_redeliveries": limit}
 
 
 def _limit(stop: StopBaseT | None) -> int | None:

@@ -1,7 +1,7 @@
 """Policies read from files: our own (TOML), ActiveMQ Artemis' broker.xml, ActiveMQ Classic's activemq.xml.
 
-Pure: from text to what is to be set, what each setting of the file becomes, and what is wrong with it. Who
-reads applies all entries of a file, or none.
+A reader does no I/O. It turns text into entries, reports what each setting of the file becomes, and lists the
+problems. The caller sets all entries of a file, or none.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rq_dlq.policy_files import activemq, artemis
-from rq_dlq.policy_files._reading import Finding, Outcome, Problem, Reading
-from rq_dlq.policy_files._words import NOTHING, meant
+from rq_dlq.policy_files._reading import Conversion, Finding, Problem, Reading
 from rq_dlq.policy_files._xml import read_xml
 from rq_dlq.policy_files.toml import read as read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NOTHING", "Finding", "Outcome", "Problem", "Reading", "meant", "read_broker_xml", "read_toml"]
+__all__ = ["Conversion", "Finding", "Problem", "Reading", "read_broker_xml", "read_toml"]
 
 
 def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Reading:
-    """The policies of Artemis' broker.xml or Classic's activemq.xml, whichever it is.
+    """The policies of Artemis' broker.xml or Classic's activemq.xml, whichever the file is.
 
     Args:
-        data: the file.
-        renamed: by a queue's name or pattern there, the one here.
+        data: the file's content.
+        renamed: the name or pattern here, by the one there.
+
+    Returns:
+        The entries, or the problems of the file.
     """
     root = read_xml(data)
     if isinstance(root, Problem):

@@ -26,10 +26,10 @@ REPORT: Final = 1000
 
 
 def letters(block: Block, entry: Element, names: Names) -> None:
-    """What the dead-letter strategy of a policyEntry becomes, said in full."""
+    """Convert the dead-letter strategy of a policyEntry, with its defaults written out."""
     reference = settings_of(entry).get("deadLetterStrategy")
     if reference is not None:
-        message = f"the strategy {reference.value!r} is elsewhere. Write it into the policyEntry, in a copy"
+        message = f"the strategy {reference.value!r} is elsewhere. In a copy, put it into the policyEntry"
         block.wrong(reference, message)
         return
     holder = entry.child("deadLetterStrategy")
@@ -39,20 +39,20 @@ def letters(block: Block, entry: Element, names: Names) -> None:
     elements = holder.children
     if len(elements) != 1 or elements[0].name not in KINDS:
         given = ", ".join(element.name for element in elements) or "nothing"
-        message = f"{given} is not one of {', '.join(KINDS)}. Put one of them there, in a copy"
+        message = f"{given} is not one of {', '.join(KINDS)}. In a copy, put one of them there"
         block.wrong(Setting("deadLetterStrategy", "", holder.line), message)
         return
     _strategy(block, elements[0], names)
 
 
 def usual(block: Block, line: int) -> None:
-    """What holds where no strategy is said: one queue for all dead letters."""
+    """Classic's default strategy: one queue for all dead letters."""
 
-    def told(name: str) -> Setting:
+    def missing(name: str) -> Setting:
         return Setting(name, "", line)
 
-    block.becomes(told("deadLetterStrategy"), "dead_letter.strategy", "shared", DEFAULT)
-    block.becomes(told("deadLetterQueue"), "dead_letter.name", SHARED, DEFAULT)
+    block.becomes(missing("deadLetterStrategy"), "dead_letter.strategy", "shared", DEFAULT)
+    block.becomes(missing("deadLetterQueue"), "dead_letter.name", SHARED, DEFAULT)
     _common(block, {}, line, discarding=False)
 
 
@@ -71,21 +71,21 @@ def _strategy(block: Block, element: Element, names: Names) -> None:
         elif name not in own and name not in COMMON:
             unknown(block, setting, (*own, *COMMON, *STRATEGY), element.name)
     if strategy == "shared":
-        told = settings.get("deadLetterQueue")
-        name = SHARED if told is None else names.queue(told.value.removeprefix("queue://"))
-        setting = told or Setting("deadLetterQueue", "", element.line)
-        block.becomes(setting, "dead_letter.name", name, "" if told else DEFAULT)
+        given = settings.get("deadLetterQueue")
+        name = SHARED if given is None else names.queue(given.value.removeprefix("queue://"))
+        setting = given or Setting("deadLetterQueue", "", element.line)
+        block.becomes(setting, "dead_letter.name", name, "" if given else DEFAULT)
     elif strategy == "individual":
         for name, field, default in (("queuePrefix", "prefix", PREFIX), ("queueSuffix", "suffix", "")):
-            told = settings.get(name)
-            setting = told or Setting(name, "", element.line)
-            value = told.value if told else default
-            block.becomes(setting, f"dead_letter.{field}", value, "" if told else DEFAULT)
+            given = settings.get(name)
+            setting = given or Setting(name, "", element.line)
+            value = given.value if given else default
+            block.becomes(setting, f"dead_letter.{field}", value, "" if given else DEFAULT)
     _common(block, settings, element.line, discarding=strategy == "discarding")
 
 
 def _destination(queue: Element) -> Setting:
-    """A queue that is named in an element of its own."""
+    """The queue that a nested element names."""
     for child in queue.children:
         for name in ("physicalName", "name"):
             if name in child.attributes:
@@ -94,7 +94,7 @@ def _destination(queue: Element) -> Setting:
 
 
 def _common(block: Block, settings: Mapping[str, Setting], line: int, *, discarding: bool) -> None:
-    """What all strategies say."""
+    """Convert the settings that all strategies have."""
 
     def flag(name: str, default: bool) -> tuple[Setting, bool, str]:  # noqa: FBT001 - a value
         setting = settings.get(name)
@@ -104,40 +104,42 @@ def _common(block: Block, settings: Mapping[str, Setting], line: int, *, discard
 
     setting, expired, note = flag("processExpired", default=True)
     if discarding:
-        block.becomes(setting, "dead_letter.process_expired", True, "the expired are dropped, too")  # noqa: FBT003
+        note = "expired messages are dropped, too"
+        block.becomes(setting, "dead_letter.process_expired", True, note)  # noqa: FBT003
     else:
         block.becomes(setting, "dead_letter.process_expired", expired, note)
         if not expired:
-            block.becomes(setting, "expiry.discard", True, "as there: the expired are dropped; counted here")  # noqa: FBT003
+            note = "as there: expired messages are dropped; here they are counted"
+            block.becomes(setting, "expiry.discard", True, note)  # noqa: FBT003
     setting, non_persistent, note = flag("processNonPersistent", default=False)
     block.becomes(setting, "dead_letter.process_non_persistent", non_persistent, note)
-    told = settings.get("expiration")
-    setting = told or Setting("expiration", "", line)
-    span = block.whole(told, 0) if told else 0
+    given = settings.get("expiration")
+    setting = given or Setting("expiration", "", line)
+    span = block.whole(given, 0) if given else 0
     block.becomes(setting, "dead_letter.expiration", span or None, "" if span else f"never; {DEFAULT}")
 
 
 def dropping(block: Block, setting: Setting, note: str) -> None:
-    """The dead letters of a block are dropped, whatever its strategy."""
-    told = [
+    """Drop the dead letters of a block, whatever its strategy."""
+    gone = [
         finding for finding in block.findings if finding.field.startswith(("dead_letter.", "expiry.disc"))
     ]
-    block.findings = [finding for finding in block.findings if finding not in told]
-    block.said.pop("dead_letter", None)
-    block.said.pop("expiry", None)
-    for finding in told:
+    block.findings = [finding for finding in block.findings if finding not in gone]
+    block.fields.pop("dead_letter", None)
+    block.fields.pop("expiry", None)
+    for finding in gone:
         if finding.value:
             one = Setting(finding.setting, finding.value, finding.line)
             block.passed_over(one, "no counterpart", f"{setting.name} is false, and dead letters are dropped")
     block.becomes(setting, "dead_letter.strategy", "discarding", note)
-    kept = "expired messages have a queue of their own, since dead letters are dropped"
+    kept = "expired messages go to their own queue, since dead letters are dropped"
     block.becomes(Setting("", "", setting.line), "dead_letter.process_expired", False, kept)  # noqa: FBT003
 
 
 def discarding(element: Element) -> Block:
-    """The plugin that drops dead letters, above all strategies.
+    """The plugin that drops dead letters before any strategy sees them.
 
-    Its entry is pinned, and for a pattern of its own that means all queues.
+    Its entry is pinned, with a pattern that matches all queues.
     """
     block = Block("discardingDLQBrokerPlugin", element.line, "*.#")
     settings = settings_of(element)
@@ -150,7 +152,7 @@ def discarding(element: Element) -> Block:
     every, only = settings.get("dropAll"), settings.get("dropOnly")
     everything = block.flag(every) if every else only is None
     if only is not None and every is not None and everything:
-        block.wrong(only, "dropAll is true, so it says nothing there. Take out one of them")
+        block.wrong(only, "dropAll is true, so this has no effect there. Remove one of them")
     elif not everything and only is None:
         block.passed_over(every or Setting("dropAll", "", element.line), "not needed", "nothing is dropped")
     else:
@@ -159,20 +161,20 @@ def discarding(element: Element) -> Block:
 
 
 def _dropped(block: Block, every: Setting | None, only: Setting | None, report: Setting | None) -> None:
-    told = only or every or Setting("dropAll", "", block.line)
-    block.becomes(told, "dead_letter.strategy", "discarding", "" if only or every else DEFAULT)
+    given = only or every or Setting("dropAll", "", block.line)
+    block.becomes(given, "dead_letter.strategy", "discarding", "" if only or every else DEFAULT)
     if only is not None:
-        note = "words between dots are compared one by one: there a dot is a dot, and * is one word"
+        note = "names are compared word by word: a dot is a dot, and * is one word"
         block.becomes(only, "dead_letter.only", only.value.split(), note)
     if every is not None and only is not None:
-        block.passed_over(every, "not needed", "dropOnly says which")
-    why = "the plugin has the first word, also about the expired"
+        block.passed_over(every, "not needed", "dropOnly lists the queues")
+    why = "the plugin comes before all strategies, also for expired messages"
     block.becomes(Setting("", "", block.line), "dead_letter.process_expired", True, why)  # noqa: FBT003
     block.becomes(Setting("", "", block.line), "pinned", True, why)  # noqa: FBT003
     if report is not None:
         number = block.whole(report)
         if number is not None and number < 1:
-            note = f"it is always reported, once for {REPORT}"
+            note = f"drops are always reported, here once per {REPORT}"
             block.passed_over(report, "no counterpart", note)
         elif number is not None:
             block.becomes(report, "dead_letter.report_interval", number)

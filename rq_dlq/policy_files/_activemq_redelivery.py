@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy.presets import deliveries_of_both
 from rq_dlq.policy_files._activemq_settings import DESTINATIONS, POLICY
 from rq_dlq.policy_files._block import Block, Setting, plain, settings_of, unknown
@@ -20,17 +21,10 @@ WHOLE: Final = ("maximumRedeliveries", "initialRedeliveryDelay", "redeliveryDela
 DECIMALS: Final = ("backOffMultiplier", "collisionAvoidancePercent")
 FLAGS: Final = ("useExponentialBackOff", "useCollisionAvoidance")
 KNOWN: Final = (*WHOLE, *DECIMALS, *FLAGS)
-FIELDS: Final = {
-    "initial_delay": ("initialRedeliveryDelay",),
-    "redelivery_delay": ("redeliveryDelay",),
-    "multiplier": ("backOffMultiplier", "useExponentialBackOff"),
-    "max_delay": ("maximumRedeliveryDelay",),
-    "collision_avoidance": ("collisionAvoidancePercent", "useCollisionAvoidance"),
-    "max_redeliveries": ("maximumRedeliveries",),
-}
-"""By field of ours: the settings that it comes from."""
+FIELDS: Final = tuple(row for row in BY_PART["redelivery"].values() if row.classic)
+"""The fields of ours that Classic's settings set."""
 OF_A_CLIENT: Final = 6
-"""Redeliveries by a client that was told nothing."""
+"""Redeliveries by a client with default settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +32,10 @@ class Plugin:
     """The switches of the redeliveryPlugin.
 
     Attributes:
-        send: what is exhausted is a dead letter; False: it is dropped.
-        fallback: where no policy is for a queue, what fails is a dead letter; False: it is dropped.
+        block: the plugin's block.
+        settings: by name.
+        send: a message without redeliveries left becomes a dead letter; False: it is dropped.
+        fallback: in a queue without a policy, a failed message becomes a dead letter; False: it is dropped.
     """
 
     block: Block
@@ -56,19 +52,19 @@ def plugin(element: Element) -> Plugin:
     given: dict[str, bool | None] = {}
     for name, setting in settings.items():
         if name == "redeliveryPolicyMap":
-            message = f"the map {setting.value!r} is elsewhere. Write it into the plugin, in a copy"
+            message = f"the map {setting.value!r} is elsewhere. In a copy, put it into the plugin"
             block.wrong(setting, message)
         elif name not in known:
             unknown(block, setting, known, "redeliveryPlugin")
         else:
             given[name] = block.flag(setting)
             if given[name]:
-                block.passed_over(setting, "not needed", "dead letters are kept unless told otherwise")
+                block.passed_over(setting, "not needed", "dead letters are kept by default")
     return Plugin(block, settings, *(given.get(name) is not False for name in reversed(known)))
 
 
 def redelivery(block: Block, element: Element) -> None:
-    """What a redeliveryPolicy becomes, said in full."""
+    """Convert a redeliveryPolicy, with its defaults written out."""
     settings = settings_of(element)
     values = _values(block, settings)
     if block.problems:
@@ -80,15 +76,13 @@ def redelivery(block: Block, element: Element) -> None:
         block.wrong(settings[max(blamed, key=len)], str(error))
         return
     wire = policy.as_wire()
-    told = Setting("", "", element.line)
-    block.becomes(
-        told, "redelivery.arithmetic", "activemq", "to the bit; what is not said is Classic's default"
-    )
-    for field, names in FIELDS.items():
-        said = [settings[name] for name in names if name in settings]
-        for setting in said or [Setting(names[0], "", element.line)]:
-            note = _note(field, values, policy) if said else "Classic's default"
-            block.becomes(setting, f"redelivery.{field}", wire[field], note)
+    note = "exact to the bit; other settings: Classic's defaults"
+    block.becomes(Setting("", "", element.line), "redelivery.arithmetic", "activemq", note)
+    for field in FIELDS:
+        given = [settings[name] for name in field.classic if name in settings]
+        for setting in given or [Setting(field.classic[0], "", element.line)]:
+            note = _note(field.name, values, policy) if given else "Classic's default"
+            block.becomes(setting, field.where, wire[field.name], note)
 
 
 def _values(block: Block, settings: Mapping[str, Setting]) -> dict[str, Any]:
@@ -117,7 +111,7 @@ def _note(field: str, values: Mapping[str, Any], policy: RedeliveryPolicy) -> st
         if both is None:
             return "no limit"
         return (
-            f"of the broker; a client that was told nothing adds {OF_A_CLIENT} of its own, which made "
+            f"by the broker; a client with default settings adds {OF_A_CLIENT}, so there were "
             f"{both} deliveries. For as many here: --max-redeliveries {both - 1}"
         )
     return ""

@@ -1,75 +1,72 @@
-"""What ActiveMQ Classic's other settings are here: why they are not needed, or have no counterpart."""
+"""ActiveMQ Classic's other settings: why they are not needed here, or have no counterpart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rq_dlq.policy_files._reading import each
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from rq_dlq.policy_files._reading import Outcome
-
-
-def _all(names: str, outcome: Outcome, reason: str) -> Iterable[tuple[str, tuple[Outcome, str]]]:
-    return ((name, (outcome, reason)) for name in names.split())
-
+    from rq_dlq.policy_files._reading import Conversion
 
 NO_TOPICS: Final = "there are queues only, no topics"
-AUDIT: Final = "a message is in a dead-letter queue once, known by its id, exactly and without a window"
+AUDIT: Final = "an id is in a dead-letter queue only once, exactly and without a window"
 DESTINATIONS: Final = ("queue", "topic", "tempQueue", "tempTopic", "destination")
 
-ENTRY: Final[Mapping[str, tuple[Outcome, str]]] = dict(
+ENTRY: Final[Mapping[str, tuple[Conversion, str]]] = dict(
     [
-        *_all("expireMessagesPeriod maxExpirePageSize", "not needed",
-              "nothing is scanned: an index tells what expires next, and clients and workers look after it"),
-        *_all("persistJMSRedelivered", "not needed",
-              "the count is in Redis before a consumer sees the message, always"),
-        *_all("sendDuplicateFromStoreToDLQ", "not needed", "an id that a queue knows is not taken twice"),
-        *_all("enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth", "not needed",
-              "an id that a queue knows is not taken twice, without a window"),
-        *_all("prioritizedMessages strictOrderDispatch", "not needed",
-              "always: by priority, then due time, then the order of sending"),
-        *_all("queuePrefetch queueBrowserPrefetch usePrefetchExtension", "not needed",
+        *each("expireMessagesPeriod maxExpirePageSize", "not needed",
+              "nothing is scanned: an index shows what expires next, and clients and workers check it"),
+        *each("persistJMSRedelivered", "not needed",
+              "the count is always in Redis before a consumer sees the message"),
+        *each("sendDuplicateFromStoreToDLQ", "not needed", "a queue ignores an id that it already has"),
+        *each("enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth", "not needed",
+              "a queue ignores an id that it already has, without a window"),
+        *each("prioritizedMessages strictOrderDispatch", "not needed",
+              "it is always so: by priority, then due time, then the order of sending"),
+        *each("queuePrefetch queueBrowserPrefetch usePrefetchExtension", "not needed",
               "each claim says how many messages it takes"),
-        *_all("maxPageSize maxBrowsePageSize", "not needed", "every script has its own limit"),
-        *_all("gcInactiveDestinations inactiveTimeoutBeforeGC inactiveTimoutBeforeGC gcWithNetworkConsumers",
-              "not needed", "an empty queue is a few counters, which may stay"),
-        *_all("memoryLimit storeUsageHighWaterMark cursorMemoryHighWaterMark producerFlowControl "
+        *each("maxPageSize maxBrowsePageSize", "not needed", "every script has its own limit"),
+        *each("gcInactiveDestinations inactiveTimeoutBeforeGC inactiveTimoutBeforeGC gcWithNetworkConsumers",
+              "not needed", "an empty queue is only a few counters, which may stay"),
+        *each("memoryLimit storeUsageHighWaterMark cursorMemoryHighWaterMark producerFlowControl "
               "blockedProducerWarningInterval sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout useCache "
               "reduceMemoryFootprint minimumMessageSize doOptimzeMessageStorage "
               "optimizeMessageStoreInFlightLimit pendingQueuePolicy maxDestinations", "no counterpart",
-              "all queues share the memory of Redis, which maxmemory bounds (with noeviction; a full Redis "
-              "refuses to take more, and drains)"),
-        *_all("consumersBeforeDispatchStarts timeBeforeDispatchStarts lazyDispatch optimizedDispatch "
+              "all queues share the memory of Redis, which maxmemory limits (with noeviction; a full Redis "
+              "refuses new messages, and drains)"),
+        *each("consumersBeforeDispatchStarts timeBeforeDispatchStarts lazyDispatch optimizedDispatch "
               "useConsumerPriority allConsumersExclusiveByDefault dispatchPolicy messageGroupMapFactory "
               "messageGroupMapFactoryType slowConsumerStrategy", "no counterpart",
-              "consumers come and claim, a queue does not choose among them; max_in_flight bounds them all"),
-        *_all("advisoryForSlowConsumers advisoryForDiscardingMessages advisoryWhenFull advisoryForDelivery "
+              "consumers claim, a queue does not choose between them; a policy can limit all together"),
+        *each("advisoryForSlowConsumers advisoryForDiscardingMessages advisoryWhenFull advisoryForDelivery "
               "advisoryForConsumed advisoryForDispatched advisoryForFastProducers includeBodyForAdvisory "
               "sendAdvisoryIfNoConsumers advancedNetworkStatisticsEnabled advancedMessageStatisticsEnabled "
               "useTopicSubscriptionInflightStats", "no counterpart",
-              "there are no advisory messages; `rq-dlq queue ls` tells the counts"),
-        *_all("topicPrefetch durableTopicPrefetch alwaysRetroactive pendingSubscriberPolicy "
+              "there are no advisory messages; `rq-dlq queue ls` shows the counts"),
+        *each("topicPrefetch durableTopicPrefetch alwaysRetroactive pendingSubscriberPolicy "
               "pendingDurableSubscriberPolicy subscriptionRecoveryPolicy pendingMessageLimitStrategy "
               "messageEvictionStrategy", "no counterpart", NO_TOPICS),
-        *_all("networkBridgeFilterFactory", "no counterpart", "there is one Redis, no network of brokers"),
-        *_all("messageInterceptorStrategy allowTempDestinationStealing", "no counterpart",
-              "nothing stands between a sender and its queue"),
+        *each("networkBridgeFilterFactory", "no counterpart", "there is one Redis, no network of brokers"),
+        *each("messageInterceptorStrategy allowTempDestinationStealing", "no counterpart",
+              "there is nothing between a sender and its queue"),
     ]
 )  # fmt: skip
 """By attribute or element of a policyEntry."""
 
-STRATEGY: Final[Mapping[str, tuple[Outcome, str]]] = dict(
+STRATEGY: Final[Mapping[str, tuple[Conversion, str]]] = dict(
     [
-        *_all("enableAudit maxProducersToAudit maxAuditDepth maxDestinationsToAudit", "not needed", AUDIT),
-        *_all("topicPrefix topicSuffix useQueueForTopicMessages destinationPerDurableSubscriber",
+        *each("enableAudit maxProducersToAudit maxAuditDepth maxDestinationsToAudit", "not needed", AUDIT),
+        *each("topicPrefix topicSuffix useQueueForTopicMessages destinationPerDurableSubscriber",
               "no counterpart", NO_TOPICS),
-        *_all("useQueueForQueueMessages", "no counterpart", "dead letters are always in a queue"),
+        *each("useQueueForQueueMessages", "no counterpart", "dead letters are always in a queue"),
     ]
 )  # fmt: skip
 """By attribute of a dead-letter strategy."""
 
-POLICY: Final[Mapping[str, tuple[Outcome, str]]] = dict(
-    _all("preDispatchCheck", "not needed", "a message that is spent never reaches a handler")
+POLICY: Final[Mapping[str, tuple[Conversion, str]]] = dict(
+    each("preDispatchCheck", "not needed", "a message without redeliveries left never reaches a handler")
 )
 """By attribute of a redeliveryPolicy."""

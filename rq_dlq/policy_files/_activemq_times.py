@@ -13,12 +13,12 @@ KNOWN: Final = ("zeroExpirationOverride", "ttlCeiling", "futureOnly", "processNe
 
 
 def time_stamping(element: Element) -> Block:
-    """What the timeStampingBrokerPlugin becomes, for all queues."""
+    """Convert the timeStampingBrokerPlugin, for all queues."""
     block = Block("timeStampingBrokerPlugin", element.line, "#")
     settings = settings_of(element)
     for name, setting in settings.items():
         if name in {"futureOnly", "processNetworkMessages"}:
-            note = "the time is Redis' alone, at the moment of sending"
+            note = "only the clock of Redis counts, at the moment of sending"
             block.passed_over(setting, "not needed", note)
         elif name not in KNOWN:
             unknown(block, setting, KNOWN, "timeStampingBrokerPlugin")
@@ -31,15 +31,15 @@ def time_stamping(element: Element) -> Block:
         block.becomes(settings["zeroExpirationOverride"], "expiry.expiry_delay", default)
     if ceiling:
         note = (
-            "max_expiry_delay gives a time to live also to messages without one, and is passed over where "
-            "expiry_delay is said. Set either by hand"
+            "max_expiry_delay also gives a time to live to messages without one, and has no effect on them "
+            "if expiry_delay is set. Set one of them by hand"
         )
         block.passed_over(settings["ttlCeiling"], "no counterpart", note)
     return block
 
 
 def _span(block: Block, setting: Setting | None) -> int | None:
-    """Milliseconds; None: not said, or 0, which says so."""
+    """Milliseconds; None: it is missing, or 0, which a finding notes."""
     if setting is None:
         return None
     span = block.whole(setting, 0)

@@ -1,4 +1,4 @@
-"""One block of another broker's file on its way to an entry of ours."""
+"""One block of another broker's file, while it becomes an entry of ours."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry
-from rq_dlq.policy_files._reading import Finding, Outcome, Problem
+from rq_dlq.policy_files._reading import Conversion, Finding, Problem
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ FLAGS = {"true": True, "false": False}
 
 
 class Setting(NamedTuple):
-    """One setting, as it stands in the file; one without a value is not there, and its default is meant."""
+    """One setting of the file. An empty value: it is missing from the file, and its default applies."""
 
     name: str
     value: str
@@ -35,18 +35,21 @@ class Setting(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """What a block says, finding by finding.
+    """A block and what its settings become.
 
     Attributes:
-        place: what it is, for people: "address-setting orders.#".
+        place: the block, as people write it: "address-setting orders.#".
+        line: where it begins.
         pattern: of our entry.
-        said: our entry as it stands in Redis.
+        fields: our entry, as Redis stores it.
+        findings: what each setting becomes.
+        problems: the errors in it.
     """
 
     place: str
     line: int
     pattern: str = ""
-    said: dict[str, Any] = field(default_factory=dict[str, Any])
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
     findings: list[Finding] = field(default_factory=list[Finding])
     problems: list[Problem] = field(default_factory=list[Problem])
 
@@ -54,9 +57,9 @@ class Block:
         """A setting becomes a field of our entry."""
         part, dot, name = where.partition(".")
         if dot:
-            self.said.setdefault(part, {})[name] = value
+            self.fields.setdefault(part, {})[name] = value
         else:
-            self.said[part] = value
+            self.fields[part] = value
         self.findings.append(
             Finding(
                 setting.line,
@@ -71,55 +74,55 @@ class Block:
             )
         )
 
-    def passed_over(self, setting: Setting, outcome: Outcome, note: str) -> None:
-        """A setting becomes nothing."""
+    def passed_over(self, setting: Setting, outcome: Conversion, note: str) -> None:
+        """A setting has no field here."""
         self.findings.append(
             Finding(setting.line, self.place, setting.name, setting.value, outcome, note=note)
         )
 
     def wrong(self, setting: Setting, message: str) -> None:
-        """A setting makes no sense."""
+        """A setting is wrong."""
         self.problems.append(Problem(setting.line, setting.name, message))
 
     def whole(self, setting: Setting, low: int | None = None) -> int | None:
-        """A whole number; None: it is none, which is a problem."""
+        """The setting as a whole number; None: it is not one, and a problem is added."""
         number = int(setting.value) if WHOLE.fullmatch(setting.value) else None
         if number is None or (low is not None and number < low):
             bound = "" if low is None else f", {low} or more"
-            self.wrong(setting, f"{shown(setting.value)} is no whole number{bound}{_property(setting)}")
+            self.wrong(setting, f"{shown(setting.value)} is not a whole number{bound}{_property(setting)}")
             return None
         return number
 
     def decimal(self, setting: Setting) -> float | None:
-        """A number; None: it is none, which is a problem."""
+        """The setting as a number; None: it is not one, and a problem is added."""
         if not DECIMAL.fullmatch(setting.value):
-            self.wrong(setting, f"{shown(setting.value)} is no number{_property(setting)}")
+            self.wrong(setting, f"{shown(setting.value)} is not a number{_property(setting)}")
             return None
         return float(setting.value)
 
     def flag(self, setting: Setting) -> bool | None:
-        """True or false; None: neither, which is a problem."""
+        """The setting as a truth value; None: it is not one, and a problem is added."""
         if setting.value.lower() not in FLAGS:
             message = f"{shown(setting.value)} is neither true nor false{_property(setting)}"
             self.wrong(setting, message)
         return FLAGS.get(setting.value.lower())
 
     def take(self, other: Block) -> None:
-        """Take over what another block of the same pattern says."""
-        for part, fields in other.said.items():
-            self.said[part] = self.said.get(part, {}) | fields if isinstance(fields, dict) else fields
+        """Add the fields, findings and problems of another block for the same pattern."""
+        for part, fields in other.fields.items():
+            self.fields[part] = self.fields.get(part, {}) | fields if isinstance(fields, dict) else fields
         self.findings += other.findings
         self.problems += other.problems
 
     def entry(self) -> Entry | None:
-        """The entry; None: it would say nothing, or makes no sense, which is a problem."""
+        """The entry; None: it would be empty, or there is a problem."""
         if self.problems:
             return None
-        pinned = self.said.get("pinned", False)
-        said = {part: fields for part, fields in self.said.items() if part != "pinned"}
+        pinned = self.fields.get("pinned", False)
+        parts = {part: fields for part, fields in self.fields.items() if part != "pinned"}
         whole: Entry | None = None
-        for tried in [*({part: fields} for part, fields in said.items()), {**said, "pinned": pinned}]:
-            if not said:
+        for tried in [*({part: fields} for part, fields in parts.items()), {**parts, "pinned": pinned}]:
+            if not parts:
                 continue
             try:
                 whole = Entry.decode(msgspec.json.encode(tried))
@@ -129,13 +132,13 @@ class Block:
         return whole
 
     def _blame(self, message: str, parts: list[str]) -> None:
-        """Put a problem to the setting that it names, else to the last one of these parts."""
+        """Add a problem to the setting that it names, else to the last setting of these parts."""
         suspects = [finding for finding in self.findings if finding.field.split(".")[0] in parts]
         named = [
             finding for finding in suspects if finding.setting and plain(finding.setting) in plain(message)
         ]
-        told = [finding for finding in suspects if finding.field.rpartition(".")[2] in message]
-        found = named or told or suspects
+        mentioned = [finding for finding in suspects if finding.field.rpartition(".")[2] in message]
+        found = named or mentioned or suspects
         best = ([finding for finding in found if not finding.note.endswith("default")] or found)[-1]
         self.problems.append(Problem(best.line, best.setting, message))
 
@@ -150,16 +153,16 @@ def settings_of(element: Element) -> dict[str, Setting]:
 
 
 def unknown(block: Block, setting: Setting, known: Iterable[str], owner: str) -> None:
-    """A setting that there is not is a problem."""
+    """Add a problem: there is no setting with this name."""
     closest = get_close_matches(setting.name, known, n=1, cutoff=0)[0]
     message = f"{owner} has no such setting (the closest is {closest}). Correct it, or leave it out"
     block.wrong(setting, message)
 
 
 def plain(name: str) -> str:
-    """A name without its way to join words: max-redelivery-delay and maxRedeliveryDelay are the same."""
+    """A name without case and separators: max-redelivery-delay and maxRedeliveryDelay are the same."""
     return re.sub("[-_]", "", name).lower()
 
 
 def _property(setting: Setting) -> str:
-    return ". Write the value that the property has into a copy" if "${" in setting.value else ""
+    return ". Write the property's value into a copy" if "${" in setting.value else ""

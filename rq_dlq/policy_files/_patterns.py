@@ -1,4 +1,4 @@
-"""Names with wildcards of other brokers, as patterns of ours."""
+"""Other brokers' names with wildcards, as patterns of ours."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a broker writes names, and what ours are.
+    """How a broker writes names, and the names here.
 
     Attributes:
         delimiter: between words.
         any_words: the wildcard for any number of words.
-        single_word: the wildcard for one.
-        literal: the two characters around a name whose wildcards are none; empty: there are none.
-        renamed: by a name there, the one here; as a user says it.
+        single_word: the wildcard for one word.
+        literal: the two characters around a name that has no wildcards; empty: the broker has no such marks.
+        renamed: the name here, by the one there, as the user passed them.
     """
 
     delimiter: str = "."
@@ -35,14 +35,14 @@ class Names:
         """Our pattern for a name there.
 
         Raises:
-            PolicyError: there is none; says what to do.
+            PolicyError: the name cannot be a pattern here; the error says what to do.
         """
         if name in self.renamed:
             return Pattern.parse(self.renamed[name])
         try:
             return Pattern.parse(self._translated(name))
         except PolicyError as error:
-            message = f"say what is meant here, with --map '{name}=…', since {error}"
+            message = f"name the pattern here with --map '{name}=…', since {error}"
             raise PolicyError(message) from None
 
     def queue(self, name: str) -> str:
@@ -53,19 +53,19 @@ class Names:
         marked = bool(self.literal) and name[:1] == self.literal[0] and name[-1:] == self.literal[1]
         name = name[1:-1] if marked else name
         if self.delimiter != "." and "." in name:
-            message = f"{name!r} has dots in its words, and here dots are what splits words"
+            message = f"{name!r} has dots in its words, and here dots separate words"
             raise PolicyError(message)
         wildcards = {} if marked else {self.any_words: REST, self.single_word: ONE}
         words = name.split(self.delimiter)
         taken = [word for word in words if word in WILDCARDS and word not in wildcards]
         if taken:
-            message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here and none there"
+            message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here but not there"
             raise PolicyError(message)
         return ".".join(wildcards.get(word, word) for word in words)
 
 
 def covers(general: Pattern, specific: Pattern) -> bool:
-    """Whether every queue that the one means is meant by the other."""
+    """Whether the general pattern matches every queue that the specific one matches."""
     wanted, words = general.text.split("."), specific.text.split(".")
     open_end = words[-1] == REST
     if wanted[-1] == REST:

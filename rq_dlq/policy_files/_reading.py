@@ -1,4 +1,4 @@
-"""What a file turned out to say."""
+"""The result of reading a file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rq_dlq.policy import Entry
     from rq_dlq.policy._checks import JSON
 
-Outcome: TypeAlias = Literal["becomes", "not needed", "no counterpart"]
+Conversion: TypeAlias = Literal["becomes", "not needed", "no counterpart"]
+
+
+def each(names: str, outcome: Conversion, reason: str) -> Iterable[tuple[str, tuple[Conversion, str]]]:
+    """Rows of a table of settings: the same outcome and reason for each of these names."""
+    return ((name, (outcome, reason)) for name in names.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +24,22 @@ class Finding:
     """One setting of a file, and what it becomes.
 
     Attributes:
-        line: where it stands.
-        place: the block that it stands in, "address-setting orders.#".
-        setting: its name there; empty: the block as a whole.
-        value: as it stands there; empty: it is not there, and its default is told.
+        line: its line in the file.
+        place: the block that it is in, such as "address-setting orders.#".
+        setting: its name in the file; empty: the block as a whole.
+        value: its value in the file; empty: it is missing, and its default applies.
         outcome: becomes a field of ours, is not needed, or has no counterpart.
         pattern: of our entry.
-        field: of that entry, "redelivery.initial_delay".
-        becomes: the field's value, as it stands in Redis; durations in whole milliseconds.
-        note: why, or what to know of it.
+        field: of that entry, such as "redelivery.initial_delay".
+        becomes: the field's value, as Redis stores it; durations in whole milliseconds.
+        note: the reason, or what to know about it.
     """
 
     line: int
     place: str
     setting: str
     value: str
-    outcome: Outcome
+    outcome: Conversion
     pattern: str = ""
     field: str = ""
     becomes: JSON = None
@@ -43,12 +48,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a file.
+    """An error in a file.
 
     Attributes:
-        line: where; 0: nowhere in particular.
-        setting: which one.
-        message: why, and what to do about it.
+        line: its line; 0: no line in particular.
+        setting: the setting with the error.
+        message: what is wrong, and what to do about it.
     """
 
     line: int
@@ -61,10 +66,10 @@ class Reading:
     """A file that was read.
 
     Attributes:
-        entries: by pattern; none where there is a problem.
-        findings: what became of each setting, in the order of the file.
+        entries: by pattern; empty if there is a problem.
+        findings: what each setting becomes, in the order of the file.
         problems: in the order of the file.
-        lines: by pattern: where its entry begins.
+        lines: the line where an entry begins, by pattern.
     """
 
     entries: Mapping[str, Entry] = field(default_factory=dict[str, "Entry"])

@@ -1,4 +1,4 @@
-"""Where in a TOML file each key stands, which the standard library's reader does not tell."""
+"""The line of each key in a TOML file, which the standard library's reader does not report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PIECE: Final = re.compile(
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """The line of each key and table, by its path; inside an inline table, that of the table.
+    """The line of each key and table, by its path; a key of an inline table has the table's line.
 
     Args:
-        text: TOML that was read without an error.
+        text: valid TOML.
     """
     lines: dict[Path, int] = {}
     table: Path = ()
@@ -48,7 +48,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of a key, or of the table that it stands in."""
+    """The line of a key, or else of the table that it is in."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
@@ -60,7 +60,7 @@ def _skipped(text: str, position: int) -> int:
 
 
 def _key(text: str, position: int) -> tuple[Path, int]:
-    """The path of words between dots, and where it ends."""
+    """A dotted key as a path, and the position where it ends."""
     path: list[str] = []
     while found := KEY.match(text, position):
         position = found.end()
@@ -72,7 +72,7 @@ def _key(text: str, position: int) -> tuple[Path, int]:
 
 
 def _after_value(text: str, position: int) -> int:
-    """The end of the line where a value ends, which may be a list of several lines."""
+    """The end of the line where a value ends. A value may be a list over several lines."""
     depth = 0
     while found := PIECE.match(text, position):
         piece = found[0]

@@ -1,4 +1,4 @@
-"""XML as a tree with lines; nothing is fetched, and what could define entities is refused."""
+"""XML as a tree with line numbers. It fetches nothing, and refuses a DOCTYPE, which could define entities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=<>/"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 @dataclass(eq=False, slots=True)
 class Element:
-    """An element: its name without the namespace, where it begins, what it holds."""
+    """An element: its name without the namespace, the line where it begins, its attributes and content."""
 
     name: str
     line: int
@@ -31,11 +31,11 @@ class Element:
 
     @property
     def text(self) -> str:
-        """The text in it, without the blanks around."""
+        """Its text, without the spaces around it."""
         return "".join(self.texts).strip()
 
     def all(self) -> Iterator[Element]:
-        """The element, and all below it, in the order of the file."""
+        """The element and all elements below it, in the order of the file."""
         waiting: list[Element] = [self]
         while waiting:
             element = waiting.pop()
@@ -43,20 +43,20 @@ class Element:
             waiting.extend(reversed(element.children))
 
     def named(self, *names: str) -> list[Element]:
-        """Those of these names, wherever they are."""
+        """All elements with these names, at any depth."""
         return [element for element in self.all() if element.name in names]
 
     def child(self, name: str) -> Element | None:
-        """The first child of a name."""
+        """The first child with a name."""
         return next((child for child in self.children if child.name == name), None)
 
 
 class _RefusedError(Exception):
-    """The parser found what it must not read."""
+    """The parser found something that it must not read."""
 
 
 def read_xml(data: bytes) -> Element | Problem:
-    """The root of a document, or what is wrong with it."""
+    """The root of a document, or the error in it."""
     parser = expat.ParserCreate(namespace_separator=NAMESPACE)
     builder = _Builder(parser, data)
     parser.StartElementHandler = builder.start
@@ -70,7 +70,7 @@ def read_xml(data: bytes) -> Element | Problem:
         return Problem(parser.CurrentLineNumber, "", str(error))
     except (expat.ExpatError, ValueError, LookupError) as error:
         what = expat.ErrorString(error.code) if isinstance(error, expat.ExpatError) else str(error)
-        return Problem(parser.CurrentLineNumber, "", f"no XML: {what}")
+        return Problem(parser.CurrentLineNumber, "", f"not XML: {what}")
     return builder.root
 
 
@@ -88,7 +88,7 @@ class _Builder:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) > DEEPEST:
-            message = f"more than {DEEPEST} elements within each other are no settings of a broker"
+            message = f"its elements are nested deeper than {DEEPEST} levels: it is not a broker's file"
             raise _RefusedError(message)
         plain = {_local(key): value for key, value in attributes.items()}
         line = self._parser.CurrentLineNumber
@@ -104,7 +104,7 @@ class _Builder:
         self._open[-1].texts.append(text)
 
     def refuse_types(self, *_: object) -> None:
-        message = "it has a DOCTYPE, which could make it mean anything. Remove it from a copy, and read that"
+        message = "it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy"
         raise _RefusedError(message)
 
     def _lines(self, line: int) -> dict[str, int]:

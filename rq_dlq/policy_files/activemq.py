@@ -1,7 +1,7 @@
 """ActiveMQ Classic's activemq.xml: destination policies and plugins, as entries of ours.
 
-Classic merges nothing: the best entry alone counts. So each entry says here in full what it means there,
-also what it leaves to its defaults, and the most specific one counts alone again.
+Classic merges nothing: only the best entry counts. So each entry here has all its fields, with Classic's
+defaults written out, and again only the most specific one counts.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ EVERYTHING: Final = ">"
 
 
 def understands(root: Element) -> bool:
-    """Whether a document is Classic's."""
+    """Whether a document is Classic's activemq.xml."""
     return root.name in {"beans", "broker", "destinationPolicy", "policyMap", "plugins", "redeliveryPlugin"}
 
 
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
-    """What the document says of queues.
+    """The policies in a document.
 
     Args:
         root: of the document.
-        renamed: by a name or pattern there, the one here.
+        renamed: the name or pattern here, by the one there.
     """
     return _File(root, Names(any_words=EVERYTHING, renamed=renamed)).reading()
 
 
 class _File:
-    """One file on its way to entries."""
+    """One file, while it becomes entries."""
 
     def __init__(self, root: Element, names: Names) -> None:
         self._root = root
         self._names = names
-        self._apart: list[Block] = []  # those that are no entry
+        self._apart: list[Block] = []  # blocks that become no entry
         self._dead: dict[Pattern, Block] = {}
         self._redelivered: dict[Pattern, Block] = {}
         self._others: list[Block] = []
@@ -87,36 +87,38 @@ class _File:
         *,
         default: bool,
     ) -> None:
-        """An entry of a map, once for each queue that it names."""
+        """Convert an entry of a map, once for each queue that it names."""
         where, patterns = self._destinations(element, default=default)
         for pattern in patterns:
             block = Block(where.place, element.line, pattern.text)
             if pattern in known and default:
                 note = (
-                    f"the entry of line {known[pattern].line} is for all queues, so the default never counts"
+                    f"the entry of line {known[pattern].line} is for all queues, so the default has no effect"
                 )
                 where.passed_over(Setting("defaultEntry", "", element.line), "not needed", note)
             elif pattern in known:
-                message = f"{pattern.text} was said in line {known[pattern].line} already. Put both into one"
+                message = (
+                    f"{pattern.text} already has an entry, line {known[pattern].line}. Put both into one"
+                )
                 where.wrong(Setting("queue", pattern.text, element.line), message)
             else:
                 read_into(block, element)
                 known[pattern] = block
 
     def _destinations(self, element: Element, *, default: bool) -> tuple[Block, list[Pattern]]:
-        """Which queues an entry is for."""
+        """The queues that an entry is for."""
         settings = settings_of(element)
-        said = [settings[name] for name in DESTINATIONS if name in settings]
-        text = "default" if default else " ".join(f"{one.name}={one.value}" for one in said)
+        given = [settings[name] for name in DESTINATIONS if name in settings]
+        text = "default" if default else " ".join(f"{one.name}={one.value}" for one in given)
         where = Block(f"{element.name} {text}".strip(), element.line)
         self._apart.append(where)
         if default:
             return where, [self._names.pattern(EVERYTHING)]
-        for one in said:
+        for one in given:
             if one.name != "queue":
-                where.passed_over(one, "no counterpart", f"nothing of it is taken over: {NO_TOPICS}")
-        if not said:
-            message = 'it does not say which queues it is for, as in queue="orders.>"'
+                where.passed_over(one, "no counterpart", f"it is not imported: {NO_TOPICS}")
+        if not given:
+            message = 'it names no queues: name them as in queue="orders.>"'
             where.wrong(Setting(element.name, "", element.line), message)
         patterns: list[Pattern] = []
         for name in settings["queue"].value.split(",") if "queue" in settings else ():
@@ -132,7 +134,7 @@ class _File:
             if name in self._names.renamed:
                 where.wrong(setting, str(error))
             else:
-                note = f"nothing of it is taken over for {name!r}: {error}"
+                note = f"it is not imported for {name!r}: {error}"
                 where.passed_over(setting, "no counterpart", note)
             return None
         if name in self._names.renamed:
@@ -164,25 +166,25 @@ class _File:
             self._without_policy(switches)
         if not switches.send:
             setting = switches.settings["sendToDlqIfMaxRetriesExceeded"]
-            note = "as there: what is exhausted is dropped; counted here"
+            note = "as there: messages without redeliveries left are dropped; here they are counted"
             for pattern in {**self._dead, **self._redelivered}:
                 if self._has_policy(pattern):
                     dropping(self._letters_of(pattern), setting, note)
 
     def _without_policy(self, switches: Plugin) -> None:
-        """Queues without a redelivery policy drop what fails; the others say what they do."""
+        """Queues without a redelivery policy drop failed messages; the others keep their strategies."""
         for pattern, block in self._redelivered.items():
             if pattern not in self._dead:
                 self._inherit(pattern, block.line)
         setting = switches.settings["fallbackToDeadLetter"]
-        note = "as there: what fails in a queue without a redelivery policy is dropped; counted here"
+        note = "as there: a queue without a redelivery policy drops failed messages; here they are counted"
         everything = self._names.pattern(EVERYTHING)
         for pattern in {**self._dead, everything: None}:
             if not self._has_policy(pattern):
                 dropping(self._letters_of(pattern), setting, note)
 
     def _inherit(self, pattern: Pattern, line: int) -> None:
-        """Say for a pattern what the best policyEntry says that is for it."""
+        """Copy the dead-letter fields of the best policyEntry for a pattern."""
         above = sorted((other for other in self._dead if covers(other, pattern)), key=lambda one: one.rank)
         block = self._letters_of(pattern)
         if not above:
@@ -190,15 +192,15 @@ class _File:
             return
         source = self._dead[above[0]]
         for part in ("dead_letter", "expiry"):
-            for field, value in source.said.get(part, {}).items():
-                told = Setting("", "", source.line)
-                block.becomes(told, f"{part}.{field}", value, f"as line {source.line} says")
+            for field, value in source.fields.get(part, {}).items():
+                where = Setting("", "", source.line)
+                block.becomes(where, f"{part}.{field}", value, f"from line {source.line}")
 
     def _has_policy(self, pattern: Pattern) -> bool:
         return any(covers(other, pattern) for other in self._redelivered)
 
     def _letters_of(self, pattern: Pattern) -> Block:
-        """The block that says where the dead letters of a pattern go."""
+        """The block for the dead letters of a pattern."""
         if pattern not in self._dead:
             self._dead[pattern] = Block("redeliveryPlugin", self._root.line, pattern.text)
         return self._dead[pattern]
@@ -206,24 +208,24 @@ class _File:
     def _no_plugin(self) -> None:
         block = Block("broker", self._root.line)
         note = (
-            "without a redeliveryPlugin the clients redeliver, as their own policies say: say it with "
+            "without a redeliveryPlugin clients redeliver by their own policies: set these with "
             "`rq-dlq policy set`, or in code with RedeliveryPolicy.activemq(…)"
         )
         block.passed_over(Setting("redeliveryPlugin", "", self._root.line), "no counterpart", note)
         self._apart.append(block)
 
     def _of_clients(self) -> None:
-        """Policies that are not the broker's."""
+        """Findings for policies of clients."""
         inside = {id(one) for each in self._root.named("redeliveryPlugin") for one in each.all()}
         for element in self._root.named("redeliveryPolicy"):
             if id(element) not in inside:
                 block = Block("redeliveryPolicy", element.line)
-                note = "a client's own: say it in code, with redelivery=RedeliveryPolicy.activemq(…)"
+                note = "it is a client's: set it in code, with redelivery=RedeliveryPolicy.activemq(…)"
                 block.passed_over(Setting("redeliveryPolicy", "", element.line), "no counterpart", note)
                 self._apart.append(block)
 
     def _joined(self) -> dict[str, Block]:
-        """One block a pattern, of all that is for it."""
+        """One block per pattern, with all that is for it."""
         blocks: dict[str, Block] = {}
         for block in (*self._dead.values(), *self._redelivered.values(), *self._others):
             if block.pattern in blocks:
@@ -234,7 +236,7 @@ class _File:
 
 
 def _entries(root: Element, group: str, name: str) -> Iterator[tuple[Element, bool]]:
-    """The entries of a map, and whether they are its default; the default comes last."""
+    """The entries of a map, each with whether it is the default. The default comes last."""
     for element in root.named(group):
         yield from ((child, False) for child in element.children)
     for element in root.named("defaultEntry"):

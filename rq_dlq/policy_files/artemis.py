@@ -1,8 +1,8 @@
 """ActiveMQ Artemis' broker.xml: its address-settings, as entries of ours.
 
-Both merge what all matching patterns say, field by field, the most specific first, so each block becomes one
-entry. Where a message goes is the exception: three settings say it together, so it is worked out from all
-blocks of the file, and said in full.
+Artemis and we merge all matching patterns field by field, the most specific first, so each block becomes one
+entry. The exception is where dead and expired messages go: three settings decide that together, so it is
+computed from all blocks of the file and written out in full.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy_files._artemis_places import PLACES, Described, places
 from rq_dlq.policy_files._artemis_settings import APART, CORE, OTHERS
 from rq_dlq.policy_files._block import Block, Setting, plain, unknown
@@ -23,34 +24,25 @@ if TYPE_CHECKING:
 
     from rq_dlq.policy_files._xml import Element
 
-REDELIVERY: Final = {
-    "redelivery-delay": "initial_delay",
-    "redelivery-delay-multiplier": "multiplier",
-    "max-redelivery-delay": "max_delay",
-    "redelivery-collision-avoidance-factor": "collision_avoidance",
-    "max-delivery-attempts": "max_redeliveries",
-}
-DECIMALS: Final = {"redelivery-delay-multiplier", "redelivery-collision-avoidance-factor"}
-TTLS: Final = {
-    "expiry-delay": "expiry_delay",
-    "min-expiry-delay": "min_expiry_delay",
-    "max-expiry-delay": "max_expiry_delay",
-}
-KNOWN: Final = (*REDELIVERY, *TTLS, "no-expiry", *PLACES, *OTHERS)
+REDELIVERY, EXPIRY = (
+    {row.artemis: row for row in BY_PART[part].values() if row.artemis} for part in ("redelivery", "expiry")
+)
+"""The fields of ours that a single setting of Artemis sets, by that setting."""
+KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *OTHERS)
 UNSAID: Final = -1
 
 
 def understands(root: Element) -> bool:
-    """Whether a document is Artemis'."""
+    """Whether a document is Artemis' broker.xml."""
     return root.name in {"configuration", "core", "address-settings", "address-setting"}
 
 
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
-    """What the document says of queues.
+    """The policies in a document.
 
     Args:
         root: of the document.
-        renamed: by a name or pattern there, the one here.
+        renamed: the name or pattern here, by the one there.
     """
     names, problems = _names(root, renamed)
     findings: list[Finding] = []
@@ -71,7 +63,7 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
     findings += _of_the_broker(root)
     if not described and not problems and not findings:
         problems.append(
-            Problem(root.line, "address-settings", "there is none, so there is nothing to import")
+            Problem(root.line, "address-settings", "there are none, so there is nothing to import")
         )
     return Reading(
         {} if problems else {pattern: entry for pattern, entry in entries.items() if entry is not None},
@@ -101,13 +93,13 @@ def _names(root: Element, renamed: Mapping[str, str]) -> tuple[Names, list[Probl
 
 
 def _described(element: Element, names: Names) -> Described:
-    """A block with its settings by name; those that are only told of are told."""
+    """A block with its settings by name, and findings for the settings that become nothing."""
     match = element.attributes.get("match", "")
     block = Block(f"address-setting {match}".strip(), element.line)
     where = Setting("match", match, element.lines.get("match", element.line))
     settings = dict(_settings(element, block))
     if not match:
-        block.wrong(where, 'there is none: say which addresses it is for, as in match="orders.#"')
+        block.wrong(where, 'it is missing: name the addresses that it is for, as in match="orders.#"')
         return Described(block, None, settings)
     try:
         pattern = names.pattern(match)
@@ -115,11 +107,11 @@ def _described(element: Element, names: Names) -> Described:
         if match in names.renamed:
             block.wrong(where, str(error))
         else:
-            block.passed_over(where, "no counterpart", f"nothing of this block is taken over: {error}")
+            block.passed_over(where, "no counterpart", f"this block is not imported: {error}")
         return Described(block, None, settings)
     block.pattern = pattern.text
     if match in names.renamed or names.delimiter != ".":
-        split = "" if match in names.renamed else ": words are split by dots, so queues are called so, too"
+        split = "" if match in names.renamed else ": dots separate words here, so name queues like that, too"
         block.passed_over(where, "not needed", f"{match} is {pattern.text} here{split}")
     for setting in settings.values():
         if setting.name in OTHERS:
@@ -132,13 +124,13 @@ def _settings(element: Element, block: Block) -> Iterator[tuple[str, Setting]]:
     for child in element.children:
         setting = Setting(child.name.lower(), child.text, child.line)
         if setting.name == "include":
-            href = child.attributes.get("href", "a file of its own")
-            message = f"its settings are in {href}: import that one, or put them here in a copy"
+            href = child.attributes.get("href", "another file")
+            message = f"its settings are in {href}: import that file, or put them here in a copy"
             block.wrong(setting, message)
         elif setting.name not in KNOWN:
             unknown(block, setting, KNOWN, "an address-setting")
         elif setting.name in seen:
-            block.wrong(setting, f"it was said in line {seen[setting.name]} already. Say it once")
+            block.wrong(setting, f"it is already set in line {seen[setting.name]}. Set it once")
         else:
             seen[setting.name] = child.line
             yield setting.name, setting
@@ -148,12 +140,12 @@ def _twice(one: Described, before: Sequence[Described]) -> list[Problem]:
     same = next((other for other in before if other.pattern == one.pattern), None)
     if same is None:
         return []
-    message = f"{one.block.pattern} was said in line {same.block.line} already. Put both into one block"
+    message = f"{one.block.pattern} already has a block, line {same.block.line}. Put both into one"
     return [Problem(one.block.line, "match", message)]
 
 
 def _queues(described: Sequence[Described], names: Names) -> tuple[list[Described], list[Finding]]:
-    """The blocks without those for what others call their dead-letter or expiry queue."""
+    """The blocks, without those for the dead-letter and expiry queues of others."""
     given = {
         names.queue(one.settings[name].value)
         for one in described
@@ -161,7 +153,7 @@ def _queues(described: Sequence[Described], names: Names) -> tuple[list[Describe
         if name in one.settings
     }
     kept = [one for one in described if one.block.pattern not in given]
-    note = "nothing of it is taken over: what fails in a dead-letter or expiry queue stays there"
+    note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
     gone = [
         Finding(one.block.line, one.block.place, "match", one.block.pattern, "not needed", note=note)
         for one in described
@@ -171,71 +163,72 @@ def _queues(described: Sequence[Described], names: Names) -> tuple[list[Describe
 
 
 def _block(one: Described, all_of_them: Sequence[Described], names: Names) -> Block:
-    """Our entry of a block."""
+    """The entry of a block."""
     block = Block(one.block.place, one.block.line, one.block.pattern)
     above = sorted(
         (other for other in all_of_them if other is not one and covers(other.known, one.known)),
         key=lambda other: other.known.rank,
     )
     _redelivery(block, one, above)
-    _ttls(block, one.settings)
+    _expiry(block, one.settings)
     places(block, one, above, names)
     return block
 
 
 def _redelivery(block: Block, one: Described, above: Sequence[Described]) -> None:
-    said: dict[str, Any] = {}
-    for name in REDELIVERY:
+    given: dict[str, Any] = {}
+    for name, field in REDELIVERY.items():
         if name in one.settings:
             setting = one.settings[name]
-            value = block.decimal(setting) if name in DECIMALS else block.whole(setting)
+            value = block.decimal(setting) if field.kind == "NUMBER" else block.whole(setting)
             if value is not None:
-                said[name] = value
+                given[name] = value
     try:
-        RedeliveryPolicy.artemis(**said)
+        RedeliveryPolicy.artemis(**given)
     except PolicyError as error:
-        blamed = [name for name in said if plain(name) in plain(str(error))] or list(said)
+        blamed = [name for name in given if plain(name) in plain(str(error))] or list(given)
         block.wrong(one.settings[blamed[-1]], str(error))
         return
-    if said or (one.counts and not any(other.counts for other in above)):
-        note = "to the bit; what is not said is Artemis' default: no wait, 10 deliveries"
+    if given or (one.counts and not any(other.counts for other in above)):
+        note = "exact to the bit; other settings: Artemis' defaults, no wait and 10 deliveries"
         block.becomes(Setting("", "", block.line), "redelivery.arithmetic", "artemis", note)
-    for name, value in said.items():
-        _of_redelivery(block, one.settings[name], value, said)
+    for name, value in given.items():
+        _of_redelivery(block, one.settings[name], value, given)
 
 
-def _of_redelivery(block: Block, setting: Setting, value: float, said: Mapping[str, Any]) -> None:
-    field, note = f"redelivery.{REDELIVERY[setting.name]}", ""
+def _of_redelivery(block: Block, setting: Setting, value: float, given: Mapping[str, Any]) -> None:
+    field, note = REDELIVERY[setting.name].where, ""
     if setting.name == "max-delivery-attempts":
         unlimited = value == UNSAID
         note = "no limit" if unlimited else "redeliveries, so without the first delivery"
         block.becomes(setting, field, None if unlimited else int(value) - 1, note)
         return
-    if setting.name == "redelivery-delay" and value and "max-redelivery-delay" not in said:
+    if setting.name == "redelivery-delay" and value and "max-redelivery-delay" not in given:
         note = "the longest wait is ten times that, unless another block says max-redelivery-delay"
     block.becomes(setting, field, value, note)
 
 
-def _ttls(block: Block, settings: Mapping[str, Setting]) -> None:
-    for name, field in TTLS.items():
+def _expiry(block: Block, settings: Mapping[str, Setting]) -> None:
+    for name, field in EXPIRY.items():
         if name not in settings:
             continue
         setting = settings[name]
+        if field.kind == "flag":
+            flag = block.flag(setting)
+            if flag is not None:
+                block.becomes(setting, field.where, flag)
+            continue
         value = block.whole(setting, UNSAID)
         if value == 0:
-            message = "with 0 messages would be gone as they come. Write -1 for none, or 1 or more"
+            message = "with 0 every message would expire at once. Write -1 for none, or 1 or more"
             block.wrong(setting, message)
         elif value is not None:
             note = "none" if value == UNSAID else ""
-            block.becomes(setting, f"expiry.{field}", None if value == UNSAID else value, note)
-    if "no-expiry" in settings:
-        never = block.flag(settings["no-expiry"])
-        if never is not None:
-            block.becomes(settings["no-expiry"], "expiry.no_expiry", never)
+            block.becomes(setting, field.where, None if value == UNSAID else value, note)
 
 
 def _of_the_broker(root: Element) -> list[Finding]:
-    """What the rest of the file is here."""
+    """The findings for the rest of the file."""
     findings: list[Finding] = []
     others: dict[str, int] = {}
     for core in root.named("core"):
@@ -246,7 +239,7 @@ def _of_the_broker(root: Element) -> list[Finding]:
             elif child.name not in APART:
                 others.setdefault(child.name, child.line)
     if others:
-        reason = "it says nothing of redelivery, dead letters or expiry"
+        reason = "it is not about redelivery, dead letters or expiry"
         line = min(others.values())
         findings.append(Finding(line, "core", ", ".join(others), "", "no counterpart", note=reason))
     return findings

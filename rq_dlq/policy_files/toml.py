@@ -1,4 +1,4 @@
-"""Our own policy files: TOML, one table a pattern.
+"""Our own policy files: TOML, one table per pattern.
 
     ["orders.#".redelivery]
     initial_delay = "5s"
@@ -12,7 +12,7 @@
     max_in_flight = 10
     pinned = true
 
-The fields are those of `Entry.of`; `unlimited`, `never` and the like (`NOTHING`) say None.
+The fields are those of the table in `rq_dlq.policy.fields`; `unlimited`, `never` and the like mean None.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ import tomllib
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry, Pattern
-from rq_dlq.policy.entry import KEYS, PARTS
+from rq_dlq.policy.fields import PARTS, SAID, meant
 from rq_dlq.policy_files._reading import Problem, Reading
 from rq_dlq.policy_files._toml_lines import line_of, lines_of
-from rq_dlq.policy_files._words import meant
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +37,12 @@ if TYPE_CHECKING:
 Fields: TypeAlias = dict[str, Any]
 """By "redelivery.initial_delay", "max_in_flight"."""
 
+KEYS: Final = (*SAID, "pinned")
 WHERE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def read(text: str) -> Reading:
-    """The entries of a file, or all that is wrong with it."""
+    """The entries of a file, or all its problems."""
     try:
         tables: dict[str, Any] = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -71,11 +71,11 @@ def read(text: str) -> Reading:
 def _no_toml(error: str, text: str) -> Problem:
     where = WHERE.search(error)
     line = int(where[1]) if where and where[1] else text.count("\n") + 1
-    return Problem(line, "", f"no TOML: {WHERE.sub('', error)}")
+    return Problem(line, "", f"not TOML: {WHERE.sub('', error)}")
 
 
 def _pattern(name: str, before: Mapping[str, int]) -> tuple[str | None, str]:
-    """The pattern of a table; None: there is none, and why."""
+    """The pattern of a table; None: its name is not one, and the reason."""
     try:
         pattern = Pattern.parse(name).text
     except PolicyError as error:
@@ -86,9 +86,9 @@ def _pattern(name: str, before: Mapping[str, int]) -> tuple[str | None, str]:
 
 
 def _entry(name: str, table: object, lines: Mapping[Path, int]) -> tuple[Entry | None, list[Problem]]:
-    """The entry of a table, or what is wrong with it."""
+    """The entry of a table, or its problems."""
     if not isinstance(table, dict):
-        message = f'no table: write what holds for a pattern below a line such as ["{name}".redelivery]'
+        message = f'not a table: write the settings of a pattern below a line such as ["{name}".redelivery]'
         return None, [Problem(line_of(lines, (name,)), name, message)]
     fields, problems = _fields(name, cast("dict[str, Any]", table), lines)
     if not fields and not problems:
@@ -101,7 +101,7 @@ def _entry(name: str, table: object, lines: Mapping[Path, int]) -> tuple[Entry |
 
 
 def _fields(name: str, table: Mapping[str, Any], lines: Mapping[Path, int]) -> tuple[Fields, list[Problem]]:
-    """All fields of a table, and what in it is none."""
+    """The fields of a table, and a problem for each key that is not a field."""
     fields: Fields = {}
     problems: list[Problem] = []
     for key, value in table.items():
@@ -111,39 +111,39 @@ def _fields(name: str, table: Mapping[str, Any], lines: Mapping[Path, int]) -> t
         elif key not in PARTS:
             fields[key] = meant(key, value)
         elif not isinstance(value, dict):
-            message = f"{shown(value)} is no table. Write its fields below a line [{_quoted(name)}.{key}]"
+            message = f"{shown(value)} is not a table. Write its fields below a line [{_quoted(name)}.{key}]"
             problems.append(Problem(line, key, message))
         else:
             inner = cast("dict[str, Any]", value)
-            fields |= {f"{key}.{field}": meant(f"{key}.{field}", said) for field, said in inner.items()}
+            fields |= {f"{key}.{field}": meant(f"{key}.{field}", typed) for field, typed in inner.items()}
     return fields, problems
 
 
 def _unknown(key: str, value: object) -> str:
     if isinstance(value, dict):
-        hint = 'A pattern with dots stands in quotes: ["orders.eu".redelivery]'
+        hint = 'Put a pattern with dots in quotes: ["orders.eu".redelivery]'
     else:
         hint = f"The closest is {get_close_matches(key, KEYS, n=1, cutoff=0)[0]!r}"
-    return f"there is no such setting; there are {', '.join(KEYS)}. {hint}"
+    return f"there is no such setting. The settings are {', '.join(KEYS)}. {hint}"
 
 
 def _built(fields: Fields) -> Entry | str:
-    """The entry that these fields make, or what is wrong with them."""
-    said: dict[str, Any] = {}
+    """The entry of these fields, or the error in them."""
+    arguments: dict[str, Any] = {}
     for field, value in fields.items():
         part, dot, name = field.partition(".")
         if dot:
-            said.setdefault(part, {})[name] = value
+            arguments.setdefault(part, {})[name] = value
         else:
-            said[field] = value
+            arguments[field] = value
     try:
-        return Entry.of(**said)
+        return Entry.of(**arguments)
     except PolicyError as error:
         return str(error)
 
 
 def _culprits(fields: Fields, wrong: str) -> list[str]:
-    """The fields without which it would be something else that is wrong, or nothing."""
+    """The fields that cause an error: without one of them there is another error, or none."""
     kind = wrong.partition(":")[0]
 
     def matters(field: str) -> bool:
@@ -155,7 +155,7 @@ def _culprits(fields: Fields, wrong: str) -> list[str]:
 
 
 def _problem(name: str, culprits: list[str], wrong: str, lines: Mapping[Path, int]) -> Problem:
-    """A problem, at the last line of those that make it together."""
+    """A problem, at the last line of the fields that cause it together."""
     where = sorted((line_of(lines, (name, *field.split("."))), field) for field in culprits)
     line, field = where[-1]
     others = ", ".join(f"with {other}, line {at}" for at, other in where[:-1])

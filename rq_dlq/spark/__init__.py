@@ -1,7 +1,7 @@
 """Queues in Spark: read, write and stream with the format `rq_dlq`.
 
 from rq_dlq import spark as rq_spark
-rq_spark.register(spark)  # not needed where the package is installed
+rq_spark.register(spark)  # not needed if the package is installed
 spark.read.format("rq_dlq").option("queue", "orders").load()
 """
 
@@ -40,10 +40,10 @@ __all__ = [
 
 
 def register(spark: SparkSession) -> None:
-    """Tell a session the format `rq_dlq`; it does no harm where Spark knows it already.
+    """Register the format `rq_dlq` with a session. Repeating it does no harm.
 
     Raises:
-        ConfigurationError: this Spark is too old, or runs its tasks with a Python that lacks this package.
+        ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.
     """
     check_version(BATCHES, "rq_dlq")
     check_python(spark)

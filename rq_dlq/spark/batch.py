@@ -6,11 +6,11 @@ import secrets
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
-from rq_dlq.durations import Duration, milliseconds
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.leases import LeaseKeeper
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rq_dlq.broker import Broker
+    from rq_dlq.client.broker import Broker
 
 MOST = 10_000_000  # messages in one batch
 
 
 class Batch:
-    """Messages that are ours until they are acked or released; made by `claim`.
+    """Messages that this job holds until it acks or releases them; made by `claim`.
 
     Attributes:
-        df: the messages, with the columns of the view `leased`; the same ones at each action, but for
-            those that were settled by themselves meanwhile (a nack by row).
+        df: the messages, with the columns of the view `leased`. They are the same at each action, except
+            those that were settled individually meanwhile (a nack by row).
         messages: how many were claimed.
     """
 
@@ -37,7 +37,7 @@ class Batch:
     ) -> None:
         self.messages = claimed.messages
         self._broker = broker
-        self._queue = broker.queue(claimed.home).work
+        self._queue = broker.queue(claimed.home)._core
         self._tokens = claimed.tokens
         self.df: DataFrame = (
             spark.read.format("rq_dlq")
@@ -50,19 +50,23 @@ class Batch:
         self._keeper.keep(self._queue.keys, self._tokens)
 
     def ack(self) -> int:
-        """Done: all that the batch still holds.
+        """Ack all messages that the batch still holds.
 
         Returns:
-            How many messages: those that were claimed, but for what was settled by itself meanwhile.
+            How many: all claimed messages except those that were settled individually.
         """
         return self._end(_work.batches.ack_batch(self._queue.keys, self._tokens))
 
     def release(self) -> int:
-        """Give back, uncharged, all that the batch still holds; how many messages."""
+        """Give back, uncharged, all messages that the batch still holds.
+
+        Returns:
+            How many.
+        """
         return self._end(_work.batches.release_batch(self._queue, self._tokens))
 
     def _end(self, steps: _work.Steps[int]) -> int:
-        settled = self._broker.run_steps(steps)
+        settled = self._broker._run(steps)
         self._open = False
         self._keeper.stop()
         return settled
@@ -76,7 +80,7 @@ class Batch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release what was not acked."""
+        """Release the messages unless they were acked."""
         if self._open:
             self.release()
 
@@ -97,12 +101,15 @@ def claim(
             batch.ack()
 
     Args:
-        limit: messages at most; a batch may be empty.
-        lease: how long the batch outlives a driver that died; while it lives it keeps the lease.
+        spark: the session.
+        queue: its name.
+        limit: the most messages; a batch may be empty.
+        lease: how long the batch stays leased after its driver died; a living driver renews it.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+        namespace: of the queue.
 
     Raises:
-        InvalidInput: there is no such queue, or an argument makes no sense.
+        InvalidInput: there is no such queue, or an argument is not valid.
         BrokerUnavailable: Redis cannot be reached.
     """
     if type(limit) is not int or not 1 <= limit <= MOST:
@@ -112,11 +119,11 @@ def claim(
     address = resolve(url)
     check_queues(address, namespace, [queue])
     broker = broker_at(address, namespace)
-    work = broker.queue(queue).work
+    work = broker.queue(queue)._core
     steps = _work.batches.claim_batch(work, secrets.token_hex(6), limit=limit, lease=span)
-    claimed = broker.run_steps(steps)
+    claimed = broker._run(steps)
     try:
         return Batch(spark, broker, address, claimed, span)
-    except BaseException:  # such as: Spark does not know the format
-        broker.run_steps(_work.batches.release_batch(work, claimed.tokens))
+    except BaseException:  # for example, Spark does not know the format
+        broker._run(_work.batches.release_batch(work, claimed.tokens))
         raise

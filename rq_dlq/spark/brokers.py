@@ -1,4 +1,4 @@
-"""The broker of a Python process of Spark: made where it is used, never sent to another one."""
+"""The broker of a Python process of Spark. Each process makes its own; none is sent to another process."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rq_dlq._redis import Retries
-from rq_dlq.broker import Broker
+from rq_dlq.client.broker import Broker
 from rq_dlq.embedded import ensure
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rq_dlq.durability import Durability
+    from rq_dlq.client.durability import Durability
 
-PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis fails no task
+PATIENCE = Retries(attempts=None, seconds=30.0)  # a restart of Redis must not fail a task
 USUAL_NAMESPACE = "rq"
 
 
 def broker_at(
     url: str, namespace: str = USUAL_NAMESPACE, durability: Durability = "memory", replicas: int = 1
 ) -> Broker:
-    """The broker of this process for a URL; Spark uses its Python workers again, and so their connections.
+    """The broker of this process for a URL. Spark reuses its Python workers, and so their connections.
 
     Raises:
         ConfigurationError: the URL cannot be read, or is a socket of another machine.
     """
-    # A forked worker shares no socket with its parent.
+    # The process id keeps a forked worker from sharing a socket with its parent.
     return _made(os.getpid(), url, namespace, durability, replicas)
 
 
@@ -41,19 +41,19 @@ def _made(process: int, url: str, namespace: str, durability: Durability, replic
 
 
 def _check_socket(url: str) -> None:
-    """Say at once where an executor is elsewhere; a server that is started again leaves its folder."""
+    """Fail at once on an executor of another machine. A server that restarts leaves its folder in place."""
     address = urlsplit(url)
     folder = Path(unquote(address.path)).parent
     if address.scheme == "unix" and not folder.is_dir():
         message = (
-            f"{socket.gethostname()} has no folder {folder}: a socket, as the embedded server has one, is "
-            "only for its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
+            f"{socket.gethostname()} has no folder {folder}: a socket, as of the embedded server, works only "
+            "on its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
         )
         raise ConfigurationError(message)
 
 
 def resolve(url: str | None) -> str:
-    """Where Redis is: what was said, else $RQ_DLQ_URL, else the embedded server. The driver tells executors.
+    """The URL of Redis: the given one, else $RQ_DLQ_URL, else the embedded server's. For the driver only.
 
     Raises:
         ConfigurationError: no server can be started.

@@ -1,4 +1,4 @@
-"""What a claim still holds, page by page, as batches of Arrow: for streams and for the view `leased`."""
+"""The messages that a claim still holds, page by page, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rq_dlq.broker import Broker
+    from rq_dlq.client.broker import Broker
     from rq_dlq.spark.columns import MessageColumns
     from rq_dlq.spark.slices import Slice
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def claimed(
     broker: Broker, part: Slice, columns: MessageColumns, fetch_size: int
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a slice that its claim holds; in an executor, and the same ones at each try."""
+    """The messages of a slice that its claim still holds. It runs in executors; each try yields the same."""
     for first in range(part.first, part.end, fetch_size):
         size = min(fetch_size, part.end - first)
-        rows = broker.run_steps(batches.read_claim(part.keys, part.token, first, size))
+        rows = broker._run(batches.read_claim(part.keys, part.token, first, size))
         if rows:
             yield columns.batch(rows, part.keys.home, part.shard, part.token)

@@ -1,4 +1,4 @@
-"""Rows of views as batches of Arrow: only the columns that are wanted, of only the parts that they need."""
+"""Rows of views as Arrow batches. Only the needed parts of messages are read, for the chosen columns."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq._calls.scans import Page, Wanted
-from rq_dlq.failure import moment
+from rq_dlq._calls.scans import Page
 from rq_dlq.spark.events import Events
 from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
+from rq_dlq.values.failure import moment
+from rq_dlq.values.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.types import StructType
 
-    from rq_dlq.message import QueueStats, Row
-    from rq_dlq.outcome import RawOutcome
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.message import Row
+    from rq_dlq.values.outcome import RawOutcome
 
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-# What columns are made of. "record" is all of it, "head" its first 14 bytes.
+# What columns are made of. "record" is all of it, "head" its first bytes, with times and flags.
 _OF_RECORD = frozenset({"body", "headers", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
 _OF_STATE = frozenset(
@@ -48,13 +50,13 @@ class MessageColumns:
     """Makes batches with the columns of a schema.
 
     Args:
-        schema: of the view, or those of its columns that were chosen.
-        story: how `history` is told: struct, json, none.
-        since, until: epoch milliseconds; only what was sent from then and before then.
-        fingerprint, error_class: only what died so; empty: all.
+        schema: the view's, or its chosen columns.
+        story: the form of `history`: struct, json, none.
+        since, until: epoch milliseconds; only messages sent from `since` on and before `until`.
+        fingerprint, error_class: only messages that died of this; empty: all.
 
     Attributes:
-        wanted: the parts of messages that they are made of.
+        wanted: the parts of messages that the columns need.
     """
 
     def __init__(
@@ -85,13 +87,13 @@ class MessageColumns:
         )
 
     def batch(self, rows: Sequence[Row], queue: str, shard: int, token: str | None) -> pa.RecordBatch:
-        """Of messages with all their parts."""
+        """A batch of messages with all their parts."""
         ids, records, states, histories = zip(*(row[:4] for row in rows), strict=True) if rows else [()] * 4
         page = Page([message_id.encode() for message_id in ids], [*records], [*states], [*histories])
         return self.of(Messages(page, queue, shard, token))
 
     def of(self, messages: Messages) -> pa.RecordBatch:
-        """Of messages with the parts that are wanted."""
+        """A batch of messages with the parts in `wanted`."""
         columns = [self._column(messages, name) for name in self._schema.names]
         return _filtered(pa.RecordBatch.from_arrays(columns, schema=self._schema), self._passed(messages))
 
@@ -115,7 +117,8 @@ class EventColumns:
     """Makes batches of the events of outcome histories, with the columns of a schema.
 
     Args:
-        fingerprint, error_class: only what failed so; empty: all.
+        schema: the view's, or its chosen columns.
+        fingerprint, error_class: only failures of this kind; empty: all events.
     """
 
     def __init__(self, schema: StructType, *, fingerprint: str = "", error_class: str = "") -> None:
@@ -124,7 +127,7 @@ class EventColumns:
         self._alike = {name: value for name, value in alike.items() if value}
 
     def batch(self, entries: Sequence[RawOutcome], queue: str) -> pa.RecordBatch:
-        """Of a queue's entries."""
+        """A batch of a queue's entries."""
         events = Events(entries, queue)
         columns = [getattr(events, name) for name in self._schema.names]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -133,7 +136,13 @@ class EventColumns:
 
 
 def metrics_batch(schema: StructType, now: int, counts: Sequence[QueueStats]) -> pa.RecordBatch:
-    """Of the counts of queues at a time, in milliseconds; with the columns of a schema."""
+    """A batch of the counts of queues.
+
+    Args:
+        schema: the view's, or its chosen columns.
+        now: the time of the counts, in epoch milliseconds.
+        counts: of the queues.
+    """
     return pa.RecordBatch.from_pylist([_metrics(now, stats) for stats in counts], arrow_schema(schema))
 
 

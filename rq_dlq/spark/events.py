@@ -1,5 +1,5 @@
-"""Events of an outcome history, decoded all at once, as columns of Arrow."""
-# ruff: noqa: D102 - what a column is, the schema says
+"""Events of an outcome history, decoded together, as Arrow columns."""
+# ruff: noqa: D102 - the schema explains the columns
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.outcome import FIELDS, milliseconds_of
 from rq_dlq.spark.messages import texts, times
+from rq_dlq.values.outcome import FIELDS, milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.outcome import RawOutcome
+    from rq_dlq.values.outcome import RawOutcome
 
 _NAMES = [name.encode() for name in FIELDS]
-_DIGITS = {pa.int32(): 9, pa.int64(): 18}  # of a number that one can trust
+_DIGITS = {pa.int32(): 9, pa.int64(): 18}  # that fit into the type
 
 
 class Events:
-    """Events of one queue. Each column is a property of that name, made when it is asked for."""
+    """Events of one queue. Each column is a property with its name, made on first use."""
 
     def __init__(self, entries: Sequence[RawOutcome], queue: str) -> None:
         self._ids = [event_id for event_id, _ in entries]
@@ -89,8 +89,8 @@ class Events:
 
 
 def _values(cells: list[bytes]) -> list[bytes]:
-    """What an entry says, in the order of `FIELDS`; empty where it is damaged."""
+    """The values of an entry, in the order of `FIELDS`; empty if they are damaged."""
     if cells[::2] == _NAMES:
         return cells[1::2]
-    said = dict(zip(cells[::2], cells[1::2], strict=False))
-    return [said.get(name, b"") for name in _NAMES]
+    known = dict(zip(cells[::2], cells[1::2], strict=False))
+    return [known.get(name, b"") for name in _NAMES]

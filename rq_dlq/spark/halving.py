@@ -1,10 +1,10 @@
-"""How the message is found that makes a batch fail: the batch goes on with its first half, then half of that.
+"""Finds the message that makes a batch fail: the batch goes on with its first half, then with half of that.
 
-The second half waits under a name of its own, and is the next batch; the one that was put aside last is the
-first to go on. So one poison message among n costs log2(n) + 2 failures, and the others are processed once.
+The second half is parked under its own name and becomes the next batch; the half parked last comes first. So
+one poison message among n costs log2(n) + 2 failures, and the others are processed once.
 
-What is left alone waits, too, and the batch goes on empty. Only if that succeeds is the message tried as a
-batch of its own, and only there it dies: while it is the sink that is down, nothing does.
+A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
+tried as its own batch, and it dies only there. So while the sink is down, no message dies.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter
 
 
 def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> Steps[None]:
-    """Leave a queue's last batch its first half; a message that has a batch of its own dies.
+    """Reduce a queue's last batch to its first half; a message that is alone in a parked batch dies.
 
     Args:
+        queue: the queue.
+        offset: names the batch.
         failures: of the batch, so far.
-        half: it was put aside before.
+        half: the batch was parked before.
     """
     keys, home = queue.keys, queue.keys.home
     number, tokens = offset.queues[home].batch, offset.tokens(home)
@@ -44,7 +46,7 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> St
         token = tokens[held.index(1)]
         ids: list[str] = yield claims.given_ids(keys, token)
         error = SparkBatchPoison(
-            f"batch {number}, this message alone, failed as those before it did that it was in"
+            f"batch {number} had only this message and failed, like the batches before it that had it"
         )
         yield from _work.poison(queue, [(message_id, token) for message_id in ids], error)
     elif any(held):
@@ -57,7 +59,7 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> St
 
 
 def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatch]:
-    """The half that was put aside last becomes the batch of this number; an empty one where there is none."""
+    """The half parked last becomes the batch with this number; an empty batch if none is parked."""
     waiting = yield from halves(keys, offset)
     if not waiting:
         return ClaimedBatch(offset.name(number), keys.home)
@@ -68,7 +70,7 @@ def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatc
 
 
 def halves(keys: QueueKeys, offset: Offset) -> Steps[dict[int, ClaimedBatch]]:
-    """The halves that wait, by depth; the last one put aside is the last one here."""
+    """The parked halves, by depth; the half parked last is the last one."""
     names = [_name(offset, depth) for depth in range(DEPTHS)]
     given: list[int] = yield claims.given_counts(keys, [token_of(name, keys.home, 0) for name in names])
     found: dict[int, ClaimedBatch] = {}

@@ -1,4 +1,4 @@
-"""Keeps the leases of batches alive from the driver, however long Spark works on them."""
+"""Renews the leases of batches from the driver, however long Spark works on them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.broker import Broker
+    from rq_dlq.client.broker import Broker
 
 logger = logging.getLogger("rq_dlq.spark")
-PART = 3  # leases are renewed when a third of them is over
+PART = 3  # leases are renewed when a third of their time is over
 
 
 class LeaseKeeper:
@@ -35,7 +35,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     def keep(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
-        """Renew these at once, and from now on."""
+        """Renew the leases of these tokens now and from now on."""
         wanted = list(tokens)
         with self._lock:
             self._kept.setdefault(keys, set()).update(wanted)
@@ -45,12 +45,12 @@ class LeaseKeeper:
         self._renew(keys, wanted)
 
     def drop(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
-        """Renew these no more."""
+        """Stop renewing the leases of these tokens."""
         with self._lock:
             self._kept.get(keys, set()).difference_update(tokens)
 
     def stop(self) -> None:
-        """Renew nothing more; what is held lapses unless someone settles it."""
+        """Stop renewing; held messages lapse unless they are settled."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -66,5 +66,5 @@ class LeaseKeeper:
                     logger.warning("%s: the leases of a batch were not renewed: %s", keys.home, error)
 
     def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
-        over = self._broker.run_steps(_work.batches.extend_batch(keys, tokens, self._lease))
+        over = self._broker._run(_work.batches.extend_batch(keys, tokens, self._lease))
         self.drop(keys, over)

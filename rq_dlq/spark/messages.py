@@ -1,26 +1,27 @@
-"""Messages, decoded all at once, as columns of Arrow."""
-# ruff: noqa: D102 - what a column is, the schema says
+"""Messages, decoded together, as Arrow columns."""
+# ruff: noqa: D102 - the schema explains the columns
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.codec import BYTES, EXPIRES, HEADERS
-from rq_dlq.failure import EXPIRY, Cause
-from rq_dlq.message import STATE
 from rq_dlq.spark.stories import as_json, as_structs, last_failure
+from rq_dlq.values import record as records
+from rq_dlq.values import state as states
+from rq_dlq.values.failure import EXPIRY, Cause
+from rq_dlq.values.later import needed, upgrade
+from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rq_dlq._calls.scans import Page
 
-HEAD, BARE = 14, 8  # bytes of a record before headers and body: with a time to live, and without one
 CONTENT_TYPES = (
     "application/json",
     "application/octet-stream",
@@ -31,13 +32,13 @@ _TEXTS = msgspec.json.Decoder(dict[str, str])
 
 
 class Messages:
-    """Messages of one queue. Each column is a property of that name, made when it is asked for.
+    """Messages of one queue. Each column is a property with its name, made on first use.
 
     Args:
-        page: the parts of them that were fetched.
+        page: their parts that were read.
         queue: its name.
         shard: its number among the shards.
-        token: of the claim that holds them; None: none does.
+        token: of the claim that holds them; None: no claim does.
     """
 
     def __init__(self, page: Page, queue: str, shard: int = 0, token: str | None = None) -> None:
@@ -64,28 +65,36 @@ class Messages:
 
     @cached_property
     def _flags(self) -> np.ndarray[Any, Any]:
-        return self._heads[:, BARE - 1]
+        return self._heads[:, records.FLAGS]
 
     @cached_property
     def _whole(self) -> np.ndarray[Any, Any]:
-        """Which records are long enough to be one."""
+        """Which records are complete up to where the headers begin, and of a known form."""
         sizes = np.fromiter(map(len, self._page.records), np.int64, self._count)
-        return sizes >= self._starts
+        whole = sizes >= self._starts
+        whole[[n for n, version in self._later.items() if version]] = False
+        return whole
+
+    @cached_property
+    def _later(self) -> dict[int, str]:
+        """Of records that may be of a later form: the version that they take."""
+        found = _where(self._flags == records.LATER)
+        return {n: records.version_needed(self._page.records[n]) for n in found}
 
     @cached_property
     def _starts(self) -> np.ndarray[Any, Any]:
-        """Where what the sender packed begins."""
-        return np.where(self._flags & EXPIRES, HEAD, BARE)
+        """Where headers and body begin."""
+        return np.where(self._flags & EXPIRES, records.MORTAL, BARE)
 
     @cached_property
     def enqueued(self) -> np.ndarray[Any, Any]:
-        """When they were sent, milliseconds."""
-        return _number(self._heads[:, : BARE - 1]) >> 12
+        """When they were sent, in epoch milliseconds."""
+        return _number(self._heads[:, records.BIRTH]) >> records.NUMBER_BITS
 
     @cached_property
     def _ends(self) -> np.ndarray[Any, Any]:
-        """When the time to live is over of those that have one, milliseconds."""
-        return _number(self._heads[:, BARE:])
+        """When they expire, in epoch milliseconds, if they have a time to live."""
+        return _number(self._heads[:, records.EXPIRY])
 
     @cached_property
     def enqueued_at(self) -> pa.Array:
@@ -93,7 +102,7 @@ class Messages:
 
     @cached_property
     def priority(self) -> pa.Array:
-        return pa.array((self._flags & 0x0F).astype(np.int32), mask=~self._whole)
+        return pa.array((self._flags & records.PRIORITY).astype(np.int32), mask=~self._whole)
 
     @cached_property
     def content_type(self) -> pa.Array:
@@ -101,11 +110,11 @@ class Messages:
         return pa.array(CONTENT_TYPES).take(pa.array(raw, mask=~self._whole))
 
     @cached_property
-    def _packed(self) -> dict[int, tuple[dict[str, str], int] | None]:
-        """Of those with headers, and of damaged ones: headers, and where the body begins; None: who knows."""
+    def _packed(self) -> dict[int, tuple[dict[str, str], bytes] | None]:
+        """Headers and body of those with headers; None for damaged ones."""
         return {
-            n: _headers(self._page.records[n], int(self._starts[n])) if self._whole[n] else None
-            for n in _places((self._flags & HEADERS != 0) | ~self._whole)
+            n: _content(self._page.records[n]) if self._whole[n] else None
+            for n in _where((self._flags & HEADERS != 0) | ~self._whole)
         }
 
     @cached_property
@@ -113,7 +122,7 @@ class Messages:
         pairs = zip(self._page.records, self._starts.tolist(), strict=True)
         bodies: list[bytes | None] = [record[start:] for record, start in pairs]
         for n, packed in self._packed.items():
-            bodies[n] = packed and self._page.records[n][packed[1] :]
+            bodies[n] = packed and packed[1]
         return pa.array(bodies, pa.binary())
 
     @cached_property
@@ -129,57 +138,57 @@ class Messages:
     # ------------------------------------------------------------------------------------- the state
 
     @cached_property
-    def _states(self) -> dict[int, tuple[str, ...] | None]:
-        """The words of the states that there are; None: it cannot be read."""
-        return {n: _words(text) for n, text in enumerate(self._page.states) if text is not None}
+    def _states(self) -> dict[int, states.State | None]:
+        """The existing states; None: it cannot be read."""
+        return {n: states.read_state(text) for n, text in enumerate(self._page.states) if text is not None}
 
-    def _of_state(self, word: int) -> np.ndarray[Any, Any]:
+    def _of_state(self, name: Literal["due", "deliveries", "redriven"]) -> np.ndarray[Any, Any]:
         """A number of each state; 0 where there is no state yet."""
         numbers = np.zeros(self._count, np.int64)
-        for n, words in self._states.items():
-            numbers[n] = int(words[word]) if words else 0
+        for n, state in self._states.items():
+            numbers[n] = getattr(state, name) if state else 0
         return numbers
 
     @cached_property
     def _readable(self) -> np.ndarray[Any, Any]:
         """Which states can be read."""
-        return self._but(words is None for words in self._states.values())
+        return self._but(state is None for state in self._states.values())
 
     @cached_property
     def _is_live(self) -> np.ndarray[Any, Any]:
-        return self._but(words is None or words[0] != "live" for words in self._states.values())
+        return self._but(state is None or state.part != "live" for state in self._states.values())
 
     def _but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
-        """True, but where a state is an exception."""
+        """True, except where a state is excepted."""
         mask = np.ones(self._count, bool)
         mask[[n for n, one in zip(self._states, excepted, strict=True) if one]] = False
         return mask
 
     @cached_property
     def delivery_count(self) -> pa.Array:
-        counts = self._of_state(3)
+        counts = self._of_state("deliveries")
         return pa.array(counts.clip(max=2**31 - 1).astype(np.int32), mask=~self._readable)
 
     @cached_property
     def visible_at(self) -> pa.Array:
-        due = self._of_state(2)
+        due = self._of_state("due")
         known = self._is_live & ((due > 0) | self._whole)
         return times(np.where(due > 0, due, self.enqueued), known)
 
     @cached_property
     def expires_at(self) -> pa.Array:
-        mortal = (self._flags & EXPIRES != 0) & (self._of_state(8) == 0)
+        mortal = (self._flags & EXPIRES != 0) & (self._of_state("redriven") == 0)
         return times(self._ends, self._whole & self._readable & mortal)
 
     @cached_property
     def dead_at(self) -> pa.Array:
-        died = self._of_state(2)
+        died = self._of_state("due")
         return times(died, ~self._is_live & (died > 0))
 
     @cached_property
     def _reasons(self) -> list[str | None]:
         found = (self._states.get(n) for n in range(self._count))
-        return [(words[0].partition("/")[2] or None) if words else None for words in found]
+        return [(state.reason or None) if state else None for state in found]
 
     @cached_property
     def reason(self) -> pa.Array:
@@ -187,16 +196,24 @@ class Messages:
 
     @cached_property
     def corrupt(self) -> pa.Array:
-        """What is wrong with them."""
+        """The damage of each message; null: none."""
         beyond = self._whole & (self._flags & EXPIRES != 0) & (self._ends > LAST_MOMENT)
-        records = self._page.records
-        wrong = dict.fromkeys(_places(~self._readable), "the state does not read")
-        wrong |= dict.fromkeys(_places(beyond), "the time to live ends beyond the calendar")
-        wrong |= {n: "the headers do not decode" for n, packed in self._packed.items() if packed is None}
-        wrong |= {n: f"the record is too short ({len(records[n])} bytes)" for n in _places(~self._whole)}
+        wrong = {n: self._wrong_state(n) for n in _where(~self._readable)}
+        wrong |= dict.fromkeys(_where(beyond), "the time to live ends beyond the calendar")
+        wrong |= {n: "the headers cannot be decoded" for n, packed in self._packed.items() if packed is None}
+        wrong |= {n: self._wrong_record(n) for n in _where(~self._whole)}
         if not wrong:
             return pa.nulls(self._count, pa.string())
         return pa.array([wrong.get(n) for n in range(self._count)], pa.string())
+
+    def _wrong_state(self, n: int) -> str:
+        version = needed(self._page.states[n] or b"")
+        return str(upgrade("the state", version)) if version else "the state does not read"
+
+    def _wrong_record(self, n: int) -> str:
+        if version := self._later.get(n):
+            return str(upgrade("the record", version))
+        return f"the record is too short ({len(self._page.records[n])} bytes)"
 
     # ----------------------------------------------------------------------------------- the history
 
@@ -206,7 +223,7 @@ class Messages:
 
     @cached_property
     def _causes(self) -> list[Cause | None]:
-        """Why each is dead."""
+        """The cause of each death."""
         pairs = zip(self._failures, self._reasons, strict=True)
         return [EXPIRY if reason == "expired" else failure for failure, reason in pairs]
 
@@ -232,43 +249,37 @@ class Messages:
 
     @cached_property
     def history(self) -> pa.Array:
-        """All that befell them."""
+        """The history of each message, as structs."""
         return as_structs(self._page.histories)
 
     @cached_property
     def history_json(self) -> pa.Array:
-        """The same as text."""
+        """The history of each message, as JSON."""
         return as_json(self._page.histories)
 
 
 def _number(octets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The numbers that rows of bytes say, the highest byte first."""
+    """The numbers that rows of bytes encode, big-endian."""
     powers = 256 ** np.arange(octets.shape[1] - 1, -1, -1)
     return np.asarray(octets.astype(np.int64) @ powers)
 
 
-def _places(mask: np.ndarray[Any, Any]) -> list[int]:
-    """Where it is true."""
+def _where(mask: np.ndarray[Any, Any]) -> list[int]:
+    """The indices where a mask is true."""
     return np.flatnonzero(mask).tolist()
 
 
-def _headers(record: bytes, start: int) -> tuple[dict[str, str], int] | None:
-    """The headers of a record and where its body begins."""
-    end = start + 2 + int.from_bytes(record[start : start + 2], "big")
+def _content(record: bytes) -> tuple[dict[str, str], bytes] | None:
+    """The headers and the body of a record."""
     try:
-        return _TEXTS.decode(record[start + 2 : end]), end
+        _, headers, body = records.content_of(record)
+        return ({} if headers is None else _TEXTS.decode(headers)), body
     except (ValueError, RecursionError):
         return None
 
 
-@lru_cache(1_000)  # messages that were claimed, or died, together have the same state
-def _words(state: bytes) -> tuple[str, ...] | None:
-    text = state.decode(errors="replace")
-    return tuple(text.split(" ")) if STATE.fullmatch(text) else None
-
-
 def texts(cells: Sequence[bytes | None]) -> pa.Array:
-    """Text as it comes from Redis; what is no UTF-8 has question marks."""
+    """Text from Redis; bytes that are not UTF-8 become replacement characters."""
     try:
         return pa.array(cells, pa.string())
     except pa.ArrowInvalid:
@@ -276,7 +287,7 @@ def texts(cells: Sequence[bytes | None]) -> pa.Array:
 
 
 def times(milliseconds: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> pa.Array:
-    """Times as Spark has them; null where they are not known, or beyond the calendar."""
+    """Times for Spark; null if they are unknown, or beyond the calendar."""
     known = known & (milliseconds <= LAST_MOMENT)
     return pa.array(milliseconds * 1000, mask=~known).view(_TIME)
 

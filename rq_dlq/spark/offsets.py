@@ -1,4 +1,4 @@
-"""Offsets of a stream of messages: which batches a query has come to."""
+"""Offsets of a stream of messages: the last batch of each queue."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Position:
 
     Attributes:
         batch: its number, from 1; 0: none yet.
-        claims: of how many claims it is made.
-        messages: how many it was given.
+        claims: how many claims it consists of.
+        messages: how many it had when it was claimed.
     """
 
     batch: int = 0
@@ -30,10 +30,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has come.
+    """The progress of a query.
 
     Attributes:
-        query: drawn once for each checkpoint.
+        query: its id, drawn once for each checkpoint.
         queues: the last batch of each queue.
     """
 
@@ -42,21 +42,21 @@ class Offset:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """Read one that Spark has kept.
+        """Read an offset that Spark has stored.
 
         Raises:
-            InvalidInput: it is of a history, or of another source.
+            InvalidInput: it belongs to a stream of a history, or to another source.
         """
         if not {"query", "queues"} <= value.keys():
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
-        return cls(value["query"], {home: Position(**said) for home, said in value["queues"].items()})
+        return cls(value["query"], {home: Position(**known) for home, known in value["queues"].items()})
 
     def as_json(self) -> dict[str, Any]:
-        """As Spark keeps it. It holds no address."""
+        """The offset as Spark stores it. It has no address."""
         queues = {
-            home: {"batch": said.batch, "claims": said.claims, "messages": said.messages}
-            for home, said in self.queues.items()
+            home: {"batch": last.batch, "claims": last.claims, "messages": last.messages}
+            for home, last in self.queues.items()
         }
         return {"query": self.query, "queues": queues}
 
@@ -66,6 +66,6 @@ class Offset:
 
     def tokens(self, home: str) -> list[str]:
         """The tokens of a queue's last batch."""
-        said = self.queues.get(home, Position())
-        name = self.name(said.batch)
-        return [token_of(name, home, number) for number in range(said.claims)]
+        last = self.queues.get(home, Position())
+        name = self.name(last.batch)
+        return [token_of(name, home, number) for number in range(last.claims)]

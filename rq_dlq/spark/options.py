@@ -1,4 +1,4 @@
-"""What `.option(…)` may say, read and checked once; Spark passes text, by names of any case."""
+"""The options of `.option(…)`, read and checked once. Spark passes text, and ignores case in names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rq_dlq._names import check_name
-from rq_dlq.durations import milliseconds
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.schemas import VIEWS
+from rq_dlq.values.durations import milliseconds
+from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ STREAM = (
     *WHERE, *QUEUES, "view", "numPartitions", "fetchSize", "maxMessagesPerTrigger", "lease", "maxWait",
     "maxBatchFailures", "startingOffsets", "failOnDataLoss",
 )  # fmt: skip
-# Those that only some views understand, of tables and of streams.
+# Options that only some views have, of tables and of streams.
 _ONLY = {
     "since": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
     "until": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
@@ -54,28 +54,28 @@ class Given:
     """Options as Spark passes them.
 
     Raises:
-        InvalidInput: one that there is not. So does each reader for a value that makes no sense.
+        InvalidInput: there is no such option. Each reader also raises it for a bad value.
     """
 
     def __init__(self, options: Mapping[str, str], known: Sequence[str]) -> None:
         self._by_name = {name.lower(): value for name, value in options.items()}
         names = {name.lower() for name in known}
         if unknown := [name for name in options if name.lower() not in names]:
-            message = f"unknown option {', '.join(map(repr, unknown))}: there are {', '.join(known)}"
+            message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(known)}"
             raise InvalidInput(message)
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._by_name
 
     def only(self, views_of: Mapping[str, Sequence[str]], view: str) -> None:
-        """Refuse options that the view does not understand."""
+        """Refuse options that the view does not have."""
         for name, views in views_of.items():
             if name in self and view not in views:
-                message = f"option {name} does not go with view {view!r}, only with {', '.join(views)}"
+                message = f"view {view!r} has no option {name}: it is only for {', '.join(views)}"
                 raise InvalidInput(message)
 
     def text(self, name: str, default: str = "") -> str:
-        """Text, as it is."""
+        """Text, unchanged."""
         return self._by_name.get(name.lower(), default)
 
     def word(self, name: str, words: Iterable[str], default: str) -> str:
@@ -102,7 +102,7 @@ class Given:
         return milliseconds(self.text(name, default), name=name, minimum=minimum)
 
     def moment(self, name: str) -> int | None:
-        """A time in epoch milliseconds; None where it was not given. Without a zone it is UTC."""
+        """A time in epoch milliseconds; None if the option is missing. A time without a zone is in UTC."""
         text = self.text(name).strip()
         if name not in self:
             return None
@@ -115,12 +115,12 @@ class Given:
         return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
     def queues(self) -> tuple[str, ...]:
-        """Names or patterns of queues, without blanks; what they may be, the caller checks."""
+        """Names or patterns of queues, without spaces around them; the caller checks them."""
         text = self.text("queue")
         names = tuple(name.strip() for name in text.split(","))
         if not all(names):
             message = (
-                f"option queue: {text[:100]!r}: pass a queue's name, or several with commas between them"
+                f"option queue: {text[:100]!r}: pass the name of a queue, or several separated by commas"
             )
             raise InvalidInput(message)
         return names
@@ -131,23 +131,23 @@ def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
 
 
 def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
-    """The names of a queue's shards and their numbers; one shard or none said: the queue itself."""
+    """The names and numbers of a queue's shards; without shards, the queue itself."""
     return [(f"{queue}:{number}", number) for number in range(count)] if count else [(queue, 0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What `spark.read.format("rq_dlq")` understands.
+    """The options of `spark.read.format("rq_dlq")`.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown, it may hold a password.
+        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
         queues: names, or patterns with `*`.
-        shards: each name stands for so many, `name:0` …; 0: for itself.
-        partitions: how many Spark tasks at most; 0: as many as the rows are worth.
+        shards: how many shards each name stands for, `name:0` …; 0: only for itself.
+        partitions: the most Spark tasks; 0: as many as the rows need.
         fetch_size: rows in one call.
         since, until: epoch milliseconds, inclusive and exclusive.
-        history: how dead letters tell their story.
-        batch: only what this batch holds, of those that `claim` and streams make; empty: all.
+        history: the form of a dead letter's history.
+        batch: only messages of this batch, which `claim` or a stream made; empty: all.
     """
 
     url: str | None = field(repr=False)
@@ -169,7 +169,7 @@ class ReadOptions:
         """Read and check them.
 
         Raises:
-            InvalidInput: an option or a value that there is not, or one that the view does not understand.
+            InvalidInput: there is no such option or value, or the view does not have it.
         """
         given = Given(options, READ)
         view = given.word("view", VIEWS, "queue")
@@ -178,7 +178,7 @@ class ReadOptions:
         for name in queues:
             check_name(name.replace("*", "x"))
         if "shards" in given and any("*" in name for name in queues):
-            message = "option shards goes with names of queues, not with patterns: leave one of them out"
+            message = "option shards works with names of queues, not with patterns: leave out one of them"
             raise InvalidInput(message)
         return cls(
             url=given.text("url") or None,
@@ -199,20 +199,20 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What `spark.readStream.format("rq_dlq")` understands.
+    """The options of `spark.readStream.format("rq_dlq")`.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown, it may hold a password.
+        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
         view: queue, or history.
-        shards: the name stands for so many, `name:0` …; 0: for itself.
-        partitions: how many Spark tasks at most for a batch; 0: as many as the rows are worth.
+        shards: how many shards the name stands for, `name:0` …; 0: only for itself.
+        partitions: the most Spark tasks for a batch; 0: as many as the rows need.
         fetch_size: rows in one call.
-        max_messages: in one batch.
-        lease: of a batch, milliseconds; the driver renews it.
-        max_wait: milliseconds that an idle source waits for something to come.
+        max_messages: the most messages in a batch.
+        lease: of a batch, in milliseconds; the driver renews it.
+        max_wait: milliseconds that an idle source waits for a message.
         max_failures: how often a batch may fail before it is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
-        fail_on_loss: end the query where its checkpoint and the queue disagree on what is done.
+        fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
     """
 
     url: str | None = field(repr=False)
@@ -234,7 +234,7 @@ class StreamOptions:
         """Read and check them.
 
         Raises:
-            InvalidInput: an option or a value that there is not.
+            InvalidInput: there is no such option or value.
         """
         given = Given(options, STREAM)
         view = given.word("view", STREAMS, "queue")
@@ -258,5 +258,5 @@ class StreamOptions:
         )
 
     def homes(self) -> list[tuple[str, int]]:
-        """The queues that it reads, and their shard numbers."""
+        """The queues to read, and their shard numbers."""
         return shards_of(self.queue, self.shards)

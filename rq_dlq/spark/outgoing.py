@@ -1,4 +1,4 @@
-"""Rows that are to be sent, as a queue's messages."""
+"""Turns rows into messages of a queue."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from rq_dlq._names import check_id
-from rq_dlq.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
-from rq_dlq.durations import milliseconds
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.spark.write_options import BYTES, JSON
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
+from rq_dlq.values.durations import milliseconds
+from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from rq_dlq._calls import Argument
-    from rq_dlq.codec import Codec, Ids
     from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.values.codec import Codec, Ids
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 SPANS = (
@@ -48,10 +48,10 @@ Times = tuple[int, int]
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Check the columns that are to be sent.
+    """Check the columns of rows to send.
 
     Raises:
-        InvalidInput: one is missing, has a type that cannot be sent, or is not to be sent at all.
+        InvalidInput: a column is missing, has a type that cannot be sent, or would not be sent.
     """
     kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
         "body": ((BinaryType, StringType), "binary or string"),
@@ -65,8 +65,8 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     check_types(schema, kinds)
     if unsent := [name for name in schema.fieldNames() if name not in kinds]:
         message = (
-            f"column {', '.join(map(repr, unsent))} would not be sent: select() what is to be, put it into "
-            "the body (to_json(struct(…))), or name it by an option such as idColumn"
+            f"column {', '.join(map(repr, unsent))} would not be sent: select() the others, put it into "
+            "the body (to_json(struct(…))), or name it in an option such as idColumn"
         )
         raise InvalidInput(message)
     headers = schema[options.headers_column].dataType if options.headers_column else None
@@ -76,12 +76,16 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         )
         raise InvalidInput(message)
     if options.content_type == BYTES and isinstance(schema["body"].dataType, StringType):
-        message = "the body is a string, contentType says bytes: cast it to binary, or leave contentType out"
+        message = "the body is a string, but contentType is bytes: cast it to binary, or omit contentType"
         raise InvalidInput(message)
 
 
 def check_types(schema: StructType, kinds: Mapping[str, tuple[tuple[type[DataType], ...], str]]) -> None:
-    """Raise InvalidInput where a column is missing or not of one of its types."""
+    """Check that columns exist and have one of their types.
+
+    Raises:
+        InvalidInput: a column is missing, or has another type.
+    """
     for name, (types, wanted) in kinds.items():
         if name not in schema.fieldNames():
             message = f"there is no column {name!r}: there are {', '.join(schema.fieldNames()) or 'none'}"
@@ -96,8 +100,11 @@ class Outgoing:
     """Turns rows into messages.
 
     Args:
-        shards: over how many queues they are spread: those with ids of their own by the id, so that a queue
-            knows an id again, others in turn, each task beginning with another one.
+        options: of the job.
+        codec: of the queue.
+        ids: draws ids for rows without one.
+        shards: the number of queues. Rows with an id column are spread by their id, so that the queue
+            recognises a repeated id; others in turn, and each task begins with another queue.
     """
 
     options: WriteOptions
@@ -109,7 +116,7 @@ class Outgoing:
         self._packers: dict[int, Callable[[Any], bytes]] = {}
 
     def groups(self, batch: pa.RecordBatch, turn: int) -> Iterator[tuple[int, Times, list[Argument]]]:
-        """The items (id, payload, …) for each shard and each delay and time to live (milliseconds).
+        """The items (id, payload, …) by shard, and by delay and time to live (milliseconds).
 
         Raises:
             InvalidInput: a row cannot be sent.
@@ -160,10 +167,10 @@ class Outgoing:
         return self._packers[rank]
 
     def _bodies(self, batch: pa.RecordBatch) -> list[Any]:
-        """What the codec packs: bytes, text, or a JSON document as it is."""
+        """The bodies for the codec: bytes, text, or an unchanged JSON document."""
         column = batch.column("body")
         if column.null_count:
-            message = "a body is null: every message needs one; filter such rows out, or use coalesce()"
+            message = "a body is null: every message needs one. Filter out such rows, or use coalesce()"
             raise InvalidMessage(message)
         bodies: list[Any] = column.to_pylist()
         if self.options.content_type != JSON:
@@ -171,11 +178,11 @@ class Outgoing:
         try:
             return [_JSON_TEXT.decode(body) for body in bodies]
         except NO_JSON as error:
-            message = f"a body is no JSON document, as contentType says it is: {error}. Use to_json()"
+            message = f"a body is not a JSON document, although contentType is JSON: {error}. Use to_json()"
             raise InvalidMessage(message) from None
 
     def _times(self, batch: pa.RecordBatch) -> list[Times] | None:
-        """The delay and the time to live of each row; None: there are none."""
+        """The delay and the time to live of each row; None: there are no such columns."""
         delays, ttls = self._column(batch, "delay_column"), self._column(batch, "ttl_column")
         if delays is None and ttls is None:
             return None
@@ -191,7 +198,7 @@ def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int |
     """Durations in milliseconds; null is `none`.
 
     Raises:
-        InvalidDuration: one makes no sense.
+        InvalidDuration: a value is not a valid duration.
     """
     known: dict[Any, int | T] = {None: none}
     for value in values:

@@ -1,4 +1,4 @@
-"""Not more than so many a second."""
+"""Limits work to a rate."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Pace:
     """Keeps work to a rate.
 
     Args:
-        rate: messages a second; 0: no limit.
-        most: messages in one step.
+        rate: messages per second; 0: no limit.
+        most: the most messages in one step.
     """
 
     def __init__(self, rate: int, most: int) -> None:
@@ -22,7 +22,7 @@ class Pace:
         self.chunk = min(most, max(1, rate // STEPS)) if rate else most
 
     def note(self, count: int) -> None:
-        """So many were done: sleep where that was too soon."""
+        """Count messages as done, and sleep if they were done too fast."""
         self._done += count
         if self._rate:
             ahead = self._done / self._rate - (time.monotonic() - self._began)

@@ -1,4 +1,4 @@
-"""What Spark shows of an error: a whole traceback. So what is ours is raised anew without one."""
+"""Errors without a traceback. Spark shows the whole traceback of an error, so ours are raised without one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def plainly(method: Callable[P, R]) -> Callable[P, R]:
-    """The same method; of an error of ours there is only the sentence left."""
+    """The same method, but errors of rq_dlq are raised without traceback and cause."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

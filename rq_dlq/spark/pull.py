@@ -1,4 +1,4 @@
-"""`foreach_message()`: executors that pull, each task with a worker of the core."""
+"""`foreach_message()`: a Spark job whose tasks are workers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rq_dlq import _calls, _work
-from rq_dlq.broker import Broker
-from rq_dlq.durations import Duration, milliseconds
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.handlers import Handler
 from rq_dlq.errors import InvalidInput, RqDlqError
-from rq_dlq.handlers import Handler
 from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.queues import existing
 from rq_dlq.spark.schemas import arrow_schema
+from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rq_dlq.client.queue import Queue
     from rq_dlq.policy import RedeliveryPolicy
-    from rq_dlq.queue import Queue
-    from rq_dlq.stopping import Until
+    from rq_dlq.worker.stopping import Until
 
 MOST_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """How the deliveries of a pull ended. What a failed task had settled is not counted, though it stands.
+    """How the deliveries of a pull ended. Deliveries that a failed task settled are settled, but not counted.
 
     Attributes:
         acked: the handler succeeded.
-        redelivered: it failed, and the message comes again.
-        dead: it failed for the last time; or what was pulled is a dead letter, and stays one.
-        expired: its time to live was over when it failed.
-        discarded: it died, and the queue keeps no dead letters.
-        released: given back before the handler began, uncharged.
-        lost: the lease was lost, so the result did not count; somebody else has the message.
+        redelivered: the handler failed, and the message is redelivered.
+        dead: the handler failed for the last time; or the message is a dead letter, and stays one.
+        expired: the handler failed, and the message's time to live was over.
+        discarded: the message died, and the queue keeps no dead letters.
+        released: the message was given back before the handler began, uncharged.
+        lost: the lease was lost, so the result did not count; another consumer has the message.
         seconds: from the first to the last task, on the driver.
     """
 
@@ -66,10 +66,11 @@ COUNTS = StructType([StructField(name, LongType()) for name in COUNTED])
 
 @dataclass(frozen=True, kw_only=True)
 class Pull:
-    """What a task needs to know; it crosses to the executors.
+    """The settings of a task, which are sent to the executors.
 
     Attributes:
-        ends_at: milliseconds of the server's clock; None: `until` says when.
+        name: of the queue.
+        ends_at: the end in milliseconds of the server's clock; None: `until` decides.
     """
 
     url: str = field(repr=False)
@@ -85,11 +86,11 @@ class Pull:
     ends_at: int | None = None
 
     def queue(self, broker: Broker) -> Queue[Any]:
-        """The queue that is pulled from, as every process declares it."""
+        """The queue, as every process declares it."""
         return broker.queue(self.name, type=self.type, lease=self.lease, redelivery=self.policy)
 
     def task(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Work, in a Python process of Spark: for one row, a row of counts."""
+        """Run a worker in a Python process of Spark; yields a row of counts for each row."""
         for batch in batches:
             counts = self._work()
             yield pa.RecordBatch.from_pylist([counts] * batch.num_rows, arrow_schema(COUNTS))
@@ -126,26 +127,33 @@ def foreach_message(
 
         foreach_message(spark, "orders", ship, parallelism=64, policy=RedeliveryPolicy(max_redeliveries=5))
 
-    Each task runs a worker as `broker.run()` does, so what a failure, `Poison`, `Redeliver` or a lost lease
-    comes to is the same. A task that is killed leaves its leases to lapse, and Spark's retry goes on. Tasks
-    beyond the cores run in a second wave, which finds a drained queue and ends at once: use as many as there
-    are cores, and `concurrency` for what mostly waits.
+    Each task runs a worker like `broker.run()`, so a failure, `Poison`, `Redeliver` or a lost lease has the
+    same effect. The leases of a killed task lapse, and Spark's retry continues. Tasks beyond the number of
+    cores run in a second wave, which finds a drained queue and ends at once. So use as many tasks as there
+    are cores, and raise `concurrency` for handlers that mostly wait.
 
     Args:
+        spark: the session.
+        queue: its name.
         handler: a function of (body) or (body, delivery), `async def` or not, that Spark can pickle. It runs
             in a thread of the executor's Python process.
-        policy: declared for the queue before the job; None: what stands.
-        until: drained: nothing is ready, scheduled or leased, by anybody (a paused queue is waited for).
-            empty: nothing is ready. A duration: nothing begins after it; it counts for all waves together.
+        parallelism: the number of tasks.
+        policy: declared for the queue before the job; None: the present one.
+        until: drained: nothing is ready, scheduled or leased by any consumer (a paused queue is not drained).
+            empty: nothing is ready. A duration: no handler begins after it; it covers all waves together.
         type: of the bodies, as for `broker.queue`.
-        lease: how long a message of a killed task is held; while the task lives it keeps its leases.
+        lease: how long a killed task's message stays leased; a living task renews its leases.
         concurrency: calls at once in each task.
         timeout: of one call; None: no limit.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
+        namespace: of the queue.
+
+    Returns:
+        How the deliveries ended.
 
     Raises:
         ConfigurationError: the handler cannot be called with a body.
-        InvalidInput: there is no such queue, or an argument makes no sense.
+        InvalidInput: there is no such queue, or an argument is not valid.
         BrokerUnavailable: Redis cannot be reached from the driver.
     """
     if parallelism.__class__ is not int or not 1 <= parallelism <= MOST_TASKS:
@@ -179,25 +187,25 @@ def declare(pull: Pull, broker: Broker) -> None:
     """Check the arguments on the driver, and declare the policy."""
     queue = pull.queue(broker)
     Handler.checked(queue, pull.function, pull.concurrency, pull.timeout)
-    existing(broker, [queue.work.keys.home])
-    broker.run_steps(_work.open_queue(queue.work))
+    existing(broker, [queue._core.keys.home])
+    broker._run(_work.open_queue(queue._core))
 
 
 def clock(broker: Broker) -> int:
-    """The server's time, the same for all executors; milliseconds."""
+    """The server's time in milliseconds, which is the same for all executors."""
 
     def ask() -> _work.Steps[int]:
         now: int = yield _calls.clock()
         return now
 
-    return broker.run_steps(ask())
+    return broker._run(ask())
 
 
 def run_for(worker: Worker, seconds: float) -> None:
-    """Run a worker until its own end, or for some seconds.
+    """Run a worker until it ends, but no longer than some seconds.
 
     Raises:
-        RqDlqError: it ended early, so that Spark starts the task again.
+        RqDlqError: it ended early; Spark then retries the task.
     """
     end = time.monotonic() + seconds
     alarm = threading.Timer(min(seconds, threading.TIMEOUT_MAX), worker.stop.signal)
@@ -208,5 +216,5 @@ def run_for(worker: Worker, seconds: float) -> None:
     finally:
         alarm.cancel()
     if worker.stop.finishing.is_set() and time.monotonic() < end:
-        message = "the worker ended early, by a signal or an error that its log tells: start the job again"
+        message = "the worker ended early, by a signal or an error (see its log): start the job again"
         raise RqDlqError(message)

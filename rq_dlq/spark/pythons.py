@@ -1,4 +1,4 @@
-"""Which Python runs the tasks of a local Spark."""
+"""Checks the Python that runs the tasks of a local Spark."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def check_python(spark: SparkSession) -> None:
-    """Check that the Python of a local Spark's tasks has this package; Spark says so in 40 lines of Java.
+    """Check that the Python of a local Spark's tasks has this package. Spark's own error is 40 lines of Java.
 
     Raises:
-        ConfigurationError: it has not.
+        ConfigurationError: it does not.
     """
-    context: Any = getattr(spark, "sparkContext", None)  # Connect has none
+    context: Any = getattr(spark, "sparkContext", None)  # Spark Connect has none
     if context is None or not context.master.startswith("local"):
         return
-    if context.getConf().get("spark.submit.pyFiles", ""):  # which only Spark knows how to find
+    if context.getConf().get("spark.submit.pyFiles", ""):  # only Spark knows where it puts these
         return
     theirs = shutil.which(context.pythonExec)
     if theirs and Path(theirs).parent == Path(sys.executable).parent:
@@ -36,6 +36,6 @@ def check_python(spark: SparkSession) -> None:
     if not found:
         message = (
             f"Spark would run its tasks with {look[0]}, which has no rq_dlq: set the environment variable "
-            f"PYSPARK_PYTHON to {sys.executable} before the session is made"
+            f"PYSPARK_PYTHON to {sys.executable} before you create the session"
         )
         raise ConfigurationError(message)

@@ -1,11 +1,11 @@
-"""Which queues a Spark job is about."""
+"""The queues of a Spark job."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from rq_dlq.broker import Broker
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.options import shards_of
 
@@ -14,16 +14,21 @@ if TYPE_CHECKING:
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:
-    """`existing`, by a broker that gives up sooner than those of tasks; before a job starts."""
+    """Like `existing`, with a broker that gives up sooner than those of tasks; called before a job starts.
+
+    Raises:
+        InvalidInput: one does not exist.
+        BrokerUnavailable: Redis cannot be reached.
+    """
     with Broker(url, namespace=namespace) as broker:
         existing(broker, names)
 
 
 def existing(broker: Broker, names: Sequence[str]) -> None:
-    """Check on the driver, before a job starts, that these queues are there.
+    """Check on the driver, before a job starts, that these queues exist.
 
     Raises:
-        InvalidInput: one is not.
+        InvalidInput: one does not.
         BrokerUnavailable: Redis cannot be reached.
     """
     known = set(broker.queues())
@@ -32,10 +37,10 @@ def existing(broker: Broker, names: Sequence[str]) -> None:
 
 
 def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
-    """The queues that are there of these names and patterns; a name stands for its shards.
+    """The existing queues with these names and patterns; a name stands for its shards.
 
     Raises:
-        InvalidInput: there is none for one of them.
+        InvalidInput: there is no queue for one of them.
         BrokerUnavailable: Redis cannot be reached.
     """
     known = broker.queues()
@@ -57,5 +62,5 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
 def _missing(names: Sequence[str]) -> InvalidInput:
     return InvalidInput(
         f"there is no queue {', '.join(map(repr, names))}: check the name (`rq-dlq queue ls` lists "
-        "them all); a new one is made by its first message, or by `broker.queue(name).open()`"
+        "all queues). A queue is created by its first message, or by `broker.queue(name).open()`"
     )

@@ -1,6 +1,6 @@
-"""A streaming source that was asked for what makes no sense.
+"""A stream reader for bad options.
 
-Spark hides an error that is raised where it makes the reader behind one of its own; it shows those of the
+Spark hides an error that is raised while it creates the reader behind one of its own. It shows errors of the
 reader's methods.
 """
 # ruff: noqa: ARG002 - methods as Spark calls them
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says why at the first call."""
+    """Raises the error at the first call."""
 
     def __init__(self, why: RqDlqError) -> None:
         self._why = why
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """Raise it."""
+        """Raise the error."""
         raise self._why
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Raise it."""
+        """Raise the error."""
         raise self._why
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Raise it."""
+        """Raise the error."""
         raise self._why
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Raise it."""
+        """Raise the error."""
         raise self._why
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Raise it."""
+        """Raise the error."""
         raise self._why

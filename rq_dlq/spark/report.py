@@ -1,13 +1,13 @@
-"""What dead letters and the outcome history tell, as tables: from DataFrames to DataFrames.
+"""Reports on dead letters and the outcome history: from DataFrames to DataFrames.
 
-The same rows give the same tables: percentiles are exact, figures rounded, rows sorted.
+The same rows always give the same tables: percentiles are exact, numbers rounded, rows sorted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SLOT = 100
-"""Milliseconds within which redeliveries are a crowd, as in `RedeliveryPolicy.simulate`."""
+"""Milliseconds within which redeliveries collide, as in `RedeliveryPolicy.simulate`."""
 POINTS = (50, 95, 99)
 DIGITS = 3
 DIED, DISCARDED, SUCCEEDED, REDELIVERED, EXPIRED = "dead", "discarded", "acked", "redelivered", "expired"
@@ -26,15 +26,15 @@ def poison_report(dlq: DataFrame) -> DataFrame:
     """Dead letters by kind of failure, the largest kind first.
 
     Args:
-        dlq: as view `dlq` gives them; needed are id, queue, enqueued_at, delivery_count, dead_at, reason,
+        dlq: rows of the view `dlq`, with at least id, queue, enqueued_at, delivery_count, dead_at, reason,
             error_class, error_message and fingerprint.
 
     Returns:
         queue string, fingerprint string, reason string,
         error_class string, error_message string, sample_id string: of the newest one,
         count bigint,
-        share double: of all dead letters that were given, 0 to 1,
-        per_hour double: between the first and the last; null where they died at the same moment,
+        share double: of all given dead letters, 0 to 1,
+        per_hour double: between the first and the last; null if all died at the same moment,
         first_seen timestamp, last_seen timestamp,
         attempts_p50, attempts_p95, attempts_p99 double: deliveries of one message,
         wasted_attempts bigint: deliveries of all of them,
@@ -75,19 +75,19 @@ def poison_report(dlq: DataFrame) -> DataFrame:
 
 
 def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
-    """How the queues fared: what ended how, by the outcome history, and what is there now.
+    """The state of queues: how messages ended, by the outcome history, and the counts of now.
 
     Args:
-        history: as view `history` gives it.
-        metrics: as view `metrics` gives it; a queue that keeps no history has only this.
+        history: rows of the view `history`.
+        metrics: rows of the view `metrics`; a queue without a history has only these.
 
     Returns:
         queue string,
-        succeeded, redelivered, died, expired bigint: events of the history; died are the dead letters, and
-            those that a queue without dead letters discarded at once,
-        redelivery_ratio double: of the deliveries that were settled, 0 to 1; null where there were none,
-        expiry_ratio double: of the messages that came to an end, 0 to 1; null where there were none,
-        success_ms_p50, success_ms_p95, success_ms_p99 double: from when it was sent until its ack,
+        succeeded, redelivered, died, expired bigint: events of the history; died counts dead letters, and
+            messages that a queue without dead letters discarded at once,
+        redelivery_ratio double: of all settled deliveries, 0 to 1; null if there were none,
+        expiry_ratio double: of all messages that ended, 0 to 1; null if there were none,
+        success_ms_p50, success_ms_p95, success_ms_p99 double: from the sending of a message to its ack,
         waiting bigint: now ready or scheduled,
         leased, dead, expired_now bigint: now.
     """
@@ -126,18 +126,18 @@ def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
 
 
 def collision_report(history: DataFrame) -> DataFrame:
-    """How many redeliveries of a queue come back in a crowd; the more its policy spreads them, the fewer.
+    """How many redeliveries of a queue collide; the more its policy spreads them, the fewer.
 
-    Time is cut into slots of 100 ms. A redelivery that falls due (at + delay_ms) in the same slot as another
-    one of its queue collides.
+    Time is divided into slots of 100 ms. A redelivery collides if another one of its queue falls due
+    (at + delay_ms) in the same slot.
 
     Args:
-        history: as view `history` gives it.
+        history: rows of the view `history`.
 
     Returns:
         queue string,
         redeliveries bigint, colliding bigint,
-        score double: the part of the redeliveries that collide, 0 (none) to 1,
+        score double: the part of the redeliveries that collides, 0 (none) to 1,
         largest bigint: redeliveries in the fullest slot,
         largest_at timestamp: when the first of the fullest slots begins.
     """
@@ -163,12 +163,12 @@ def collision_report(history: DataFrame) -> DataFrame:
 
 
 def event_order(event_id: str) -> Column:
-    """What events are sorted by: the two numbers that their ids are made of."""
+    """The sort key of events: the two numbers in their ids."""
     return F.split(event_id, "-").cast("array<bigint>")
 
 
 def died() -> Column:
-    """Whether an event is a death: to be kept as a dead letter, or discarded at once."""
+    """Whether an event is a death: the message became a dead letter, or was discarded at once."""
     at_once = (F.col("event") == DISCARDED) & F.col("cause").isin(*FAILURES)
     return (F.col("event") == DIED) | F.coalesce(at_once, F.lit(False))  # noqa: FBT003
 
@@ -186,7 +186,7 @@ def _rounded(value: Column) -> Column:
 
 
 def _percentiles(value: Column | str, name: str) -> Sequence[Column]:
-    """Exact ones, that is between two neighbours where the point falls between them."""
+    """Exact percentiles, interpolated between two neighbours."""
     return [
         _rounded(F.percentile(value, point / 100)).alias(column)
         for point, column in zip(POINTS, _names(name), strict=True)

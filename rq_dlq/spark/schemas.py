@@ -1,4 +1,4 @@
-"""What each view shows: its columns, once, for Spark and for Arrow. Every column may be null."""
+"""The columns of each view, for Spark and for Arrow. Every column may be null."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ METRICS = _table(
     ("paused", BooleanType()),
     *((name, _LONG) for name in TOTALS),
 )
-"""A queue's counts now, and its totals since it began: view `metrics`."""
+"""A queue's counts now, and its totals since it was created or reset: view `metrics`."""
 
 VIEWS = {
     "queue": MESSAGE,
@@ -135,7 +135,12 @@ _ARROW: dict[type[DataType], pa.DataType] = {
 
 
 def schema_of(view: str, history: str = "struct") -> StructType:
-    """The columns of a view; `history`: how dead letters tell their story (struct, json, none)."""
+    """The columns of a view.
+
+    Args:
+        view: its name.
+        history: the form of a dead letter's history: struct, json, none.
+    """
     schema = VIEWS[view]
     if history == "json" and schema is DEAD_LETTER:
         return StructType([*schema.fields[:-1], StructField("history", _TEXT)])
@@ -143,13 +148,13 @@ def schema_of(view: str, history: str = "struct") -> StructType:
 
 
 def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
-    """Check the columns that someone asked for against those that there are.
+    """Check the chosen columns against those of the view.
 
     Raises:
-        InvalidInput: there is no such column, or it has another type; or they are none.
+        InvalidInput: there is no such column, it has another type, or no column is chosen.
     """
     if not chosen.fields:
-        message = f"no columns of view {view!r} were asked for: choose at least one, or leave out schema()"
+        message = f"no column of view {view!r} is chosen: choose at least one, or leave out schema()"
         raise InvalidInput(message)
     known = {field.name: field.dataType.simpleString() for field in whole}
     for field in chosen:
@@ -160,13 +165,13 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
         if kind != known[field.name]:
             message = (
                 f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
-                "ask for that type, and cast what you get"
+                "choose that type, and cast the column afterwards"
             )
             raise InvalidInput(message)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The same columns for Arrow, exactly as Spark wants them."""
+    """The same columns for Arrow, exactly as Spark requires them."""
     return pa.schema([_arrow_field(field.name, field.dataType, field.nullable) for field in schema])
 
 
@@ -186,7 +191,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if type(kind) not in _ARROW:
-        message = f"columns of type {kind.simpleString()} cannot be made: use another type"
+        message = f"columns of type {kind.simpleString()} are not supported: use another type"
         raise InvalidInput(message)
     return _ARROW[type(kind)]
 

@@ -1,8 +1,8 @@
-"""Sending rows: all of a job become messages, or none.
+"""Sends rows: all rows of a job become messages, or none.
 
 1. Each task stages its rows in Redis, under a name that no other attempt has (`rq_dlq._work.jobs`).
-2. The driver commits what the tasks say, in one script: from here on all of it is sent.
-3. The driver moves it into the queues in chunks. If it dies, maintenance does.
+2. The driver commits the staged rows in one script: from then on all of them are sent.
+3. The driver moves them into the queues in chunks. If it dies, maintenance does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rq_dlq._work import CHUNK, WINDOW, jobs
 from rq_dlq._work.queue import only_live
-from rq_dlq.broker import Broker
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from rq_dlq.spark.write_options import WriteOptions
 
 logger = logging.getLogger("rq_dlq.spark")
-A_DAY = 86_400_000  # milliseconds that a job without an id of its own is remembered, for its repetitions
+A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
 QUERY = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What one task has staged.
+    """The rows that one task has staged.
 
     Attributes:
-        job: under which it is committed.
-        lists: how many messages each of its lists holds, by queue.
+        job: the id under which they are committed.
+        lists: by queue, the number of messages in each of the task's lists.
     """
 
     job: str
@@ -53,18 +53,20 @@ class Send:
     """The operation `send`.
 
     Args:
-        stream: its job is the query, of which each batch is committed once. (What is written in
-            foreachBatch is no stream's, though its tasks know a query, too.)
+        options: of the job.
+        schema: of the rows.
+        stream: the job is a streaming query, and each of its batches is committed once. A write in
+            foreachBatch is not part of a stream, although its tasks have a query id, too.
 
     Raises:
-        InvalidInput: a column or an option makes no sense.
+        InvalidInput: a column or an option is not valid.
         BrokerUnavailable: Redis cannot be reached.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, *, stream: bool = False) -> None:
         check_columns(schema, options)
         if stream and options.job:
-            message = "option jobId does not go with a stream: its job is the query, by its checkpoint"
+            message = "a stream has no option jobId: its job is the query, which the checkpoint names"
             raise InvalidInput(message)
         self._stream = stream
         self._options = replace(options, url=resolve(options.url))
@@ -77,7 +79,7 @@ class Send:
         ) as broker:
             broker.queues()
             for home in options.homes():
-                only_live(broker.queue(home).work, "write to")
+                only_live(broker.queue(home)._core, "write to")
 
     @property
     def _broker(self) -> Broker:
@@ -89,31 +91,35 @@ class Send:
         broker, options = self._broker, self._options
         context: Any = TaskContext.get()
         partition = context.partitionId()
-        attempt = f"{partition:05}-{secrets.token_hex(6)}"  # in this order they are moved
+        attempt = f"{partition:05}-{secrets.token_hex(6)}"  # attempts are moved in this order
         job = context.getLocalProperty(QUERY) if self._stream else self._job
-        queues = [broker.queue(home).work for home in options.homes()]
+        queues = [broker.queue(home)._core for home in options.homes()]
         stages = [jobs.Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
         outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
         try:
             for turn, batch in enumerate(batches, partition):
                 for shard, (delay, ttl), items in outgoing.groups(batch, turn):
-                    broker.run_steps(stages[shard].add(items, delay=delay, ttl=ttl))
+                    broker._run(stages[shard].add(items, delay=delay, ttl=ttl))
         except BaseException:
             for stage in stages:
-                broker.run_steps(jobs.drop(stage.keys, job, list(stage.counts)))
+                broker._run(jobs.drop(stage.keys, job, list(stage.counts)))
             raise
         return Staged(job, {stage.keys.home: stage.counts for stage in stages if stage.counts})
 
     def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
-        """Send what the tasks have staged; `batch`: of a stream.
+        """Send the rows that the tasks have staged.
 
-        Once it is committed it does not fail any more: what cannot be moved now maintenance moves.
+        After the commit it does not fail any more: maintenance moves what cannot be moved now.
+
+        Args:
+            messages: of the tasks.
+            batch: the number of a stream's batch.
 
         Raises:
-            BrokerRefused: something staged is gone; nothing was sent.
-            Unconfirmed: with durability "replicated": it is written, but too few replicas have it. Run again
-                under the same job id it writes nothing twice.
-            BrokerUnavailable: the outcome is not known.
+            BrokerRefused: some staged rows are gone; nothing was sent.
+            Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
+                To run the job again with the same job id writes nothing twice.
+            BrokerUnavailable: the outcome is unknown.
         """
         staged = [message for message in messages if message and message.lists]
         if not staged:
@@ -121,7 +127,7 @@ class Send:
         job, lists = staged[0].job, _by_queue(staged)
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
-        queues = [broker.queue(home).work for home in options.homes()]
+        queues = [broker.queue(home)._core for home in options.homes()]
         known = self._stream or options.job
         steps = jobs.commit(
             queues,
@@ -132,27 +138,27 @@ class Send:
             remembered=jobs.REMEMBERED if known else A_DAY,
             ttl=options.stage_ttl,
         )
-        if broker.run_steps(steps):
+        if broker._run(steps):
             try:
                 self._move(job, lists)
-            except RqDlqError as error:  # a job that fails is run again, and would send all of it twice
-                logger.warning("job %s is committed, maintenance moves the rest of it: %s", job, error)
+            except RqDlqError as error:  # Spark would run a failed job again, and send all rows twice
+                logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
         else:
-            logger.info("job %s, batch %d was written before: nothing is written again", job, batch)
+            logger.info("job %s, batch %d was already written: nothing is written again", job, batch)
             self._drop(job, lists)
 
     def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker, pace = self._broker, Pace(self._options.rate, CHUNK * WINDOW)
         for home, attempts in lists.items():
-            keys = broker.queue(home).work.keys
+            keys = broker.queue(home)._core.keys
             for attempt in attempts:
-                while moved := broker.run_steps(jobs.move(keys, job, attempt, pace.chunk)):
+                while moved := broker._run(jobs.move(keys, job, attempt, pace.chunk)):
                     pace.note(moved)
 
     def abort(self, messages: Sequence[Staged | None]) -> None:
-        """Remove what the tasks have staged; what was committed after all stays so.
+        """Remove the rows that the tasks have staged. A committed job stays committed.
 
-        Tasks may still be at work: what those stage goes by itself.
+        Tasks may still be running; the rows that these stage expire.
         """
         staged = [message for message in messages if message and message.lists]
         if staged:
@@ -161,7 +167,7 @@ class Send:
     def _drop(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker = self._broker
         for home, attempts in lists.items():
-            broker.run_steps(jobs.drop(broker.queue(home).work.keys, job, list(attempts)))
+            broker._run(jobs.drop(broker.queue(home)._core.keys, job, list(attempts)))
 
 
 def _by_queue(staged: Sequence[Staged]) -> dict[str, dict[str, int]]:

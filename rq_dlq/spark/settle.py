@@ -1,7 +1,7 @@
-"""Settling and redriving by rows: tasks collect which messages, the driver does it when all have ended well.
+"""Settles and redrives by rows: tasks collect the messages, and the driver acts after all tasks succeeded.
 
-A message is settled by its id and the token of the batch that holds it, so a repetition, or a row whose lease
-was lost, changes nothing.
+A message is settled by its id and the token of the batch that holds it. So a repetition changes nothing, and
+neither does a row whose lease was lost.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
 from rq_dlq import _calls
-from rq_dlq._work import CHUNK, Batch
+from rq_dlq._work import CHUNK, Batch, once
 from rq_dlq._work.steps import seed
-from rq_dlq.broker import Broker
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, LeaseLost
-from rq_dlq.failure import Cause
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import SPANS, check_types, spans
 from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.queues import existing
+from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls import Call, Held
+    from rq_dlq._calls import Call, Held, Place
     from rq_dlq._work import Queue, Steps
-    from rq_dlq.message import Settlement
     from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq.spark")
 TOGETHER = 500  # messages in one round trip
@@ -43,27 +43,27 @@ TEXT = ((StringType,), "string")
 
 @dataclass(frozen=True)
 class Rows(WriterCommitMessage):
-    """What one task has collected: ids, by what is to become of them."""
+    """The rows that one task has collected: ids, by what should become of them."""
 
     ids: dict[Any, list[str]]
 
 
 class ByRows:
-    """What `ack`, `nack`, `discard` and `redrive` share."""
+    """The common part of `ack`, `nack`, `discard` and `redrive`."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = replace(options, url=resolve(options.url))
         with Broker(self._options.url, namespace=options.namespace) as broker:
             broker.queues()
             if options.queue:
-                existing(broker, [broker.queue(options.queue).work.keys.home])
+                existing(broker, [broker.queue(options.queue)._core.keys.home])
 
     @property
     def _broker(self) -> Broker:
         return broker_at(self._options.url or "", self._options.namespace)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """What is to become of each row."""
+        """What should become of each row."""
         raise NotImplementedError
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Rows:
@@ -72,18 +72,25 @@ class ByRows:
         for batch in batches:
             for name, key in zip(batch.column("id").to_pylist(), self.keys(batch), strict=True):
                 if name is None:
-                    message = "a row has no id: filter such rows out"
+                    message = "a row has no id: filter out such rows"
                     raise InvalidInput(message)
                 ids[key].append(name)
         return Rows(dict(ids))
 
     def abort(self, messages: Sequence[Rows | None]) -> None:
-        """Nothing was done."""
+        """Do nothing: no message was changed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What is to become of rows: of which batch, why, and the delay (milliseconds; None: the policy's)."""
+    """What should become of rows.
+
+    Attributes:
+        token: of the batch that holds them.
+        kind: the class of the error.
+        text: of the error.
+        delay: milliseconds; None: by the policy.
+    """
 
     token: str
     kind: str = ""
@@ -95,33 +102,33 @@ class Settle(ByRows):
     """The operations `ack`, `nack` and `discard`.
 
     Raises:
-        InvalidInput: a column or an option makes no sense.
+        InvalidInput: a column or an option is not valid.
         BrokerUnavailable: Redis cannot be reached.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         kinds: dict[str, Any] = {"id": TEXT, "batch": TEXT}
-        self._said = [name for name in ("error_class", "error_message") if name in schema.fieldNames()]
+        self._errors = [name for name in ("error_class", "error_message") if name in schema.fieldNames()]
         if options.operation != "ack":
-            kinds |= dict.fromkeys(self._said, TEXT)
+            kinds |= dict.fromkeys(self._errors, TEXT)
         if options.delay_column:
             kinds[options.delay_column] = SPANS
         check_types(schema, kinds)
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
-        """What is to become of each row."""
+        """What should become of each row."""
         none = [None] * batch.num_rows
         tokens = batch.column("batch").to_pylist()
         if not all(token and ("@" in token or self._options.queue) for token in tokens):
             message = (
-                "a row has no batch that says which queue holds it: settle rows that a stream or claim() "
-                "has read, with their columns id and batch"
+                "a row has no batch that names its queue: settle rows that a stream or claim() has read, "
+                "with their columns id and batch"
             )
             raise InvalidInput(message)
-        said = self._said if self._options.operation != "ack" else []
+        errors = self._errors if self._options.operation != "ack" else []
         kinds, texts = (
-            batch.column(name).to_pylist() if name in said else none
+            batch.column(name).to_pylist() if name in errors else none
             for name in ("error_class", "error_message")
         )
         column = self._options.delay_column
@@ -130,10 +137,10 @@ class Settle(ByRows):
             yield Fate(token, kind or "", text or "", delay)
 
     def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
-        """Settle them.
+        """Settle the rows.
 
         Raises:
-            LeaseLost: of some the lease was lost, and `failOnLost` says so; the others are settled.
+            LeaseLost: some rows lost their lease, and `failOnLost` is set; the others are settled.
         """
         del batch
         broker, verb = self._broker, self._options.operation
@@ -142,7 +149,7 @@ class Settle(ByRows):
         room = 0
         for fate, ids in (item for message in messages if message for item in message.ids.items()):
             home = fate.token.partition("@")[2] or self._options.queue
-            queue = queues.get(home) or queues.setdefault(home, broker.queue(home).work)
+            queue = queues.get(home) or queues.setdefault(home, broker.queue(home)._core)
             for start in range(0, len(ids), CHUNK):
                 held = [(name, fate.token) for name in ids[start : start + CHUNK]]
                 if room < len(held):
@@ -150,14 +157,12 @@ class Settle(ByRows):
                     room = TOGETHER
                 windows[-1].append(_call(verb, queue, held, fate))
                 room -= len(held)
-        settled, lost = broker.run_steps(_settle_all(windows))
+        settled, lost = broker._run(_settle_all(windows))
         if lost:
-            said = (
-                f"{verb}: {settled:,} rows; {lost:,} more are not held any longer, since their lease was lost"
-            )
+            text = f"{verb}: {settled:,} rows; {lost:,} more were left alone, since their lease was lost"
             if self._options.fail_on_lost:
-                raise LeaseLost(said)
-            logger.warning("%s", said)
+                raise LeaseLost(text)
+            logger.warning("%s", text)
 
 
 def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
@@ -173,7 +178,7 @@ def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Cal
 
 
 def _settle_all(windows: Sequence[Sequence[Call[list[Settlement]]]]) -> Steps[tuple[int, int]]:
-    """How many were settled, and how many not; a window is one round trip."""
+    """How many messages were settled, and how many not. A window is one round trip."""
     settled = lost = 0
     for window in windows:
         for settlements in (yield Batch(window)):
@@ -186,7 +191,7 @@ class Redrive(ByRows):
     """The operation `redrive`.
 
     Raises:
-        InvalidInput: a column or an option makes no sense, or there is no such queue.
+        InvalidInput: a column or an option is not valid, or there is no such queue.
         BrokerUnavailable: Redis cannot be reached.
     """
 
@@ -202,24 +207,27 @@ class Redrive(ByRows):
             return iter([self._options.queue] * batch.num_rows)
         names = [name or self._options.queue for name in batch.column("queue").to_pylist()]
         if not all(names):
-            message = "a row has no queue: filter such rows out, or say option queue"
+            message = "a row has no queue: filter out such rows, or set the option queue"
             raise InvalidInput(message)
         return iter(names)
 
     def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
-        """Bring them back: the dead, and the expired. What is neither any more is left alone."""
+        """Redrive the rows that are dead or expired; others are left alone."""
         del batch
         broker, pace = self._broker, Pace(self._options.rate, CHUNK)
         for message in filter(None, messages):
             for name, ids in message.ids.items():
-                queue = broker.queue(name).work
+                queue = broker.queue(name)._core
                 for start in range(0, len(ids), pace.chunk):
-                    pace.note(broker.run_steps(_redrive(queue, ids[start : start + pace.chunk])))
+                    pace.note(broker._run(_redrive(queue, ids[start : start + pace.chunk])))
 
 
 def _redrive(queue: Queue[Any], ids: Sequence[str]) -> Steps[int]:
-    dead: list[str] = yield _calls.redrive(queue.keys, part="dead", by=queue.consumer, ids=ids)
-    rest = sorted(set(ids).difference(dead))
-    if not rest:
-        return len(dead)
-    return len(dead) + len((yield _calls.redrive(queue.keys, part="expired", by=queue.consumer, ids=rest)))
+    dead = yield from _redrive_from(queue, "dead", ids)
+    return dead if dead == len(ids) else dead + (yield from _redrive_from(queue, "expired", ids))
+
+
+def _redrive_from(queue: Queue[Any], place: Place, ids: Sequence[str]) -> Steps[int]:
+    return (
+        yield from once(queue.senders, queue.keys, _calls.redrive, place=place, by=queue.consumer, ids=ids)
+    )

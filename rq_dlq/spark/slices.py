@@ -1,4 +1,4 @@
-"""Slices of claims, and how they are dealt out to tasks."""
+"""Slices of claims, and how they are divided among tasks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
 
-ROWS = 25_000  # messages of a batch that are worth a task of their own: it costs as much as to read them
+ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The places from `first` to `end` in the list of one claim; some may be empty by now."""
+    """The places from `first` up to `end` in the list of one claim; some may be empty by now."""
 
     keys: QueueKeys
     shard: int
@@ -26,7 +26,12 @@ class Slice:
 
 
 def dealt(slices: Sequence[Slice], tasks: int) -> list[list[Slice]]:
-    """Slices of about the same size for each task; claims are cut where there are more tasks than claims."""
+    """Slices of about equal size for each task. Claims are cut if there are more tasks than claims.
+
+    Args:
+        slices: to divide.
+        tasks: the most; 0: as many as the messages need.
+    """
     places = sum(part.end - part.first for part in slices)
     size = math.ceil(places / (tasks or math.ceil(places / ROWS))) if places else 1
     shares: list[list[Slice]] = [[]]

@@ -1,7 +1,7 @@
-"""The format `rq_dlq` of Spark: which reader or writer serves what was asked for.
+"""The format `rq_dlq` of Spark: chooses the reader or writer.
 
-Spark makes this object in a Python process beside the driver, at `load()` and `save()`, and sends it on.
-Readers and writers are made there as well, when a query is planned: all that can be known is said then.
+Spark creates this object in a Python process beside the driver, at `load()` and `save()`, and sends it on.
+Readers and writers are created there as well, when a query is planned, so errors in options show up early.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ BATCHES, STREAM_WRITES, STREAMS = (4, 0), (4, 1), (4, 2)
 
 
 def check_version(least: tuple[int, int], what: str) -> None:
-    """Raise ConfigurationError where this Spark is too old for something."""
+    """Check Spark's version.
+
+    Raises:
+        ConfigurationError: this Spark is too old for something.
+    """
     major, minor = pyspark.__version__.split(".")[:2]
     if (int(major), int(minor)) < least:
         wanted = ".".join(map(str, least))
@@ -42,18 +46,18 @@ class RqDlqSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """The name in `format(…)`."""
         return "rq_dlq"
 
     @plainly
     def schema(self) -> StructType:
-        """The columns of the view, where none were chosen."""
+        """The columns of the view, if the user chose none."""
         given = Given(self.options, tuple(dict.fromkeys([*READ, *STREAM])))
         return schema_of(given.word("view", VIEWS, "queue"), given.word("history", STORIES, "struct"))
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of a batch."""
+        """The reader of a table."""
         from rq_dlq.spark.options import ReadOptions  # noqa: PLC0415 - each side imports what it needs
         from rq_dlq.spark.views import reader  # noqa: PLC0415
 
@@ -61,7 +65,7 @@ class RqDlqSource(DataSource):
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Of a stream.
+        """The reader of a stream.
 
         Raises:
             ConfigurationError: this Spark is too old.
@@ -81,7 +85,7 @@ class RqDlqSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's
-        """Of a batch."""
+        """The writer of a table."""
         from rq_dlq.spark.write import batch_writer  # noqa: PLC0415
 
         return batch_writer(self.options, schema, overwrite)
@@ -92,12 +96,12 @@ class RqDlqSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Of a stream.
+        """The writer of a stream.
 
         Raises:
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAM_WRITES, "writing a stream to a queue")
-        from rq_dlq.spark.write import stream_writer  # noqa: PLC0415
+        from rq_dlq.spark.stream_write import stream_writer  # noqa: PLC0415
 
         return stream_writer(self.options, schema, overwrite)

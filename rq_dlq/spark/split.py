@@ -1,4 +1,4 @@
-"""Handlers over DataFrames that fail by row: `by_row` catches, `split` sorts."""
+"""Handlers over DataFrames that fail by row: `by_row` catches errors, `split` separates the rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.failure import Cause
 from rq_dlq.spark.schemas import arrow_schema
+from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     Row: TypeAlias = dict[str, Any]
 
-WHOSE = ("id", "batch")  # what names a message and proves that it is held
+WHOSE = ("id", "batch")  # the columns that name a message and prove that it is held
 ERROR = ("error_class", "error_message")
 BAD = StructType([StructField(name, StringType()) for name in (*WHOSE, *ERROR)])
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a handler made of its rows; unpacks as `ok, bad`, and as a context manager frees what is kept.
+    """A handler's output; unpacks as `ok, bad`. As a context manager it frees the persisted output.
 
     Attributes:
         ok: the rows without an error, without the columns error_class and error_message.
-        bad: the others: id, batch, error_class, error_message, as the operations nack and discard want them.
+        bad: the others: id, batch, error_class, error_message, as the operations nack and discard take them.
     """
 
     ok: DataFrame
@@ -42,7 +42,7 @@ class Split:
     _kept: DataFrame | None
 
     def unpersist(self) -> None:
-        """Free what is kept; a DataFrame that was persisted before `split` stays so."""
+        """Free the output. A DataFrame that was persisted before `split` stays persisted."""
         if self._kept is not None:
             self._kept.unpersist()
 
@@ -62,31 +62,30 @@ class Split:
 
 
 def split(df: DataFrame) -> Split:
-    """Sort a handler's output into what succeeded and what failed.
+    """Separate a handler's output into rows that succeeded and rows that failed.
 
         with split(msgs.mapInArrow(by_row(handle, OUT), OUT)) as (ok, bad):
             ok.write.parquet(...)
             bad.write.format("rq_dlq").option("operation", "nack").mode("append").save()
 
-    Both halves are used, and a handler must not run for each: so its output is kept (`persist`) from the
-    first action to the end of the block, or to `unpersist()`. What was kept on an executor that is lost Spark
-    makes again.
+    Both parts are used, and the handler must not run for each. So its output is persisted from the first
+    action to the end of the block, or to `unpersist()`. Spark computes again what a lost executor had.
 
     Args:
-        df: has the columns id, batch, error_class and error_message (strings; both null where all is well)
-            beside others.
+        df: has the columns id, batch, error_class and error_message (strings; both null for a success)
+            and others.
 
     Raises:
         InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`.
     """
     if missing := [name for name in BAD.fieldNames() if name not in df.columns]:
         message = (
-            f"split() misses the column {', '.join(map(repr, missing))}: pass id and batch through, and "
-            "note errors as error_class and error_message, as by_row() does"
+            f"split() needs the column {', '.join(map(repr, missing))}: pass id and batch through, and "
+            "put errors into error_class and error_message, as by_row() does"
         )
         raise InvalidInput(message)
     if df.isStreaming:
-        message = "split() takes what a batch holds, not a stream: use it in the function of foreachBatch"
+        message = "split() takes a batch, not a stream: use it in the function of foreachBatch"
         raise InvalidInput(message)
     kept = df.persist() if df.storageLevel == StorageLevel.NONE else None
     failed = sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
@@ -96,20 +95,21 @@ def split(df: DataFrame) -> Split:
 def by_row(
     function: Callable[[Row], Mapping[str, Any]], schema: StructType | str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make of a function of one row a function for `mapInArrow`; a row that fails does not fail the task.
+    """Turn a function of one row into a function for `mapInArrow`. A row that fails does not fail the task.
 
         OUT = "id string, batch string, origin string, error_class string, error_message string"
         df.mapInArrow(by_row(lambda row: {"origin": json.loads(row["body"])["origin"]}, OUT), OUT)
 
-    What the function raises, or returns that does not fit the schema, becomes the row's error_class (with its
-    module, unless it is a built-in) and error_message (at most 500 characters), as in the history of a
-    message; its other columns are null. Write such rows with the operation `nack`, which leaves the rest to
-    the queue's policy, or with `discard` where no retry helps: `Poison` is `rq_dlq.errors.Poison` there.
+    A row fails if the function raises, or returns something that does not fit the schema. The error becomes
+    the row's error_class (with its module, unless it is a built-in) and error_message (at most 500
+    characters), as in the history of a message; its other columns are null. Write such rows with the
+    operation `nack`, which leaves the rest to the queue's policy, or with `discard` if no retry helps: the
+    error_class of `Poison` is `rq_dlq.errors.Poison`.
 
     Args:
-        function: given a row as a dict (body is bytes, headers a dict), returns one with columns of the
-            schema; one that is left out is null. id and batch pass through by themselves.
-        schema: of the output, as for `mapInArrow`: id, batch, error_class, error_message (strings) beside the
+        function: takes a row as a dict (body is bytes, headers a dict) and returns a dict with columns of the
+            schema; a missing column is null. id and batch pass through automatically.
+        schema: of the output, as for `mapInArrow`: id, batch, error_class, error_message (strings) and the
             function's own columns.
 
     Raises:
@@ -121,7 +121,7 @@ def by_row(
         for batch in batches:
             if missing := [name for name in WHOSE if name not in batch.schema.names]:
                 message = (
-                    f"by_row() misses the column {', '.join(map(repr, missing))} in its input: select it too"
+                    f"by_row() needs the column {', '.join(map(repr, missing))} in its input: select it, too"
                 )
                 raise InvalidInput(message)
             yield _batch_of([_outcome(function, row, columns) for row in _rows_of(batch)], columns)
@@ -140,25 +140,23 @@ def _checked(schema: StructType | str) -> StructType:
             message = f"the schema of by_row() needs a column {name!r} of type string"
             raise InvalidInput(message)
     if strict := [name for name, field in known.items() if not field.nullable]:
-        message = (
-            f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null where the row fails"
-        )
+        message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
         raise InvalidInput(message)
     return read
 
 
 def _rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Its rows as dicts; maps, too, which Arrow gives as pairs."""
+    """Its rows as dicts; so are maps, which Arrow returns as pairs."""
     maps = [field.name for field in batch.schema if pa.types.is_map(field.type)]
     rows: list[Row] = batch.to_pylist()
     return [row | {name: dict(row[name]) for name in maps if row[name] is not None} for row in rows]
 
 
 def _outcome(function: Callable[[Row], Mapping[str, Any]], row: Row, columns: pa.Schema) -> Row:
-    """What becomes of one row."""
+    """The output for one row."""
     try:
         made = _known(dict(function(row)), columns)
-    except Exception as error:  # noqa: BLE001 - it is the row's
+    except Exception as error:  # noqa: BLE001 - the row fails, not the task
         return _failed(row, error)
     return made | {name: row[name] for name in WHOSE}
 
@@ -176,16 +174,16 @@ def _failed(row: Row, error: Exception) -> Row:
 
 
 def _batch_of(rows: list[Row], columns: pa.Schema) -> pa.RecordBatch:
-    """The rows as Arrow; one with a value that is not of its column's type has failed."""
+    """The rows as Arrow; a row with a value of a wrong type fails."""
     try:
         return pa.RecordBatch.from_pylist(rows, columns)
-    except Exception:  # noqa: BLE001 - of which row, is seen by looking at each
+    except Exception:  # noqa: BLE001 - then each row is tried to find the bad ones
         return pa.RecordBatch.from_pylist([_fitting(row, columns) for row in rows], columns)
 
 
 def _fitting(row: Row, columns: pa.Schema) -> Row:
     try:
         pa.RecordBatch.from_pylist([row], columns)
-    except Exception as error:  # noqa: BLE001 - it is the row's
+    except Exception as error:  # noqa: BLE001 - the row fails, not the task
         return _failed(row, error)
     return row

@@ -1,4 +1,4 @@
-"""The histories of messages as columns: what went wrong, and all that befell them."""
+"""The histories of messages as columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from rq_dlq.failure import FAILURES, Cause, Event, read_history
 from rq_dlq.spark.schemas import FAILURE, arrow_type
+from rq_dlq.values.failure import FAILURES, Cause, Event, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ Stories = "Sequence[bytes | None]"
 
 
 def last_failure(text: bytes | None) -> Cause | None:
-    """What went wrong in the newest failure of a history; None: nothing did."""
+    """The cause of the newest failure in a history; None: there is no failure."""
     for line in reversed((text or b"").split(b"\n")):
         for event in read_history(line):
             if event.event in FAILURES:

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("rq_dlq")`: what Spark asks of a streaming source."""
+"""`spark.readStream.format("rq_dlq")`: the methods that Spark calls on a streaming source."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ class Share(InputPartition):
 
 
 class Driver:
-    """What is there once, in the Python process beside the driver: the query, and its batches' heartbeat."""
+    """The query and the heartbeat of its batches. It exists once, in the Python process beside the driver."""
 
     def __init__(self, options: StreamOptions, url: str) -> None:
         shards = dict(options.homes())
         check_queues(url, options.namespace, list(shards))
         self._broker = broker = broker_at(url, options.namespace)
-        self._queues = {home: broker.queue(home).work for home in shards}
+        self._queues = {home: broker.queue(home)._core for home in shards}
         self._keeper = LeaseKeeper(broker, options.lease)
         self.query = Query(options, self._queues, shards, secrets.token_hex(4))
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
 
     def run(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
-        return self._broker.run_steps(steps)
+        return self._broker._run(steps)
 
     def keep(self, offset: Offset) -> None:
-        """Keep the leases of its batches, from now on."""
+        """Renew the leases of an offset's batches from now on."""
         for home, queue in self._queues.items():
             self._keeper.keep(queue.keys, [*offset.tokens(home), *self.query.aside.get(home, ())])
 
     def drop(self, offset: Offset) -> None:
-        """Its batches are done."""
+        """Stop renewing the leases of an offset's batches: they are done."""
         for home, queue in self._queues.items():
             self._keeper.drop(queue.keys, offset.tokens(home))
 
@@ -72,10 +72,10 @@ class Driver:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Claimed batches as offsets; see `query` for how.
+    """Claimed batches as offsets; `query` explains how.
 
-    One lives in a Python process beside the driver for as long as the query runs; copies of it cross to
-    executors, where only `read` is called.
+    It lives in a Python process beside the driver as long as the query runs. Copies of it go to executors,
+    where only `read` is called.
     """
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
@@ -92,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """Before the first batch of a new query."""
+        """The offset before the first batch of a new query."""
         return self._driver.initial.as_json()  # Spark asks twice
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -101,16 +101,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Ack what is up to `start`, which Spark has committed; claim the next batch.
+        """Ack all batches up to `start`, which Spark has committed; claim the next one.
 
         Raises:
-            ConfigurationError: of a trigger that ends before it has acked.
+            ConfigurationError: the trigger ends before it has acked.
             DataLoss: the checkpoint is older than the queue's memory of the query, or the other way round.
             LeaseLost: another run of the query has begun the batch since.
         """
-        if not isinstance(limit, ReadMaxRows):  # what Spark asks of a trigger that it runs once
+        if not isinstance(limit, ReadMaxRows):  # Spark passes another limit for trigger(once=True)
             message = (
-                "trigger(once=True) ends before its batch is acked, so the batch would come again: "
+                "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "
                 "use trigger(availableNow=True)"
             )
             raise ConfigurationError(message)
@@ -122,12 +122,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return after.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The backlog, for the progress report: messages that wait to be delivered."""
+        """The backlog for the progress report: the number of waiting messages, by queue."""
         return {"backlog": self._driver.run(self._driver.query.backlog())}
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take only as many messages as are ready now."""
+        """Claim only as many messages as are ready now."""
         self._driver.run(self._driver.query.bound())
 
     @plainly
@@ -136,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch = Offset.of(end)
         self._driver.keep(batch)  # at once: the driver may have been down for nearly a lease
         shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
-        self._driver.keep(batch)  # and what planning has put aside
+        self._driver.keep(batch)  # and the halves that planning has parked
         return [Share(slices) for slices in shares] or [Share(())]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]

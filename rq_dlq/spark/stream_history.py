@@ -1,4 +1,4 @@
-"""`spark.readStream` of the view `history`: the outcome histories as a log that can be read again."""
+"""`spark.readStream` of the view `history`: the outcome histories as a replayable log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import outcomes
 from rq_dlq.errors import DataLoss, InvalidInput
-from rq_dlq.outcome import after, is_event_id
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ OLDEST = "0-0"  # before every event
 
 
 class Events(InputPartition):
-    """The events of one queue from one id to another, both included."""
+    """The events of one queue from one id to another, inclusive."""
 
     def __init__(self, home: str, start: str, end: str) -> None:
         super().__init__(None)
@@ -45,13 +45,13 @@ class Events(InputPartition):
 
 
 class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are the ids of the last events, queue by queue; nothing is claimed, and nothing is acked."""
+    """Reads events. An offset is the id of the last event of each queue; nothing is claimed or acked."""
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._url = resolve(options.url)
-        self._until: dict[str, str] | None = None  # by queue, where the trigger is AvailableNow
+        self._until: dict[str, str] | None = None  # the last event by queue, if the trigger is AvailableNow
         if options.starting not in {"earliest", "latest"} and not is_event_id(options.starting):
             message = (
                 f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
@@ -62,11 +62,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}
 
     def _run(self, steps: Steps[Any]) -> Any:
-        return broker_at(self._url, self._options.namespace).run_steps(steps)
+        return broker_at(self._url, self._options.namespace)._run(steps)
 
     @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
-        """Where a new query begins."""
+        """The offset at which a new query begins."""
         check_queues(self._url, self._options.namespace, list(self._keys()))
         if self._options.starting == "latest":
             return self._last()
@@ -78,7 +78,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {home: self._run(outcomes.extent(keys)).last or OLDEST for home, keys in self._keys().items()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read only up to the events that are there now."""
+        """Read no further than the newest events of now."""
         self._until = self._last()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -96,14 +96,14 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             most = max(1, limit.max_rows // len(keys))
         elif isinstance(limit, ReadMinRows):
-            logger.debug("a least number of events is not waited for")
+            logger.debug("a minimum number of events is ignored")
         end = {home: self._run(self._end(at, start.get(home, OLDEST), most)) for home, at in keys.items()}
         if end == start and self._until is None:
             self._run(_rest(next(iter(keys.values())), self._options.max_wait))
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
-        """The last event of a queue's next batch; `start` where there is none."""
+        """The last event of a queue's next batch; `start` if there is no new event."""
         until = "+" if self._until is None else self._until[keys.home]
         yield from self._check(keys, start)
         if most is None:
@@ -120,20 +120,20 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         extent = yield from outcomes.extent(keys)
         if not said.outcomes or extent.count < said.outcomes:
-            return  # somebody has read and trimmed them
+            return  # another program has read and trimmed them
         message = (
-            f"the outcome history of {keys.home!r} is full, and event {start}, the last that was read, is "
-            "gone: later ones may be, too"
+            f"the outcome history of {keys.home!r} is full, and event {start}, the last one read, is gone: "
+            "later ones may be gone, too"
         )
         if self._options.fail_on_loss:
             message += (
-                ". Keep more events (outcomes=…), or set failOnDataLoss=false to go on with what is there"
+                ". Keep more events (outcomes=…), or set failOnDataLoss=false to continue with the others"
             )
             raise DataLoss(message)
         logger.warning("%s", message)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """One task for each queue that has new events."""
+        """One task for each queue with new events."""
         new = {home: last for home, last in end.items() if last != start.get(home, OLDEST)}
         return [Events(home, after(start.get(home, OLDEST)), last) for home, last in new.items()] or [
             Events("", OLDEST, OLDEST)

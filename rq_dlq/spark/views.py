@@ -1,13 +1,12 @@
-"""`spark.read.format("rq_dlq")`: what waits, is leased, has died; what happened; how much. It only looks.
+"""`spark.read.format("rq_dlq")`: the views of queues. It reads and changes nothing.
 
-The driver plans: it looks the queues up and divides what is in them just now into shares, one for each task.
-A task reads its share page by page, while consumers go on.
+The driver plans: it finds the queues and divides their present content into shares, one for each task. A task
+reads its share page by page, while consumers go on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,9 +15,8 @@ from rq_dlq import _calls
 from rq_dlq._calls import scans
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Steps, batches, outcomes
-from rq_dlq._work.scans import Stretch, divide, pages, shares_of
-from rq_dlq.broker import Broker
-from rq_dlq.outcome import after, milliseconds_of
+from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
+from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.claimed import claimed
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
@@ -27,6 +25,7 @@ from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.spark.slices import Slice, dealt
+from rq_dlq.values.outcome import after, milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,11 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rq_dlq._calls.scans import Index, Page
-    from rq_dlq.message import QueueStats
     from rq_dlq.spark.options import ReadOptions
+    from rq_dlq.values.counts import QueueStats
 
-ROWS, BYTES = 4_000, 8 << 20  # of a batch of Arrow: whichever is reached first
-TOKENS = 1_000  # in one look at the leases
+ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
 
 INDEXES: dict[str, tuple[Index, ...]] = {
     "queue": ("ready", "scheduled"),
@@ -47,12 +45,12 @@ INDEXES: dict[str, tuple[Index, ...]] = {
     "dlq": ("dead",),
     "expired": ("expired",),
 }
-SENT = ("queue", "leased")  # the views whose since and until are about when a message was sent
+SENT = ("queue", "leased")  # in these views since and until are about the time of sending
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The events of a queue from one id, or time, to another, both included."""
+    """The events of a queue from one id, or time, to another, inclusive."""
 
     keys: QueueKeys
     start: str
@@ -68,10 +66,10 @@ class Share(InputPartition):
 
 
 class Reader(DataSourceReader):
-    """Reads a view. It is made beside the driver, and copies of it read in the executors.
+    """Reads a view. It is created beside the driver, and copies of it read in the executors.
 
     Raises:
-        InvalidInput: a chosen column is not there, or has another type.
+        InvalidInput: a chosen column does not exist, or has another type.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -82,7 +80,7 @@ class Reader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """Look the queues up, and divide what is there.
+        """Find the queues, and divide their content.
 
         Raises:
             InvalidInput: there is no such queue.
@@ -91,7 +89,7 @@ class Reader(DataSourceReader):
         options = self._options
         with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
             homes = chosen(broker, options.queues, options.shards)
-            shares = broker.run_steps(self._divide([QueueKeys(options.namespace, home) for home in homes]))
+            shares = broker._run(self._divide([QueueKeys(options.namespace, home) for home in homes]))
         return [Share(parts) for parts in shares if parts] or [Share(())]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
@@ -105,7 +103,7 @@ class Reader(DataSourceReader):
         raise NotImplementedError
 
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        """What is in a part of a share."""
+        """The rows of a part of a share."""
         raise NotImplementedError
 
     def _shard(self, home: str) -> int:
@@ -113,7 +111,7 @@ class Reader(DataSourceReader):
 
 
 class MessageReader(Reader):
-    """Reads messages where they wait, by ranges of their indexes."""
+    """Reads waiting messages, by ranges of their indexes."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         options = self._options
@@ -137,12 +135,12 @@ class MessageReader(Reader):
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
         columns, home = self._columns(), part.keys.home
         looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
-        for page in _gathered(map(broker.run_steps, looks)):
+        for page in _gathered(map(broker._run, looks)):
             yield columns.of(Messages(page, home, self._shard(home)))
 
 
 def _gathered(pages: Iterable[Page]) -> Iterator[Page]:
-    """Pages put together: to make columns of few rows costs nearly as much as of many."""
+    """Joins pages, since columns of few rows cost nearly as much as columns of many."""
     waiting: list[Page] = []
     rows = size = 0
     for page in pages:
@@ -157,7 +155,7 @@ def _gathered(pages: Iterable[Page]) -> Iterator[Page]:
 
 
 class LeasedReader(MessageReader):
-    """Reads what claims hold, claim by claim."""
+    """Reads leased messages, claim by claim."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         found: list[Slice] = []
@@ -165,8 +163,8 @@ class LeasedReader(MessageReader):
             if self._options.batch:
                 tokens = batches.tokens_at(self._options.batch, keys.home)
             else:
-                tokens = yield from _leases(keys)
-            places = yield from batches.places_of(keys, tokens)
+                tokens = yield from leases(keys)
+            places = yield from batches.sizes_of(keys, tokens)
             shard = self._shard(keys.home)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
         total = sum(part.end for part in found)
@@ -174,17 +172,6 @@ class LeasedReader(MessageReader):
 
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
         yield from claimed(broker, part, self._columns(), self._options.fetch_size)
-
-
-def _leases(keys: QueueKeys) -> Steps[list[str]]:
-    """The tokens that hold something."""
-    found: dict[str, None] = {}  # a lease that is extended moves, and may come twice
-    for first in count(0, TOKENS):
-        tokens: list[str] = yield scans.leases(keys, first=first, limit=TOKENS)
-        found |= dict.fromkeys(tokens)
-        if len(tokens) < TOKENS:
-            break
-    return list(found)
 
 
 class HistoryReader(Reader):
@@ -221,7 +208,7 @@ class HistoryReader(Reader):
         )
         start, limit = part.start, self._options.fetch_size
         while True:
-            found = broker.run_steps(outcomes.entries(part.keys, start=start, end=part.end, limit=limit))
+            found = broker._run(outcomes.entries(part.keys, start=start, end=part.end, limit=limit))
             if found:
                 yield columns.batch(found, part.keys.home)
                 start = after(found[-1][0])
@@ -230,14 +217,14 @@ class HistoryReader(Reader):
 
 
 class MetricsReader(Reader):
-    """Counts: a row for each queue, when it is read."""
+    """Reads the counts: a row for each queue, at the time of reading."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[QueueKeys]]]:
-        yield from ()  # which takes no step
+        yield from ()  # no step is needed
         return [list(queues)]
 
     def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
-        now, stats = broker.run_steps(_counts(part))
+        now, stats = broker._run(_counts(part))
         yield metrics_batch(self._schema, now, [stats])
 
 
@@ -253,5 +240,5 @@ _READERS: dict[str, type[Reader]] = {
 
 
 def reader(options: ReadOptions, schema: StructType) -> Reader:
-    """The reader of a view, with these columns."""
+    """The reader of a view, for these columns."""
     return _READERS.get(options.view, MessageReader)(options, schema)

@@ -1,9 +1,9 @@
-"""What other policies would have made of the same failures.
+"""What other policies would have done with the same failures.
 
 The rule: the n-th delivery of a message ends as it did, whenever it comes. So a message that failed five
-times and then succeeded is lost under a policy of three redeliveries, and a message that died is tried again
-under a policy of more; how that would have ended nobody knows. A redelivery waits `policy.delay(n)`, without
-the spread.
+times and then succeeded is lost under a policy of three redeliveries. A message that died is tried again
+under a policy with more redeliveries; how that would have ended is unknown. A redelivery waits
+`policy.delay(n)`, without the spread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 from rq_dlq.spark.report import DIED, DIGITS, DISCARDED, EXPIRED, REDELIVERED, SUCCEEDED, died, event_order
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 LOST_SHOWN = 10
 ENDS = (SUCCEEDED, DIED, DISCARDED, EXPIRED, "purged", "moved")
-"""Events after which a message of the same id is another one, or begins anew."""
+"""Events after which a message of the same id is another one, or starts again."""
 REDRIVEN = "redriven"
 _TABLE = "place int, policy string, redeliveries bigint, allowed bigint, policy_wait_ms bigint"
 
 
 def what_if(rows: DataFrame, policies: Mapping[str, RedeliveryPolicy]) -> DataFrame:
-    """What these policies would have made of messages that succeeded or died. It runs a short job at once.
+    """What these policies would have done with messages that succeeded or died. It runs a short job at once.
 
     Args:
-        rows: an outcome history, as view `history` gives it; or dead letters with their history, as view
-            `dlq` gives them, of which none succeeded.
-        policies: by a name for the table. Their `fatal` says nothing here.
+        rows: an outcome history (rows of the view `history`), or dead letters with their history (rows of the
+            view `dlq`), of which none succeeded.
+        policies: by their name in the table. Their `fatal` has no effect here.
 
     Returns:
         policy string, queue string: in the order in which the policies are given,
         messages bigint: that succeeded or died; a redriven message counts once for each time,
-        succeeded bigint, died bigint: of these, as it was,
-        lost bigint: those that succeeded and would have died,
-        lost_ids array<string>: ten of them at most,
-        undecided bigint: those that died exhausted, and would have been tried again,
-        attempts bigint: as it was,
-        attempts_spared bigint: deliveries that there would not have been,
-        wait_seconds double: of all redeliveries together, as it was,
+        succeeded bigint, died bigint: how many of these really did,
+        lost bigint: messages that succeeded and would have died,
+        lost_ids array<string>: at most ten of them,
+        undecided bigint: messages that died exhausted and would have been tried again,
+        attempts bigint: the real deliveries,
+        attempts_spared bigint: deliveries that would not have happened,
+        wait_seconds double: the real waits of all redeliveries together,
         policy_wait_seconds double: under the policy; undecided messages wait no longer than they did.
     """
     lives = _lives_of_letters(rows) if "history" in rows.columns else _lives_of_events(rows)
@@ -103,7 +103,7 @@ def _lives_of_events(history: DataFrame) -> DataFrame:
 
 
 def _lives_of_letters(dlq: DataFrame) -> DataFrame:
-    """The same of dead letters: what befell them since they were last redriven."""
+    """The same for dead letters: their history since the last redrive."""
 
     def since_redriven(add: Column, so_far: Column, event: Column) -> Column:
         return F.when(event["cause"] == REDRIVEN, 0).otherwise(so_far + add)
@@ -119,7 +119,7 @@ def _lives_of_letters(dlq: DataFrame) -> DataFrame:
         "id",
         F.lit(DIED).alias("outcome"),
         "reason",
-        F.greatest(failures - 1, F.lit(0)).cast("bigint").alias("redeliveries"),  # the last was its death
+        F.greatest(failures - 1, F.lit(0)).cast("bigint").alias("redeliveries"),  # the last one was the death
         waits.alias("wait_ms"),
     )
 

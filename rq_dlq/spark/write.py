@@ -1,4 +1,4 @@
-"""`df.write.format("rq_dlq")`: what Spark calls, on the driver and in tasks."""
+"""`df.write.format("rq_dlq")`: the methods that Spark calls, on the driver and in tasks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
-
-CHECKPOINT = "checkpointlocation"  # an option of every stream's, which Spark passes on
 
 
 class Operation(Protocol):
-    """What is done with rows: tasks collect, the driver does it when all of them have ended well."""
+    """An operation on rows: tasks collect them, and the driver runs it after all tasks succeeded."""
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Collect, in a task."""
+        """Collect the rows of a task."""
         ...
 
     def commit(self, messages: Sequence[Any], batch: int = 0) -> None:
-        """Do it, on the driver."""
+        """Run the operation, on the driver."""
         ...
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Do nothing, and leave nothing."""
+        """Do nothing, and remove what tasks left."""
         ...
 
 
@@ -44,11 +41,11 @@ def operation_of(
     """The operation that the options ask for, checked against the columns.
 
     Raises:
-        InvalidInput: an option, a column or the mode makes no sense.
+        InvalidInput: an option, a column or the mode is not valid.
         BrokerUnavailable: Redis cannot be reached.
     """
     if overwrite:
-        message = 'a queue cannot be overwritten: use mode("append"); what waits in it is removed by purge()'
+        message = 'a queue cannot be overwritten: use mode("append"); purge() removes waiting messages'
         raise InvalidInput(message)
     options = WriteOptions.of(given)
     if options.operation in SETTLES:
@@ -71,26 +68,14 @@ class BatchWriter(DataSourceArrowWriter):
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when all tasks have ended well."""
+        """On the driver, after all tasks succeeded."""
         self._operation.commit(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when one has not."""
+        """On the driver, after a task failed."""
         self._operation.abort(messages)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-    """Of `df.write`; its errors: see `operation_of`."""
+    """The writer for `df.write`; its errors are those of `operation_of`."""
     return BatchWriter(operation_of(options, schema, overwrite=overwrite))
-
-
-def stream_writer(
-    options: Mapping[str, str],
-    schema: StructType,
-    overwrite: bool,  # noqa: FBT001
-) -> DataSourceStreamArrowWriter:
-    """Of `df.writeStream`; its errors: see `operation_of`. A complete output mode is an overwrite."""
-    from rq_dlq.spark.stream_write import StreamWriter  # noqa: PLC0415 - its base is new in 4.1
-
-    given = {name: value for name, value in options.items() if name.lower() != CHECKPOINT}
-    return StreamWriter(operation_of(given, schema, overwrite=overwrite, stream=True))

@@ -1,22 +1,22 @@
-"""What `df.write.format("rq_dlq").option(…)` may say, read and checked once."""
+"""The options of `df.write.format("rq_dlq").option(…)`, read and checked once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rq_dlq._names import check_name
 from rq_dlq._work.jobs import check_job
-from rq_dlq.durability import DURABILITIES
+from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.options import MAX_SHARDS, QUEUES, WHERE, Given, shards_of
+from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from rq_dlq.durability import Durability
+    from rq_dlq.client.durability import Durability
 
 OPERATIONS = ("send", "ack", "nack", "discard", "redrive")
 SETTLES = ("ack", "nack", "discard")
@@ -24,7 +24,7 @@ WRITE = (
     *WHERE, *QUEUES, "operation", "jobId", "contentType", "idColumn", "priorityColumn", "headersColumn",
     "delayColumn", "ttlColumn", "rateLimit", "stageTtl", "failOnLost", "durability", "replicas",
 )  # fmt: skip
-# Those that only some operations understand.
+# Options that only some operations have.
 _ONLY = {
     "shards": ("send",),
     "jobId": ("send",),
@@ -45,22 +45,22 @@ JSON, BYTES = "application/json", "application/octet-stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What `df.write.format("rq_dlq")` understands.
+    """The options of `df.write.format("rq_dlq")`.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown, it may hold a password.
+        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
         operation: send, ack, nack, discard or redrive.
-        queue: to send to; for the others, where the rows do not say it.
-        shards: it stands for so many, `queue:0` …; 0: for itself.
-        job: a job of this id writes once, however often it is run; empty: each run writes.
+        queue: to send to; for other operations, the queue of rows that do not name one.
+        shards: how many shards the queue stands for, `queue:0` …; 0: only for itself.
+        job: a job with this id writes once, however often it runs; empty: each run writes.
         content_type: application/json: a body is a JSON document; application/octet-stream: bytes; empty: a
             binary body is bytes, and a string is text, which arrives as a JSON string.
-        id_column, priority_column, headers_column, delay_column, ttl_column: what says so for each row;
-            empty: ids are drawn, the rest is as usual.
-        rate: messages a second that become visible, or are redriven; 0: as fast as it goes.
-        stage_ttl: milliseconds that what a task has written waits for the end of the job.
-        fail_on_lost: fail where a row cannot be settled any more, since its lease was lost.
-        durability, replicas: what it means that a job was written, as for a broker (`BrokerSettings`).
+        id_column, priority_column, headers_column, delay_column, ttl_column: the column with this value for
+            each row; empty: ids are drawn, the others have their defaults.
+        rate: messages per second that become visible, or are redriven; 0: no limit.
+        stage_ttl: milliseconds that a task's rows are kept for the end of the job.
+        fail_on_lost: fail if a row can no longer be settled because its lease was lost.
+        durability, replicas: when a job counts as written, as for a broker (`BrokerSettings`).
     """
 
     url: str | None = field(repr=False)
@@ -86,13 +86,13 @@ class WriteOptions:
         """Read and check them.
 
         Raises:
-            InvalidInput: an option or a value that there is not, or one that does not go with the operation.
+            InvalidInput: there is no such option or value, or the operation does not have it.
         """
         given = Given(options, WRITE)
         operation = given.word("operation", OPERATIONS, "send")
         for name, operations in _ONLY.items():
             if name in given and operation not in operations:
-                message = f"option {name} goes with {' and '.join(operations)}, not with {operation}"
+                message = f"option {name} is for {' and '.join(operations)}, not for {operation}"
                 raise InvalidInput(message)
         queue = given.text("queue").strip()
         if queue or operation == "send":
@@ -120,5 +120,5 @@ class WriteOptions:
         )
 
     def homes(self) -> list[str]:
-        """The queues that it sends to."""
+        """The queues to send to."""
         return [name for name, _ in shards_of(self.queue, self.shards)]

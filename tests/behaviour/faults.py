@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import redis
+
+from rq_dlq._redis.errors import Unheard
 
 
 @dataclass
@@ -33,18 +36,37 @@ class Lost:
 
 async def lose_replies(broker: Any, verb: str, times: int = 1) -> Lost:
     """From now on the server runs this script, but the first replies are lost on their way."""
-    return lose(await _connections(broker), verb, times)
+    return lose(await connections_of(broker), verb, times)
+
+
+def meanwhile(lost: Lost, act: Callable[[], object]) -> None:
+    """Others do this whenever the script has run, before its reply is lost or heard."""
+    take = lost.take
+
+    def acted() -> None:
+        act()
+        take()
+
+    lost.take = acted  # type: ignore[method-assign]
+
+
+def acked(queue: Any) -> list[str]:
+    """A consumer takes what there is, and acks it; the ids."""
+    deliveries = queue.claim(1_000)
+    queue.ack(deliveries)
+    return [delivery.id for delivery in deliveries]
 
 
 async def lose_calls(broker: Any, verb: str, times: int = 1) -> Lost:
     """From now on the first calls of this script do not reach the server."""
-    return lose(await _connections(broker), verb, times, arrives=False)
+    return lose(await connections_of(broker), verb, times, arrives=False)
 
 
-async def _connections(broker: Any) -> Any:
+async def connections_of(broker: Any) -> Any:
+    """What runs the steps of a broker; it is connected."""
     await broker.queues()  # connects
     bare = getattr(broker, "inner", broker)
-    return getattr(bare, "_connections", None) or bare.connections
+    return bare._connections
 
 
 def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lost:
@@ -75,3 +97,36 @@ def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lo
 
     connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
     return lost
+
+
+@contextmanager
+def unheard(connections: Any) -> Iterator[None]:
+    """Nothing reaches the server, and the client knows it."""
+    talk = connections._talk
+
+    def nobody(commands: list[Any]) -> Any:
+        del commands
+        message = "there is no connection"
+        raise Unheard(message)
+
+    connections._talk = nobody
+    try:
+        yield
+    finally:
+        connections._talk = talk
+
+
+async def change_talk(
+    broker: Any, sent: Callable[[list[Any]], list[Any]], heard: Callable[[list[Any]], list[Any]]
+) -> None:
+    """From now on what the broker says goes through the one function, what it hears through the other."""
+    connections = await connections_of(broker)
+    talk: Callable[..., Any] = connections._talk
+
+    async def awaiting(commands: list[Any]) -> list[Any]:
+        return heard(await talk(sent(commands)))
+
+    def blocking(commands: list[Any]) -> list[Any]:
+        return heard(talk(sent(commands)))
+
+    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rq_dlq import RedeliveryPolicy
-from rq_dlq.durations import Duration
+from rq_dlq.values.durations import Duration
 from tests.conftest import Clock
 
 AT_ONCE = RedeliveryPolicy(delays=[0], max_redeliveries=None)

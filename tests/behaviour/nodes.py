@@ -11,7 +11,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
 from tests.conftest import Clock
 
-CLOCK = "local now\nnow = tonumber(redis.call('GET', KEYS[1]:match('{.-}') .. 'clock'))\n"
+CLOCK = "-- gives: now\nlocal now\nnow = tonumber(redis.call('GET', KEYS[1]:match('{.-}') .. 'clock'))\n"
 SCRIPTS = Scripts({"lib/now": CLOCK})
 
 

@@ -16,7 +16,7 @@ async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None
             step = steps.send(value)
         except StopIteration as stop:
             return stop.value
-        value = await broker.run_steps(alone(step))
+        value = await broker._run(alone(step))
         await between(step.script if isinstance(step, Call) else "")
 
 
@@ -25,7 +25,7 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
     value: Any = None
     while True:
         step = steps.send(value)
-        value = await broker.run_steps(alone(step))
+        value = await broker._run(alone(step))
         if isinstance(step, Call) and step.script == script:
             steps.close()
             return

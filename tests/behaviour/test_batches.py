@@ -11,7 +11,7 @@ from rq_dlq import InvalidInput, SharedDeadLetterStrategy, _calls, _work
 from rq_dlq._calls import claims
 from rq_dlq._work import batches
 from rq_dlq._work.batches import CLAIM, ClaimedBatch
-from rq_dlq.message import Row
+from rq_dlq.values.message import Row
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
@@ -24,8 +24,8 @@ SEVERAL = 2 * CLAIM + 200  # messages, of three claims
 async def claim(
     broker: Any, queue: Any, name: str = "b", limit: int = 10_000, **options: Any
 ) -> ClaimedBatch:
-    steps = batches.claim_batch(queue.work, name, limit=limit, lease=LEASE, **options)
-    claimed: ClaimedBatch = await broker.run_steps(steps)
+    steps = batches.claim_batch(queue._core, name, limit=limit, lease=LEASE, **options)
+    claimed: ClaimedBatch = await broker._run(steps)
     return claimed
 
 
@@ -36,13 +36,13 @@ async def sent(broker: Any, queue: Any, count: int) -> tuple[list[str], ClaimedB
 
 
 async def found(broker: Any, queue: Any, name: str = "b") -> ClaimedBatch:
-    batch: ClaimedBatch = await broker.run_steps(batches.find_batch(queue.work.keys, name))
+    batch: ClaimedBatch = await broker._run(batches.find_batch(queue._core.keys, name))
     return batch
 
 
 async def rows(broker: Any, queue: Any, token: str, first: int = 0, limit: int = 1_000) -> list[Row]:
-    steps = batches.read_claim(queue.work.keys, token, first, limit)
-    read: list[Row] = await broker.run_steps(steps)
+    steps = batches.read_claim(queue._core.keys, token, first, limit)
+    read: list[Row] = await broker._run(steps)
     return read
 
 
@@ -52,32 +52,32 @@ async def read(broker: Any, queue: Any, batch: ClaimedBatch) -> list[str]:
 
 
 async def ack(broker: Any, queue: Any, batch: ClaimedBatch) -> int:
-    acked: int = await broker.run_steps(batches.ack_batch(queue.work.keys, batch.tokens))
+    acked: int = await broker._run(batches.ack_batch(queue._core.keys, batch.tokens))
     return acked
 
 
 async def extend(broker: Any, queue: Any, batch: ClaimedBatch, lease: int = LEASE) -> list[str]:
-    over: list[str] = await broker.run_steps(batches.extend_batch(queue.work.keys, batch.tokens, lease))
+    over: list[str] = await broker._run(batches.extend_batch(queue._core.keys, batch.tokens, lease))
     return over
 
 
 async def release(broker: Any, queue: Any, batch: ClaimedBatch) -> int:
-    released: int = await broker.run_steps(batches.release_batch(queue.work, batch.tokens))
+    released: int = await broker._run(batches.release_batch(queue._core, batch.tokens))
     return released
 
 
 async def halve(broker: Any, queue: Any, batch: ClaimedBatch, rest: str = "rest") -> int:
-    kept: int = await broker.run_steps(batches.halve_batch(queue.work.keys, batch.tokens, rest))
+    kept: int = await broker._run(batches.halve_batch(queue._core.keys, batch.tokens, rest))
     return kept
 
 
 async def nack(broker: Any, queue: Any, token: str, names: Sequence[str]) -> None:
     held = [(name, token) for name in names]
-    assert all(await broker.run_steps(_work.nack(queue.work, held, "boom")))
+    assert all(await broker._run(_work.nack(queue._core, held, "boom")))
 
 
 async def run(broker: Any, call: Any) -> Any:
-    return await broker.run_steps(alone(call))
+    return await broker._run(alone(call))
 
 
 # Claiming and reading
@@ -91,7 +91,7 @@ async def test_a_batch_is_as_many_claims_as_it_needs(broker: Any, raw: Any) -> N
     assert await read(broker, queue, batch) == names
     assert {int(row.state.split()[3]) for row in await rows(broker, queue, batch.tokens[0])} == {1}
     assert await counts(queue) == {"leased": SEVERAL}
-    assert raw.zcard(queue.work.keys["leases"]) == 3
+    assert raw.zcard(queue._core.keys["leases"]) == 3
 
 
 async def test_the_same_name_is_the_same_batch(broker: Any) -> None:
@@ -126,7 +126,7 @@ async def test_a_batch_ends_where_nothing_more_is_ready(broker: Any) -> None:
         if script == "claim":
             await queue.send("another")
 
-    batch = await drive(broker, batches.claim_batch(queue.work, "b", limit=100, lease=LEASE), produce)
+    batch = await drive(broker, batches.claim_batch(queue._core, "b", limit=100, lease=LEASE), produce)
     assert batch.sizes == (3,)
 
 
@@ -147,7 +147,7 @@ async def test_a_place_is_the_same_message_while_a_sweep_goes_on(broker: Any, cl
     before = await rows(broker, queue, token, 300, 10)
     assert [row.id for row in before] == names[300:310]
     clock.advance("1m")
-    swept = _calls.sweep(queue.work.keys, limit=50, seed=0.5, default_policy=queue.work.policy)
+    swept = _calls.sweep(queue._core.keys, limit=50, seed=0.5, default_policy=queue._core.policy)
     assert await run(broker, swept) == 50
     assert await rows(broker, queue, token, 300, 10) == before
     assert [row.id for row in await rows(broker, queue, token, 40, 20)] == names[50:60]
@@ -279,7 +279,7 @@ async def test_a_half_is_put_aside(size: int, broker: Any, raw: Any) -> None:
     """The first half stays; nothing is delivered, and both are found by their names."""
     queue = broker.queue("a")
     names, batch = await sent(broker, queue, size)
-    states = raw.hgetall(queue.work.keys["states"])
+    states = raw.hgetall(queue._core.keys["states"])
     half = size // 2
     assert await halve(broker, queue, batch) == half
     first, second = await found(broker, queue), await found(broker, queue, "rest")
@@ -287,7 +287,7 @@ async def test_a_half_is_put_aside(size: int, broker: Any, raw: Any) -> None:
     assert await read(broker, queue, second) == names[half:]
     assert second.messages == size - half
     told = {text.split(b" ", 2)[2] for text in states.values()}
-    assert {text.split(b" ", 2)[2] for text in raw.hgetall(queue.work.keys["states"]).values()} == told
+    assert {text.split(b" ", 2)[2] for text in raw.hgetall(queue._core.keys["states"]).values()} == told
     assert await ack(broker, queue, second) + await ack(broker, queue, first) == size
 
 
@@ -346,7 +346,7 @@ async def test_a_halving_that_was_cut_off_loses_nothing(broker: Any) -> None:
     """Done again, under another name, it puts more aside: each message is in one of all."""
     queue = broker.queue("a")
     names, batch = await sent(broker, queue, SEVERAL)
-    keys = queue.work.keys
+    keys = queue._core.keys
     await stop_after(broker, batches.halve_batch(keys, batch.tokens, "rest"), "divide_claim")
     assert await halve(broker, queue, batch, "more") == 400
     assert await read(broker, queue, batch) == names[:400]
@@ -358,10 +358,10 @@ async def test_another_name(broker: Any) -> None:
     """Cut off or not, it can be done again."""
     queue = broker.queue("a")
     names, batch = await sent(broker, queue, SEVERAL)
-    keys = queue.work.keys
+    keys = queue._core.keys
     await stop_after(broker, batches.rename_batch(keys, batch, "new"), "divide_claim")
     for _ in range(2):
-        await broker.run_steps(batches.rename_batch(keys, await found(broker, queue), "new"))
+        await broker._run(batches.rename_batch(keys, await found(broker, queue), "new"))
         assert await read(broker, queue, await found(broker, queue, "new")) == names
         assert (await found(broker, queue)).sizes == ()
 
@@ -438,7 +438,7 @@ async def test_a_time_to_live_ends_where_it_waits(broker: Any, clock: Clock) -> 
 
 
 async def begin(broker: Any, queue: Any, batch: int, who: str) -> Any:
-    return await run(broker, claims.begin_batch(queue.work.keys, "query", batch=batch, run=who))
+    return await run(broker, claims.begin_batch(queue._core.keys, "query", batch=batch, run=who))
 
 
 async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
@@ -455,7 +455,7 @@ async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
 
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
-    keys = queue.work.keys
+    keys = queue._core.keys
     assert await run(broker, claims.done_before(keys, "query")) is None
     assert [await run(broker, claims.note_done(keys, "query", n)) for n in (1, 3, 2, 3)] == [1, 3, 3, 3]
     assert await run(broker, claims.done_before(keys, "query")) == 3
@@ -466,7 +466,7 @@ async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
 
 async def test_a_half_knows_that_it_is_one(broker: Any) -> None:
     queue = broker.queue("a")
-    assert await run(broker, claims.note_half(queue.work.keys, "query", 2)) == 2
+    assert await run(broker, claims.note_half(queue._core.keys, "query", 2)) == 2
     assert await begin(broker, queue, 1, "x") == (0, 0, False)
     assert await begin(broker, queue, 2, "x") == (0, 0, True)
     assert await begin(broker, queue, 3, "x") == (0, 0, False)
@@ -474,7 +474,7 @@ async def test_a_half_knows_that_it_is_one(broker: Any) -> None:
 
 async def test_each_verb_leaves_other_queries_alone(broker: Any) -> None:
     queue = broker.queue("a")
-    keys = queue.work.keys
+    keys = queue._core.keys
     for query, n in (("one", 5), ("two", 7)):
         await run(broker, claims.note_done(keys, query, n))
     assert [await run(broker, claims.done_before(keys, query)) for query in ("one", "two")] == [5, 7]

@@ -1,8 +1,9 @@
-"""A node of a Redis Cluster: every operation of a queue works there (I10), and of queues that share a tag."""
+"""A node of a Redis Cluster: every verb works there (I10), on two queues only where they share a tag."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -11,20 +12,21 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import CrossSlot, IndividualDeadLetterStrategy, InvalidName, SharedDeadLetterStrategy
-from rq_dlq._calls import begin, claims, scans
-from rq_dlq._work import batches, jobs
+from rq_dlq import CrossSlot, InvalidName, SharedDeadLetterStrategy
 from tests.audit import audit
-from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one, snapshot
+from tests.behaviour.faults import acked, lose_replies, meanwhile
+from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one, snapshot
 from tests.behaviour.nodes import SCRIPTS, SlotClock
-from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.servers import running, wait_until
+from tests.verbs import VERBS, Verb, run_on
+from tests.verbs.scene import set_up
 
 SLOTS = 16_384
 TAGGED = ["{shop}.orders", "{shop}.invoices"]
 APART = ["orders", "invoices"]
+OF_SEVERAL = {"transfer"}  # `commit` may be, too; in a scene it sends to its own queue
 
 
 @pytest.fixture(scope="module")
@@ -75,120 +77,28 @@ async def two(broker: Any, names: list[str]) -> tuple[Any, Any]:
     return queue, other
 
 
-# One queue
-
-
-@pytest.mark.parametrize("name", ["orders", "{shop}.orders"])
-async def test_every_verb_of_one_queue(name: str, broker: Any, clock: Clock, raw: Any) -> None:
-    """I10; at the end every script has run."""
+@pytest.mark.parametrize("names", [TAGGED, APART])
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+async def test_every_verb(names: list[str], verb: Verb, broker: Any, clock: Clock, raw: Any) -> None:
+    """I10: it runs, or says which queues are on different nodes."""
+    scene = await set_up(broker, clock, *names)
+    before, refused = snapshot(raw), verb.name in OF_SEVERAL and names == APART
     raw.script_flush()
-    queue = broker.queue(name, redelivery=after("1s", most=1), lease="1m")
-    await settling(queue, clock)
-    await the_dead(broker, queue, clock)
-    await managing(broker, queue)
-    await by_batches(broker, queue)
-    await by_jobs(broker, queue)
-    async with queue.session() as session:
-        for delivery in await session.claim(9):
-            await session.send(queue, delivery.body, delay="1h", ttl="2h")
-    await queue.send("x")
-    async with queue.session() as session:
-        assert await session.claim()
-    assert await queue.purge()
-    if name.startswith("{"):
-        await queue.send("x")
-        await broker.queue("{shop}.invoices").send("y")
-        assert await queue.select().move("{shop}.invoices") == 1
-    scripts = SCRIPTS.for_server((7,))
-    missing = {verb for verb in scripts.names() if not any(raw.script_exists(*shas(verb)))}
-    assert missing == (set() if name.startswith("{") else {"transfer"})
-    audit(raw, name)
+    with pytest.raises(CrossSlot) if refused else nullcontext():
+        await verb.say(scene)
+    assert (verb.name in run_on(raw, SCRIPTS)) != refused
+    assert not refused or snapshot(raw) == before
+    for name in names:
+        audit(raw, name)
 
 
-def shas(verb: str) -> list[str]:
-    """A script's names, for servers of any age."""
-    return [SCRIPTS.for_server(version)[verb].sha for version in ((6, 2), (7,))]
-
-
-async def settling(queue: Any, clock: Clock) -> None:
-    await queue.send("one", ttl="1d")
-    await queue.send_many(range(9))
-    await queue.send("late", delay="1s")
-    acked, nacked, poisoned, released, extended, *_ = await queue.claim(9)
-    await acked.ack()
-    await nacked.nack("boom")
-    await poisoned.poison("bad")
-    await released.release()
-    await extended.extend("2m")
-    assert [message.body for message in await queue.peek()] == [2, 8]
-    clock.advance("2m")
-    await queue.maintain()
-    assert (await queue.stats()).totals["lapsed"] == 5
-
-
-async def the_dead(broker: Any, queue: Any, clock: Clock) -> None:
-    await queue.send("mortal", ttl="1s")
-    clock.advance("1s")
-    await queue.maintain()
-    assert [letter.body for letter in await queue.expired.browse()] == ["mortal"]
-    dead = broker.queue(f"DLQ.{queue.name}")
-    held = await dead.claim(9)
-    assert held
-    await dead.release(held)
-    assert await queue.dlq.groups()
-    assert await queue.dlq.redrive(where="reason = 'poison'") == 1
-    assert await queue.expired.redrive() == 1
-    await bury(queue, ["again"])
-    assert await queue.dlq.purge(all=True)
-    await broker.policies.set("#", dead_letter=IndividualDeadLetterStrategy(expiration="1h"))
-    await bury(queue, ["forgotten"])
-    clock.advance("1h")
-    assert (await queue.maintain())["retired"] == 1
-
-
-async def managing(broker: Any, queue: Any) -> None:
-    await queue.send_many(range(3), delay="1h")
-    assert await queue.pause()
-    assert await queue.claim() == []
-    assert await queue.resume()
-    assert await queue.reset()
-    assert await queue.select("body = 0", places=["scheduled"]).deliver_now() == 1
-    assert await queue.select(limit=1).prioritise(9) == 1
-    assert await queue.select("body = 1", places=["scheduled"]).dead_letter() == 1
-    assert await queue.select("body = 2", places=["scheduled"]).expire() == 1
-    assert await queue.select().count()
-    assert (await queue.settings()).redelivery
-    assert queue.name in await broker.queues()
-
-
-async def by_batches(broker: Any, queue: Any) -> None:
-    await queue.send_many(range(4))
-    keys = queue.work.keys
-    batch = await broker.run_steps(batches.claim_batch(queue.work, "b", limit=4, lease=60_000))
-    assert len(await broker.run_steps(batches.read_claim(keys, batch.tokens[0], 0, 9))) == 4
-    assert await broker.run_steps(batches.extend_batch(keys, batch.tokens, 60_000)) == []
-    assert not await broker.run_steps(alone(begin(keys, batch.tokens[0], ["x"])))  # no worker claimed it
-    assert await broker.run_steps(batches.halve_batch(keys, batch.tokens, "rest")) == 2
-    rest = await broker.run_steps(batches.find_batch(keys, "rest"))
-    assert await broker.run_steps(batches.ack_batch(keys, batch.tokens + rest.tokens)) == 4
-    for call in (claims.begin_batch(keys, "query", batch=1, run="a"), claims.note_done(keys, "query", 1)):
-        await broker.run_steps(alone(call))
-
-
-async def by_jobs(broker: Any, queue: Any) -> None:
-    payload = queue.work.codec.packer(4, {})("staged")
-    stage = jobs.Stage(queue.work.keys, "job", "task")
-    await broker.run_steps(stage.add(["i1", payload, "i2", payload]))
-    lost = jobs.Stage(queue.work.keys, "job", "another")
-    await broker.run_steps(lost.add(["i3", payload]))
-    lists = {queue.work.keys.home: stage.counts}
-    assert await broker.run_steps(jobs.commit([queue.work], "job", lists))
-    assert await broker.run_steps(jobs.move(queue.work.keys, "job", next(iter(stage.counts)))) == 2
-    assert await broker.run_steps(jobs.drop(queue.work.keys, "job", list(lost.counts))) == 1
-    whole = scans.scan(
-        queue.work.keys, "ready", after=scans.START, upto=scans.END, limit=100, wanted=scans.Wanted()
-    )
-    assert {b"i1", b"i2"} <= set((await broker.run_steps(alone(whole))).ids)
+async def test_what_plain_commands_tell(broker: Any, clock: Clock) -> None:
+    """Of one queue, and of all of them, wherever they are."""
+    scene = await set_up(broker, clock, *APART)
+    assert await broker.queues() == sorted(APART)
+    assert (await scene.queue.settings()).redelivery
+    assert [group.count for group in await scene.queue.dlq.groups()] == [2]
+    assert len(await broker.queue(f"DLQ.{scene.queue.name}").claim(9)) == 2
 
 
 @pytest.mark.parametrize("names", [TAGGED, APART])
@@ -212,6 +122,17 @@ async def test_one_name_for_the_dead_letters_of_several(names: list[str], broker
 
 
 # Two queues
+
+
+async def test_a_send_is_one_send_though_it_was_acked_meanwhile(broker: Any, server: str) -> None:
+    """I12, I10: the register of its sender is in the queue's slot."""
+    queue, taken = broker.queue("orders"), list[str]()
+    with rq_dlq.Broker(f"unix://{server}", scripts=SCRIPTS) as consumer:
+        lost = await lose_replies(broker, "send")
+        meanwhile(lost, lambda: taken.extend(acked(consumer.queue("orders"))))
+        sent = await queue.send_many(range(600))
+        assert sorted(taken) == sorted(sent)
+    assert await counts(queue) == {}
 
 
 async def test_a_session_across_nodes_is_refused(broker: Any, raw: Any) -> None:

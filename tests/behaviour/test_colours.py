@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq.dlq import DeadLetters
-from rq_dlq.policies import Policies
+from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.policies import Policies
+from tests import colours_twin
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
@@ -21,16 +24,26 @@ TWINS = {
     "Selection": (rq_dlq.Selection, rq_dlq.asyncio.Selection),
     "Session": (rq_dlq.Session, rq_dlq.asyncio.Session),
 }
-# What only one of them has, and why.
+# All that `dir()` shows of each: what users type.
+NAMES = {
+    "Broker": "close policies queue queues url",
+    "Queue": """ack claim dlq expired explain extend maintain nack name open outcomes pause peek poison purge
+        release reset resume select send send_many session settings stats""",
+    "Delivery": """ack body charged data delivery_count due enqueued_at expires_at extend headers history
+        lapsed lease_until lost nack nacked outcome part poison priority redelivered redriven release released
+        settled""",
+    "DeadLetters": "browse groups purge redrive select",
+    "Policies": "explain put read remove set undeclare",
+    "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
+        purge redrive""",
+    "Session": "claim close commit recover rollback send",
+}
+# What an object has, and its class not.
+ATTRIBUTES = {"Broker": "settings", "Delivery": "id queue token"}
+# What only the blocking one has.
 ALONE = {
-    "Broker.add_handler": "a worker's handlers are registered with the blocking broker",
-    "Broker.handlers": "likewise",
-    "Broker.run": "a worker is a program, whatever its handlers await",
-    "Broker.connect": "the worker's connections",
-    "Broker.unchecked": "the doctor's, which looks at what `connect` would refuse",
-    "Broker.connections": "opened by awaiting in the other colour",
-    "Broker.twin": "there is one way across",
-    "Queue.handler": "handlers, def or async def, are those of a worker",
+    "Broker": "run",  # a worker is a program, whatever its handlers await
+    "Queue": "handler",  # handlers, def or async def, are those of a worker
 }
 
 
@@ -39,10 +52,23 @@ def public(kind: type) -> set[str]:
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_same_names(name: str) -> None:
+def test_public_is_what_users_type(name: str) -> None:
     plain, awaiting = map(public, TWINS[name])
-    only_one = {f"{name}.{member}" for member in plain ^ awaiting}
-    assert only_one <= ALONE.keys()
+    assert awaiting == {*NAMES[name].split()}
+    assert plain == awaiting | {*ALONE.get(name, "").split()}
+
+
+async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
+    """What a method or a constructor puts into an object is internal, too."""
+    queue = broker.queue("orders")
+    await queue.send("a")
+    (delivery,) = await queue.claim()
+    session, chosen = queue.session(), queue.select()
+    used = zip(TWINS, (broker, queue, delivery, queue.dlq, broker.policies, chosen, session), strict=True)
+    for name, thing in used:
+        inside = vars(getattr(thing, "inner", thing))
+        shown = {attribute for attribute in inside if not attribute.startswith("_")}
+        assert shown <= {*NAMES[name].split(), *ATTRIBUTES.get(name, "").split()}, name
 
 
 def methods() -> list[Any]:
@@ -67,11 +93,34 @@ def shape(function: Any) -> list[tuple[str, Any, Any]]:
 @pytest.mark.parametrize(("plain", "awaiting"), methods())
 def test_one_awaits_where_the_other_blocks(plain: Any, awaiting: Any) -> None:
     assert not inspect.iscoroutinefunction(plain)
-    does_no_io = awaiting.__name__ in {"queue", "delivery", "address", "select", "session"}
+    does_no_io = awaiting.__name__ in {"queue", "select", "session"}
     assert inspect.iscoroutinefunction(awaiting) is not does_no_io
 
 
 def test_same_constructor() -> None:
     for plain, awaiting in TWINS.values():
         mine, other = (list(inspect.signature(kind).parameters) for kind in (plain, awaiting))
-        assert sorted(mine) == sorted(other) or plain is DeadLetters
+        assert sorted(mine) == sorted(other)
+
+
+@pytest.mark.parametrize("made", colours_twin.pairs(), ids=lambda made: f"{made.parent.name}/{made.name}")
+def test_blocking_files_are_made_from_the_awaiting_ones(made: Path) -> None:
+    said = f"{made} differs from what it is made from: {colours_twin.REFRESH}"
+    assert made.read_text() == colours_twin.blocking(colours_twin.pairs()[made]), said
+
+
+@pytest.mark.parametrize("made", colours_twin.pairs(), ids=lambda made: f"{made.parent.name}/{made.name}")
+def test_nothing_of_the_other_colour_is_left(made: Path) -> None:
+    left = re.findall(r"(?i)\w*(?:async|await)\w*", made.read_text().partition("\n")[2])
+    assert left == []
+
+
+def test_each_file_made_has_a_source() -> None:
+    head = "# Generated from "
+    for room in colours_twin.ROOMS.values():
+        files = [
+            file for file in (colours_twin.ROOT / room).glob("*.py") if file.read_text().startswith(head)
+        ]
+        assert set(files) == {
+            made for made in colours_twin.pairs() if made.parent == colours_twin.ROOT / room
+        }

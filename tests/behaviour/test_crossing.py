@@ -15,7 +15,7 @@ import pytest
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import ConfigurationError, RedeliveryPolicy
+from rq_dlq import ConfigurationError, RedeliveryPolicy, errors
 from tests.servers import wait_until
 
 
@@ -47,6 +47,29 @@ def test_policies_pickle(policy: RedeliveryPolicy) -> None:
     assert [again(policy).delay(n, 0) for n in range(1, 4)] == [policy.delay(n, 0) for n in range(1, 4)]
 
 
+PUBLIC_ERRORS = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
+]
+ARGUMENTS: dict[type[Exception], tuple[tuple[Any, ...], dict[str, Any]]] = {
+    errors.Unconfirmed: (("why", ["1", "2"]), {}),
+    errors.MissingRights: (("why", ("+zadd",)), {}),
+    errors.UpgradeRequired: (("why", "2.0"), {}),
+    errors.Redeliver: (("2m",), {"charge": False}),
+}
+
+
+@pytest.mark.parametrize("kind", PUBLIC_ERRORS, ids=lambda kind: kind.__name__)
+def test_errors_pickle_with_what_they_say(kind: type[Exception]) -> None:
+    """A handler may do its work in another process."""
+    positional, named = ARGUMENTS.get(kind, (("why",), {}))
+    error = kind(*positional, **named)
+    if isinstance(error, errors.BrokerUnavailable):
+        error.indeterminate = False
+    copy = again(error)
+    assert type(copy) is kind
+    assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))
+
+
 def test_broker_pickles_and_connects_again(server: str, raw: Any) -> None:
     with rq_dlq.Broker(f"unix://{server}", namespace="other") as broker:
         broker.queue("a").send("x")
@@ -72,13 +95,13 @@ def test_queue_pickles_with_its_settings(server: str, raw: Any) -> None:
         (delivery,) = queue.claim()
         assert delivery.body == Order(1)
         assert delivery.nack().outcome == "dead"
-        queue.broker.close()
+        queue._broker.close()
     assert raw.hget("rq:{a}:settings", "declared")
 
 
 def test_async_queue_pickles(server: str) -> None:
     queue = again(rq_dlq.asyncio.Broker(f"unix://{server}").queue("a", type=Order, lease="7s"))
-    assert (queue.name, queue.work.codec.type, queue.work.lease) == ("a", Order, 7_000)
+    assert (queue.name, queue._core.codec.type, queue._core.lease) == ("a", Order, 7_000)
 
 
 def test_a_password_crosses_but_is_not_shown() -> None:
@@ -140,7 +163,7 @@ def test_a_fork_does_not_take_up_its_parent_s_claim(server: str, raw: Any) -> No
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
         queue.send_many(range(2))
-        queue.work.unsure.append((os.getpid(), "a-claim-of-unknown-outcome"))
+        queue._core.indeterminate_claims.append((os.getpid(), "a-claim-of-unknown-outcome"))
 
         def child() -> None:
             assert [d.body for d in queue.claim()] == [0]

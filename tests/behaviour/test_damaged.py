@@ -227,7 +227,7 @@ async def test_a_state_of_a_time_that_never_comes_puts_nothing_off(
     await queue.send_many(["x", "y"], delay="1h")
     for name in raw.hkeys("rq:{a}:messages"):
         raw.hset("rq:{a}:states", name, f"live - {due} 1 0 0 0 0 0 0")
-    await queue.select(places=["scheduled"], limit=1).prioritise(7)
+    await queue.select(places=["scheduled"], limit=1).prioritize(7)
     clock.advance("1h")
     assert sorted(await bodies(queue)) == ["x", "y"]
 
@@ -248,11 +248,11 @@ VERBS: dict[str, tuple[list[str], Any, str]] = {
     "dead_letter": (["ready", "scheduled"], lambda chosen: chosen.dead_letter(), "dead"),
     "expire": (["ready", "scheduled"], lambda chosen: chosen.expire(), "expired"),
     "deliver_now": (["scheduled"], lambda chosen: chosen.deliver_now(), "ready"),
-    "prioritise": (["ready", "scheduled"], lambda chosen: chosen.prioritise(7), "ready"),
+    "prioritize": (["ready", "scheduled"], lambda chosen: chosen.prioritize(7), "ready"),
     "move": (["ready", "scheduled", "dead"], lambda chosen: chosen.move("b"), "moved"),
     "copy": (["ready", "scheduled", "dead"], lambda chosen: chosen.copy("b"), "copied"),
     "redrive": (["dead"], lambda chosen: chosen.redrive(), "ready"),
-    "remove": (["ready", "scheduled", "dead"], lambda chosen: chosen.remove(), "gone"),
+    "purge": (["ready", "scheduled", "dead"], lambda chosen: chosen.purge(), "gone"),
 }
 
 

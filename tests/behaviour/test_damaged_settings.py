@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import SharedDeadLetterStrategy
-from rq_dlq._work import ROLES, Watch, one_round
+from rq_dlq._work import ROLES, MaintainedNamespace, one_round
 from tests.behaviour.helpers import after, counts, ids, one
 from tests.conftest import DIAGONAL, Clock
 
@@ -26,7 +26,7 @@ def rq(**said: str) -> str:
 NONSENSE: dict[str, list[str | bytes]] = {
     "redelivery": [
         "", "no JSON", "[]", "1", "null", "{}", '{"redelivery": 1}', '{"redelivery": {"arithmetic": "rq"}}',
-        '{"redelivery": {"arithmetic": "of tomorrow"}}', '{"redelivery": {"arithmetic": ["rq"]}}',
+        '{"redelivery": {"arithmetic": 1}}', '{"redelivery": {"arithmetic": ["rq"]}}',
         rq().replace('"rq"', '"artemis"'), rq().replace('"rq"', '"activemq"'),
         rq(initial_delay='"x"'), rq(multiplier="{}"), rq(collision_avoidance="NaN"), rq(delays='["x"]'),
         b"\xff\x00",
@@ -76,7 +76,7 @@ async def test_a_field_of_nonsense(
 @pytest.mark.parametrize(
     "value",
     [
-        '{"redelivery": {"arithmetic": "of tomorrow", "max_redeliveries": 0}}',
+        '{"redelivery": {"arithmetic": ["rq"], "max_redeliveries": 0}}',
         '{"redelivery": {"max_redeliveries": 0}}',
         rq(multiplier="{}", max_redeliveries="0"),
         rq(max_redeliveries="0").replace('"rq"', '"artemis"'),
@@ -149,7 +149,7 @@ async def test_maintenance_goes_on_where_a_strategy_is_no_text(
     await queue.send("x", id="m", delay="1s")
     raw.hset(SETTINGS, "dead_letter", value)
     clock.advance("1s")
-    watch = Watch("rq", ROLES)
-    await queue.run(one_round(watch, bool))
+    watch = MaintainedNamespace("rq", ROLES)
+    await queue._run(one_round(watch, bool))
     assert watch.done["promoted"] == 1
     assert await ids(queue) == ["m"]

@@ -11,6 +11,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage, _work
+from rq_dlq._work import select
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
 from tests.conftest import MOVED_CLOCK, Clock
 
@@ -232,9 +233,9 @@ async def test_what_dies_again_meanwhile_is_not_redriven_again(broker: Any, cloc
     await queue.send_many(range(600))
     await queue.nack(await queue.claim(600))
     bare = getattr(broker, "inner", broker)
-    connections = getattr(bare, "_connections", None) or bare.connections
-    work = queue.dlq._work
-    redrive = _work.redrive(work, _work.DeadFilter(), work.consumer)
+    connections = getattr(bare, "_connections", None) or bare._connected()
+    work = queue.dlq._core
+    redrive = select.redrive(work, _work.Choice())
     redriven = reply = None
     for _ in range(10):
         clock.advance("1s")
@@ -254,11 +255,11 @@ def _run(step: Any) -> Any:
     return (yield step)
 
 
-@pytest.mark.parametrize("conditions", [{}, {"all": True, "ids": ["m"]}, {"ids": [], "older_than": 1}])
-async def test_purge_wants_exactly_one_condition(conditions: dict[str, Any], broker: Any) -> None:
+@pytest.mark.parametrize("conditions", [{}, {"all": True, "ids": ["m"]}, {"all": True, "where": "age > 0"}])
+async def test_purge_wants_a_condition_or_all(conditions: dict[str, Any], broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, ["x"])
-    with pytest.raises(InvalidInput, match="purge removes for good: say which"):
+    with pytest.raises(InvalidInput, match="purge removes for good: pass a condition"):
         await queue.dlq.purge(**conditions)
     assert await counts(queue) == {"dead": 1}
 
@@ -417,7 +418,7 @@ async def test_undecodable_body_is_dead_at_once(broker: Any) -> None:
     assert await bodies(queue) == [Order(1), Order(3)]
     (letter,) = await queue.dlq.browse()
     assert letter.reason == "unprocessable"
-    assert "does not decode as Order" in letter.cause.message
+    assert "cannot be decoded as Order" in letter.cause.message
     assert letter.data == b'{"number":"one"}'
     with pytest.raises(UnprocessableMessage):
         _ = letter.body
@@ -456,3 +457,41 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
     await broker.queue("a").send_many(["x", {"number": 2}])
     await broker.queue("a").poison(await broker.queue("a").claim(2))
     assert await bodies(broker.queue("DLQ.a", type=Order)) == [Order(2)]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ({"reason": "exausted"}, "reason 'exausted': pass one of exhausted, poison, unprocessable, expired"),
+        ({"reason": 5}, "reason 5: pass one of exhausted"),
+        ({"group": "1f0c6a"}, "group '1f0c6a': pass an ErrorGroup, or its fingerprint: all twelve"),
+        ({"group": 5}, "group 5: pass an ErrorGroup"),
+        ({"everything": True}, "there is no condition 'everything' here; the closest is '"),
+        ({"reasons": "poison"}, "there is no condition 'reasons' here; the closest is 'reason'"),
+        ({"places": ["ready"]}, "there is no condition 'places' here"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["select", "browse", "groups", "redrive", "purge"])
+async def test_a_condition_with_a_typo_is_refused(
+    verb: str, conditions: dict[str, Any], said: str, broker: Any
+) -> None:
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    with pytest.raises(InvalidInput, match=said):
+        await getattr(queue.dlq, verb)(**conditions)  # select is refused before there is anything to await
+    assert await counts(queue) == {"dead": 1}
+
+
+@pytest.mark.parametrize("verb", ["groups", "purge"])
+async def test_what_takes_no_limit_refuses_one(verb: str, broker: Any) -> None:
+    with pytest.raises(InvalidInput, match="there is no condition 'limit' here"):
+        await getattr(broker.queue("a").dlq, verb)(limit=1)
+
+
+async def test_a_group_is_taken_as_it_comes(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(2), "no stock")
+    await bury(queue, ["x"], "no price")
+    largest, other = await queue.dlq.groups()
+    assert len(await queue.dlq.browse(group=other)) == 1
+    assert await queue.dlq.redrive(group=largest) == 2

@@ -111,7 +111,7 @@ async def _retired(queue: Any, other: Any, clock: Clock) -> None:
 
 async def _moved(queue: Any, other: Any, clock: Clock) -> None:
     del clock
-    await queue.select().prioritise(7)
+    await queue.select().prioritize(7)
     assert await queue.select().move(other) == 60
 
 
@@ -121,8 +121,8 @@ async def _removed(queue: Any, other: Any, clock: Clock) -> None:
     assert await queue.select(limit=10).expire() == 10
     assert await queue.dlq.select().redrive() == 10
     assert await queue.select(places=["scheduled"]).deliver_now() == 30
-    assert await queue.select().remove() == 50
-    assert await queue.expired.select().remove() == 10
+    assert await queue.select().purge() == 50
+    assert await queue.expired.select().purge() == 10
 
 
 async def _committed(queue: Any, other: Any, clock: Clock) -> None:
@@ -176,7 +176,7 @@ async def test_no_verb_makes_it_grow(circle: str, broker: Any, clock: Clock, raw
             assert await queue.select().move("b") == 1
             assert await other.select(ids=["m"]).move("a") == 1
         elif circle == "reordered":
-            assert await queue.select().prioritise(n % 10) == 1
+            assert await queue.select().prioritize(n % 10) == 1
         elif circle == "paused":
             assert await queue.pause()
             assert await queue.resume()

@@ -21,30 +21,30 @@ from tests.model.stops import Stopped
 
 async def stage(broker: Any, queue: Any, attempt: str, values: Sequence[Any], **times: int) -> dict[str, int]:
     """What a task does: how many messages each of its lists holds."""
-    work = queue.work
+    work = queue._core
     task = jobs.Stage(work.keys, "j", attempt)
     pack = work.codec.packer(4, {})
     items = [cell for n, value in enumerate(values) for cell in (f"{attempt}{n}", pack(value))]
-    await broker.run_steps(task.add(items, **times))
+    await broker._run(task.add(items, **times))
     return task.counts
 
 
 async def commit(broker: Any, queue: Any, lists: dict[str, int], batch: int = 0) -> Any:
-    steps = jobs.commit([queue.work], "j", {queue.name: lists}, batch=batch)
-    return await broker.run_steps(steps)
+    steps = jobs.commit([queue._core], "j", {queue.name: lists}, batch=batch)
+    return await broker._run(steps)
 
 
 async def move(broker: Any, queue: Any, *attempts: str) -> int:
     """Move all; how many."""
     moved = 0
     for attempt in attempts:
-        while part := await broker.run_steps(jobs.move(queue.work.keys, "j", attempt)):
+        while part := await broker._run(jobs.move(queue._core.keys, "j", attempt)):
             moved += part
     return moved
 
 
 async def drop(broker: Any, queue: Any, attempts: Iterable[str]) -> Any:
-    return await broker.run_steps(jobs.drop(queue.work.keys, "j", list(attempts)))
+    return await broker._run(jobs.drop(queue._core.keys, "j", list(attempts)))
 
 
 async def test_what_is_staged_is_seen_once_it_is_moved_and_in_order(broker: Any, raw: Any) -> None:
@@ -102,7 +102,7 @@ async def test_of_two_attempts_only_the_committed_one_counts(broker: Any, raw: A
     queue = broker.queue("a")
     won, lost = [await stage(broker, queue, attempt, ["x"]) for attempt in ("t0", "t1")]
     await commit(broker, queue, won)
-    assert 0 < raw.ttl(queue.work.keys.stage("j", *lost)) <= 86_400
+    assert 0 < raw.ttl(queue._core.keys.stage("j", *lost)) <= 86_400
     assert await drop(broker, queue, [*won, *lost]) == 1  # what is committed cannot be dropped
     assert await move(broker, queue, *won, *lost) == 1
 
@@ -119,8 +119,8 @@ async def test_what_was_never_committed_cannot_be_moved(broker: Any) -> None:
 async def test_staged_messages_that_are_gone_fail_the_commit(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     attempts = await stage(broker, queue, "t0", ["x"]) | await stage(broker, queue, "t1", ["y"])
-    raw.delete(queue.work.keys.stage("j", list(attempts)[1]))  # its time to live is over
-    with pytest.raises(BrokerRefused, match=r"job j wrote nothing to 'a': .* waits 1d .* run the job again"):
+    raw.delete(queue._core.keys.stage("j", list(attempts)[1]))  # its time to live is over
+    with pytest.raises(BrokerRefused, match=r"job j wrote nothing to 'a': .* wait 1d .* run the job again"):
         await commit(broker, queue, attempts)
     await queue.maintain()
     assert await counts(queue) == {}
@@ -133,8 +133,8 @@ async def test_staged_messages_that_are_not_whole_fail_the_commit(broker: Any, r
     """Commands of a connection that was given up may still arrive."""
     queue = broker.queue("a")
     attempts = await stage(broker, queue, "t", range(3))
-    raw.rpop(queue.work.keys.stage("j", *attempts))
-    with pytest.raises(BrokerRefused, match="not all there any more"):
+    raw.rpop(queue._core.keys.stage("j", *attempts))
+    with pytest.raises(BrokerRefused, match="some of what its tasks staged is gone"):
         await commit(broker, queue, attempts)
     await drop(broker, queue, attempts)
 
@@ -152,15 +152,15 @@ async def test_lost_replies_change_nothing(broker: Any) -> None:
 
 async def test_what_is_appended_twice_is_there_once(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
-    task = jobs.Stage(queue.work.keys, "j", "t")
+    task = jobs.Stage(queue._core.keys, "j", "t")
     items = packed(*[(f"m{n}", 4) for n in range(1_200)])
     for step in task.add(items[:1_600]):
-        await broker.run_steps(alone(step))
-        await broker.run_steps(alone(step))  # its reply was lost
-    await broker.run_steps(task.add(items[1_600:]))
+        await broker._run(alone(step))
+        await broker._run(alone(step))  # its reply was lost
+    await broker._run(task.add(items[1_600:]))
     (attempt,) = task.counts
     assert task.counts == {attempt: 1_200}
-    staged = raw.lrange(queue.work.keys.stage("j", attempt), 0, -1)
+    staged = raw.lrange(queue._core.keys.stage("j", attempt), 0, -1)
     assert [cell.decode() for cell in staged[::2]] == items[::2]
 
 
@@ -172,7 +172,7 @@ async def test_maintenance_goes_on_where_the_committer_died(broker: Any, clock: 
     queue = broker.queue("a")
     attempts = await stage(broker, queue, "t0", range(300)) | await stage(broker, queue, "t1", range(300))
     await commit(broker, queue, attempts)
-    await broker.run_steps(jobs.move(queue.work.keys, "j", next(iter(attempts)), limit=100))
+    await broker._run(jobs.move(queue._core.keys, "j", next(iter(attempts)), limit=100))
     await queue.maintain()
     assert await counts(queue) == {"ready": 100}  # it is the committer's turn
     clock.advance("10s")
@@ -204,14 +204,14 @@ async def stage_in_three(broker: Any) -> tuple[list[Any], dict[str, dict[str, in
 
 async def test_several_queues_commit_together(broker: Any, raw: Any) -> None:
     queues, lists = await stage_in_three(broker)
-    works = [queue.work for queue in queues]
-    assert await broker.run_steps(jobs.commit(works, "j", lists))
+    works = [queue._core for queue in queues]
+    assert await broker._run(jobs.commit(works, "j", lists))
     for queue in queues:
         audit(raw, queue.name)
         assert await move(broker, queue, *lists[queue.name]) == 1
         assert await bodies(queue) == [queue.name]
     _, again = await stage_in_three(broker)
-    assert not await broker.run_steps(jobs.commit(works, "j", again))
+    assert not await broker._run(jobs.commit(works, "j", again))
     for queue in queues:
         await drop(broker, queue, again[queue.name])
     assert not raw.keys("rq:*:stage:*")
@@ -224,7 +224,7 @@ async def test_maintenance_tells_the_others_what_the_first_has_decided(
         raw.flushall()
         clock.set(clock.now)
         queues, lists = await stage_in_three(broker)
-        await die_after(script, broker, jobs.commit([queue.work for queue in queues], "j", lists))
+        await die_after(script, broker, jobs.commit([queue._core for queue in queues], "j", lists))
         clock.advance("10s")
         for queue in queues:
             await queue.maintain()
@@ -240,16 +240,16 @@ async def die_after(scripts: int, broker: Any, steps: Any) -> None:
     value: Any = None
     while scripts:
         step = steps.send(value)
-        value = await broker.run_steps(alone(step))
+        value = await broker._run(alone(step))
         scripts -= getattr(step, "script", "") == "commit_job"
     steps.close()
 
 
 async def test_nothing_is_committed_where_another_queue_has_lost_its_part(broker: Any, raw: Any) -> None:
     queues, lists = await stage_in_three(broker)
-    raw.delete(queues[2].work.keys.stage("j", *lists["s:2"]))
+    raw.delete(queues[2]._core.keys.stage("j", *lists["s:2"]))
     with pytest.raises(BrokerRefused, match="job j wrote nothing to 's:2'"):
-        await broker.run_steps(jobs.commit([queue.work for queue in queues], "j", lists))
+        await broker._run(jobs.commit([queue._core for queue in queues], "j", lists))
     for queue in queues:
         await queue.maintain()
         assert await counts(queue) == {}

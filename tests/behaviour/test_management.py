@@ -87,8 +87,8 @@ async def test_another_priority(nacked: bool, broker: Any, clock: Clock) -> None
     later = await queue.send("later", delay="1h")
     if nacked:
         await queue.nack(await queue.claim(4), "boom")
-    assert await queue.select(ids=[sent[2], later]).prioritise(9) == 2
-    assert await queue.select(ids=[sent[1]]).prioritise(0) == 1
+    assert await queue.select(ids=[sent[2], later]).prioritize(9) == 2
+    assert await queue.select(ids=[sent[1]]).prioritize(0) == 1
     assert (await queue.stats()).next_due == 3600
     clock.advance("1h")
     claimed = await queue.claim(9)
@@ -106,7 +106,7 @@ async def test_a_priority_that_is_none(priority: Any, broker: Any, raw: Any) -> 
     await queue.send("x")
     before = snapshot(raw)
     with pytest.raises(InvalidInput, match="use a whole number from 0"):
-        await queue.select().prioritise(priority)
+        await queue.select().prioritize(priority)
     assert snapshot(raw) == before
 
 
@@ -125,7 +125,7 @@ async def test_dead_letters_by_a_condition(broker: Any) -> None:
     assert [letter.body for letter in await queue.dlq.browse(where="error = 'ValueError'", limit=2)] == [0, 1]
     assert await queue.dlq.redrive(where="tenant = 'a' and body > 0") == 2
     assert await queue.dlq.select("tenant = 'b'", limit=1).redrive() == 1
-    assert await queue.dlq.select("error = 'KeyError'").remove() == 1
+    assert await queue.dlq.select("error = 'KeyError'").purge() == 1
     assert await counts(queue) == {"ready": 3, "dead": 3}
     assert [delivery.body for delivery in await queue.claim(9)] == [1, 2, 4]
     assert [group.count for group in await queue.dlq.groups()] == [3]
@@ -139,8 +139,8 @@ async def test_an_empty_condition_is_none(broker: Any, raw: Any) -> None:
     for call in (
         lambda: queue.dlq.redrive(where=""),
         lambda: queue.dlq.browse(where=" "),
-        lambda: queue.select("").remove(),
-        lambda: queue.dlq.select("").remove(),
+        lambda: queue.select("").purge(),
+        lambda: queue.dlq.select("").purge(),
     ):
         with pytest.raises(FilterError):
             await call()

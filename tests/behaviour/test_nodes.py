@@ -16,7 +16,7 @@ from tests.behaviour.test_settle import *  # noqa: F403
 from tests.behaviour.test_strategies import *  # noqa: F403
 from tests.behaviour.test_views import *  # noqa: F403
 from tests.behaviour.test_waiting import *  # noqa: F403
-from tests.clusters import Cluster, PlainClient
+from tests.servers.clusters import Cluster, PlainClient
 
 del test_remove_and_move  # noqa: F821 - between queues that share no tag: refused here, see test_cluster.py
 del test_no_queue_of_its_own  # noqa: F821 - it looks for keys of any kind, and the clock is one

@@ -11,7 +11,7 @@ from rq_dlq import InvalidInput, Outcome
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import outcomes as work
 from rq_dlq._work.batches import ack_batch
-from rq_dlq.failure import Cause
+from rq_dlq.values.failure import Cause
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
 
@@ -57,7 +57,7 @@ async def test_acked(broker: Any, clock: Clock) -> None:
     delivery = await one(queue)
     clock.advance("1500ms")
     await delivery.ack()
-    me = queue.work.consumer.strip('"')
+    me = queue._core.consumer.strip('"')
     assert await told(queue) == [{"id": "m", "event": "acked", "attempt": 1, "age": 61.5, "consumer": me}]
 
 
@@ -67,7 +67,7 @@ async def test_nacked_again_and_again(broker: Any, clock: Clock) -> None:
     await (await one(queue)).nack(FAILED)
     clock.advance("5s")
     await (await one(queue)).nack(FAILED)
-    failed = {"id": "m", "consumer": queue.work.consumer.strip('"'), "cause": "nacked", **FAILURE}
+    failed = {"id": "m", "consumer": queue._core.consumer.strip('"'), "cause": "nacked", **FAILURE}
     assert await told(queue) == [
         {"event": "redelivered", "attempt": 1, "age": 60.0, "delay": 5.0, **failed},
         {"event": "dead", "attempt": 2, "age": 65.0, "reason": "exhausted", **failed},
@@ -83,7 +83,7 @@ async def test_lapsed(broker: Any, clock: Clock) -> None:
     await queue.claim(lease="10s")
     clock.advance("10s")
     assert await queue.claim() == []  # a claim sweeps as well
-    me = {"id": "m", "consumer": queue.work.consumer.strip('"'), **LAPSE}
+    me = {"id": "m", "consumer": queue._core.consumer.strip('"'), **LAPSE}
     assert await told(queue) == [
         {"event": "redelivered", "attempt": 1, "age": 10.0, "delay": 5.0, **me},
         {"event": "dead", "attempt": 2, "age": 25.0, "reason": "exhausted", **me},
@@ -94,7 +94,7 @@ async def test_poisoned(broker: Any, clock: Clock) -> None:
     queue = await failing(broker)
     clock.advance("1s")
     await (await one(queue)).poison(FAILED)
-    me = queue.work.consumer.strip('"')
+    me = queue._core.consumer.strip('"')
     fields = {"id": "m", "event": "dead", "attempt": 1, "age": 1.0, "consumer": me}
     assert await told(queue) == [{**fields, "reason": "poison", "cause": "poisoned", **FAILURE}]
 
@@ -104,7 +104,7 @@ async def test_released(broker: Any, clock: Clock) -> None:
     delivery = await one(queue)
     clock.advance("1s")
     await delivery.release()
-    me = queue.work.consumer.strip('"')
+    me = queue._core.consumer.strip('"')
     assert await told(queue) == [{"id": "m", "event": "released", "attempt": 1, "age": 1.0, "consumer": me}]
 
 
@@ -120,7 +120,7 @@ async def test_a_failure_that_would_come_back_too_late_expires(broker: Any, cloc
     queue = await failing(broker, expiry={"expiry_delay": "1d"})
     clock.advance("119s")
     await (await one(queue)).nack(FAILED)
-    me = queue.work.consumer.strip('"')
+    me = queue._core.consumer.strip('"')
     fields = {"id": "m", "event": "expired", "attempt": 1, "age": 119.0, "consumer": me}
     assert await told(queue) == [{**fields, "reason": "expired", "cause": "nacked", **FAILURE}]
 
@@ -129,7 +129,7 @@ async def test_dropped_when_it_dies(broker: Any) -> None:
     """Its death is told, as of one that is kept, and that it was dropped."""
     queue = await failing(broker, dead_letter=None)
     await (await one(queue)).poison(FAILED)
-    me = queue.work.consumer.strip('"')
+    me = queue._core.consumer.strip('"')
     fields = {
         "id": "m",
         "attempt": 1,
@@ -165,7 +165,7 @@ async def test_redriven_and_acked_among_the_dead(broker: Any, clock: Clock) -> N
     assert await queue.dlq.redrive() == 1
     await (await one(queue)).poison(FAILED)
     await (await one(broker.queue("DLQ.a"))).ack()
-    me = {"id": "m", "age": 1.0, "consumer": queue.work.consumer.strip('"')}
+    me = {"id": "m", "age": 1.0, "consumer": queue._core.consumer.strip('"')}
     _, redriven, _, acked = await told(queue)
     assert redriven == {"event": "redriven", "attempt": 1, **me}
     assert acked == {"event": "acked", "attempt": 3, "reason": "poison", **me}
@@ -188,9 +188,9 @@ async def test_what_operators_do(broker: Any, clock: Clock) -> None:
     await queue.select(ids=["expired"]).expire()
     await queue.select(ids=["moved"]).move("b")
     await queue.select(ids=["copied"]).copy("b")
-    await queue.select(ids=["removed"]).remove()
-    await queue.expired.select().remove()
-    me = {"attempt": 0, "age": 1.0, "consumer": queue.work.consumer.strip('"')}
+    await queue.select(ids=["removed"]).purge()
+    await queue.expired.select().purge()
+    me = {"attempt": 0, "age": 1.0, "consumer": queue._core.consumer.strip('"')}
     nobody = {"attempt": 0, "age": 1.0}
     why = {"reason": "poison", "cause": "dead_lettered", "fingerprint": Cause.of("a bad day").fingerprint}
     assert await told(queue) == [
@@ -237,13 +237,13 @@ async def test_every_way_to_ack(end: str, broker: Any, clock: Clock) -> None:
         await queue.ack(await queue.claim(3))
     elif end == "claim":
         claimed = await queue.claim(3)
-        assert await broker.run_steps(ack_batch(A, [claimed[0].token])) == 3
+        assert await broker._run(ack_batch(A, [claimed[0].token])) == 3
     else:
         async with queue.session() as session:
             await session.claim(3)
             if end == "commit":
                 await session.send(broker.queue("b"), "result")
-    fields = {"event": "acked", "attempt": 1, "age": 2.0, "consumer": queue.work.consumer.strip('"')}
+    fields = {"event": "acked", "attempt": 1, "age": 2.0, "consumer": queue._core.consumer.strip('"')}
     got = await told(queue)
     assert len({event.pop("id") for event in got}) == 3
     assert got == [fields] * 3
@@ -346,16 +346,16 @@ async def test_read_page_by_page(broker: Any, raw: Any) -> None:
 
 async def test_trim_what_is_kept_elsewhere(broker: Any, raw: Any) -> None:
     queue = broker.queue("a", outcomes=100_000)
-    assert await broker.run_steps(work.extent(A)) == work.Extent(0, None, None)
+    assert await broker._run(work.extent(A)) == work.Extent(0, None, None)
     await queue.send_many(range(300))
     await queue.ack(await queue.claim(300))
     everything = await queue.outcomes()
     first, last = everything[0].event_id, everything[-1].event_id
-    assert await broker.run_steps(work.extent(A)) == work.Extent(300, first, last)
-    assert await broker.run_steps(work.trim(A, through=everything[122].event_id)) == 123
+    assert await broker._run(work.extent(A)) == work.Extent(300, first, last)
+    assert await broker._run(work.trim(A, through=everything[122].event_id)) == 123
     assert await queue.outcomes() == everything[123:]
-    assert await broker.run_steps(work.trim(A, through=last)) == 177
-    assert await broker.run_steps(work.extent(A)) == work.Extent(0, None, None)
+    assert await broker._run(work.trim(A, through=last)) == 177
+    assert await broker._run(work.extent(A)) == work.Extent(0, None, None)
     assert raw.exists(A["outcomes"])
 
 

@@ -19,9 +19,9 @@ import rq_dlq
 from rq_dlq import InvalidInput, PolicyError, _calls, _work
 from rq_dlq._calls import Call
 from rq_dlq._keys import QueueKeys
-from rq_dlq._names import Naming
 from rq_dlq._work import Batch, Steps
 from rq_dlq.policy import Entry, PolicyMap
+from rq_dlq.values.names import Naming
 from tests.behaviour.helpers import waits
 
 NAMING = Naming()
@@ -50,7 +50,7 @@ def sets(pattern: str, entry: Entry | None) -> Client:
 
 def opens(name: str, **declared: Any) -> Client:
     """Use a queue for the first time."""
-    return Client(lambda broker: _work.open_queue(broker.queue(name, **declared).work))
+    return Client(lambda broker: _work.open_queue(broker.queue(name, **declared)._core))
 
 
 def applies(name: str) -> Client:
@@ -60,7 +60,7 @@ def applies(name: str) -> Client:
 
 def sends(name: str) -> Client:
     """Send to a queue that this client has not used."""
-    return Client(lambda broker: _work.send_one(broker.queue(name).work, "x", None, _work.SendOptions()))
+    return Client(lambda broker: _work.send_one(broker.queue(name)._core, "x", None, _work.SendOptions()))
 
 
 class Turns:
@@ -77,7 +77,7 @@ class Turns:
     def __init__(self, broker: rq_dlq.Broker, clients: Sequence[Client], *, single: bool = False) -> None:
         self._single = single
         self._replies: list[list[Any]] = [[] for _ in clients]
-        self._run = broker.connections._perform
+        self._run = broker._connected()._perform
         self._clients = clients
         self._steps = [client.start(broker) for client in clients]
         self.pending = [next(steps) for steps in self._steps]
@@ -240,7 +240,7 @@ def check_lost(broker: rq_dlq.Broker, raw: Any) -> bool:
     assert raw.sismember("rq:aliases", "LOST") or not given
     lost = broker.queue("LOST")
     assert lost.stats().ready == sent
-    assert lost.work.view == given
+    assert lost._core.view == given
     return used
 
 
@@ -300,7 +300,7 @@ def begin(broker: rq_dlq.Broker, raw: Any, before: Sequence[Client]) -> None:
     for key in raw.keys("rq:*"):
         raw.delete(key)
     for client in before:
-        broker.run_steps(client.start(broker))
+        broker._run(client.start(broker))
 
 
 # What it costs
@@ -318,7 +318,7 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
             calls = step.calls if isinstance(step, Batch) else [step]
             scripts += sum(isinstance(call, Call) for call in calls)
             assert len(calls) <= 4
-            reply = sync_broker.connections._perform(step)
+            reply = sync_broker._connected()._perform(step)
     assert scripts == 1 + len(homes)
     assert len(check_settings(raw)) == len(homes)
 
@@ -343,8 +343,8 @@ def test_the_map_is_read_once_for_many_queues(
             step = steps.send(reply)
             if not changed and raw.exists("rq:{a.4}:settings"):
                 changed = True
-                sync_broker.run_steps(_set_only("#", OTHER))
-            reply = sync_broker.connections._perform(step)
+                sync_broker._run(_set_only("#", OTHER))
+            reply = sync_broker._connected()._perform(step)
     assert versions == [0, 1, 2]  # the first is what the entry is checked against
     monkeypatch.undo()
     fields = [raw.hgetall(f"rq:{{a.{n}}}:settings") for n in range(9)]
@@ -360,7 +360,7 @@ def test_an_entry_that_was_cut_off_can_be_said_again(sync_broker: rq_dlq.Broker,
         entry = Entry.of(max_in_flight=end)
         steps, reply = _work.set_policy("rq", NAMING, "*", entry), None
         for _ in range(end):
-            reply = sync_broker.connections._perform(steps.send(reply))
+            reply = sync_broker._connected()._perform(steps.send(reply))
         steps.close()
         assert sync_broker.policies.put("*", entry) == 3
         assert {fields[b"max_in_flight"] for fields in check_settings(raw).values()} == {str(end).encode()}

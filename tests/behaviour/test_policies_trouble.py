@@ -17,7 +17,7 @@ from tests.behaviour.helpers import after, bodies, bury, counts, snapshot, wait_
 DAMAGE: list[tuple[bytes, bytes]] = [
     (b"a", b"{"),
     (b"a", b'{"redelivery":{"delays":"soon"}}'),
-    (b"a", b'{"brought by a newer version":1}'),
+    (b"a", b'{"max_in_flight":"many"}'),
     (b"#", b""),
     (b"a*b", Entry.of(max_in_flight=1).encode()),
     (b"\xff", b"\xff"),
@@ -39,7 +39,7 @@ async def test_an_entry_that_does_not_decode_stops_nothing(
     assert (await queue.settings()).max_in_flight == 5
 
 
-@pytest.mark.parametrize("text", [b"{", b"\xff", b"[]", b'{"brought by a newer version":1}'], ids=repr)
+@pytest.mark.parametrize("text", [b"{", b"\xff", b"[]", b'{"max_in_flight":"many"}'], ids=repr)
 async def test_a_declaration_that_does_not_decode_stops_nothing(
     text: bytes, broker: Any, raw: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -48,10 +48,32 @@ async def test_a_declaration_that_does_not_decode_stops_nothing(
     with caplog.at_level(logging.WARNING, "rq_dlq"):
         assert 0.5 <= (await wait_of(queue) or 0) <= 1.5
         assert await broker.policies.set("a", redelivery=waits(4)) == 1
-    assert any("a declared policy is passed over" in message for message in caplog.messages)
+    assert any("a declared policy is ignored" in message for message in caplog.messages)
     assert await wait_of(queue) == 4
     assert raw.hget("rq:{a}:settings", "declared") == text  # it may be a newer client's
     assert await wait_of(broker.queue("a", redelivery=after(3, most=9))) == 3
+
+
+NEWER = b'{"max_in_flight":7,"expiry":{"retention":1000,"shelf":[1]},"weight":{"of":"a newer version"}}'
+
+
+@pytest.mark.parametrize("said", ["stored", "declared"])
+async def test_what_a_newer_version_says_besides_is_kept(said: str, broker: Any, raw: Any) -> None:
+    """What is known of it holds; what is not stands as it stood, also in the settings."""
+    queue = broker.queue("a")
+    await queue.send("x")
+    if said == "stored":
+        raw.hset("rq:policies", "a", NEWER)
+    else:
+        raw.hset("rq:{a}:settings", "declared", NEWER)
+    raw.hset("rq:{a}:settings", "weight", "3")
+    await broker.policies.set("#", redelivery=waits(6))
+    settings = await broker.queue("a").settings()
+    assert (settings.max_in_flight, settings.expiry.retention) == (7, 1.0)
+    assert raw.hmget("rq:{a}:settings", "weight", "max_in_flight") == [b"3", b"7"]
+    assert NEWER in {raw.hget("rq:policies", "a"), raw.hget("rq:{a}:settings", "declared")}
+    assert not (await broker.policies.read()).unreadable
+    raw.hdel("rq:{a}:settings", "weight")  # which the audit does not know
 
 
 async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> None:
@@ -127,7 +149,7 @@ async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: A
 async def test_what_is_no_entry(entry: Any, broker: Any, raw: Any) -> None:
     await broker.policies.set("a", max_in_flight=1)
     before = snapshot(raw)
-    with pytest.raises(PolicyError, match="an entry is made by"):
+    with pytest.raises(PolicyError, match="is not an entry: pass Entry"):
         await broker.policies.put("a", entry)
     assert snapshot(raw) == before
 
@@ -164,7 +186,7 @@ async def test_a_name_that_is_taken_hides_no_queue(broker: Any, caplog: pytest.L
     with caplog.at_level(logging.WARNING, "rq_dlq"):
         await bury(queue, ["y"])
     (warning,) = caplog.messages
-    assert warning.startswith("DLQ.ma: its own name stands instead, since 'ma.x' is a queue of its own")
+    assert warning.startswith("DLQ.ma keeps its own name, since 'ma.x' is a queue of its own")
     assert await bodies(broker.queue("ma.x")) == ["x"]
     assert await bodies(broker.queue("DLQ.ma")) == ["y"]
 

@@ -271,7 +271,7 @@ async def test_settlement_tells_the_wait_to_the_millisecond(broker: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "stored", ["", "{", "[]", "null", '{"redelivery": 7}', '{"redelivery": {"arithmetic": "newer"}}']
+    "stored", ["", "{", "[]", "null", '{"redelivery": 7}', '{"redelivery": {"arithmetic": 7}}']
 )
 async def test_a_policy_that_cannot_be_read_gives_way_to_the_client_s(
     stored: str, broker: Any, raw: Any

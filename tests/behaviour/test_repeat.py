@@ -8,7 +8,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, LeaseLost
-from tests.behaviour.faults import Lost, lose_calls, lose_replies
+from tests.behaviour.faults import acked, connections_of, lose_calls, lose_replies, meanwhile, unheard
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, bury, counts, ids, one
 from tests.conftest import Clock
 
@@ -87,6 +87,31 @@ async def test_a_settlement_of_unknown_outcome_said_again(verb: str, broker: Any
         await getattr(late, "ack" if verb != "ack" else "nack")()
     with pytest.raises(LeaseLost):  # what is known is no longer in doubt
         await getattr(settled, verb)()
+
+
+async def test_an_ack_that_nobody_heard_is_not_taken_for_done(broker: Any, clock: Clock) -> None:
+    """I2: it is repeated after its lease lapsed and another consumer was done."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x")
+    late = await one(queue, lease="1s")
+    with unheard(await connections_of(broker)), pytest.raises(BrokerUnavailable) as failed:
+        await late.ack()
+    assert not failed.value.indeterminate
+    clock.advance("1s")
+    await (await one(queue)).ack()
+    with pytest.raises(LeaseLost):
+        await late.ack()
+
+
+async def test_a_session_whose_commit_nobody_heard_goes_on(broker: Any) -> None:
+    queue = broker.queue("a")
+    session = queue.session()
+    sent = [await session.send(queue, "x")]
+    with unheard(await connections_of(broker)), pytest.raises(BrokerUnavailable):
+        await session.commit()
+    sent.append(await session.send(queue, "y"))
+    await session.commit()
+    assert await ids(queue) == sent
 
 
 async def test_a_batch_of_unknown_outcome_said_again(broker: Any) -> None:
@@ -265,12 +290,12 @@ async def test_delivered_now_once(broker: Any) -> None:
     assert await ids(queue) == sent[3:]
 
 
-async def test_prioritised_once(broker: Any) -> None:
+async def test_prioritized_once(broker: Any) -> None:
     """I12; and each is counted."""
     queue = broker.queue("a")
     sent = await queue.send_many(range(5))
-    lost = await lose_replies(broker, "prioritise")
-    assert await queue.select("body > 2").prioritise(9) == 2
+    lost = await lose_replies(broker, "prioritize")
+    assert await queue.select("body > 2").prioritize(9) == 2
     assert lost.runs == 2
     assert await ids(queue) == sent[3:] + sent[:3]
 
@@ -330,7 +355,7 @@ async def test_commit_once(consumed: bool, broker: Any, sync_broker: rq_dlq.Brok
     await queue.send_many(range(3))
     lost = await lose_replies(broker, "commit")
     if consumed:
-        consume_between(lost, sync_broker.queue("b"))
+        meanwhile(lost, lambda: acked(sync_broker.queue("b")))
     async with queue.session() as session:
         for delivery in await session.claim(3):
             await session.send(other, delivery.body)
@@ -344,7 +369,7 @@ async def test_commit_of_sends_only_once(broker: Any, sync_broker: rq_dlq.Broker
     """I12: with nothing that is held there is no fence, and still it is sent once."""
     queue = broker.queue("a")
     lost = await lose_replies(broker, "commit", times=2)
-    consume_between(lost, sync_broker.queue("a"))
+    meanwhile(lost, lambda: acked(sync_broker.queue("a")))
     async with queue.session() as session:
         await session.send(queue, "x")
     assert lost.runs == 3
@@ -394,14 +419,3 @@ async def test_pause_once(broker: Any) -> None:
     assert await queue.claim() == []
     assert await queue.resume()
     assert await ids(queue)
-
-
-def consume_between(lost: Lost, queue: Any) -> None:
-    """Whenever a reply is lost, another consumer takes what there is and acks it."""
-    take = lost.take
-
-    def consume() -> None:
-        queue.ack(queue.claim(100))
-        take()
-
-    lost.take = consume  # type: ignore[method-assign]

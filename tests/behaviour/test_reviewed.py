@@ -21,7 +21,7 @@ async def test_a_view_moves_nothing_to_where_it_came_from(broker: Any, clock: Cl
     assert await first.select().move("orders") == 1
     for delivery in await orders.claim(2):
         await delivery.poison("no")
-    with pytest.raises(InvalidInput, match="name another queue"):
+    with pytest.raises(InvalidInput, match="pass another queue"):
         await broker.queue("all.dead").select().move("orders")
     assert (await orders.stats()).dead == 2
 
@@ -59,7 +59,7 @@ async def test_the_cause_of_a_death_is_a_failure_and_no_move(broker: Any, clock:
     clock.advance("1s")
     await a.maintain()
     assert await a.select(ids=["m"]).move("b") == 1
-    await b.select("id <> 'm'").remove()
+    await b.select("id <> 'm'").purge()
     assert await b.claim() == []  # spent by the policy of b
     (letter,) = await b.dlq.browse()
     assert (letter.reason, letter.cause.type) == ("exhausted", "ValueError")

@@ -14,7 +14,8 @@ import pytest_asyncio
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerRefused, MissingRights
-from rq_dlq._redis.rights import FORMS, WRITES, right_of, trials
+from rq_dlq._redis.proof import FORMS, WRITES, trials
+from rq_dlq._redis.rights import right_of
 from rq_dlq._redis.roles import ROLES, acl_line, missing_rights
 from rq_dlq._scripts import Scripts
 from tests import servers
@@ -125,7 +126,7 @@ async def test_a_right_taken_away_meanwhile(user: Callable[..., Any], admin: Any
     queue = user("producer").queue("orders")
     await queue.send("x")
     admin.execute_command("ACL", "SETUSER", "joe", "-zadd")
-    with pytest.raises(MissingRights, match="middle of a script"):
+    with pytest.raises(MissingRights, match="a script stopped halfway"):
         await queue.send("y", id="y")
     before = snapshot(admin)
     with pytest.raises(MissingRights, match=r"lacks \+zadd"):
@@ -180,9 +181,9 @@ async def test_a_job_stages_nothing_that_would_stay(user: Callable[..., Any], ad
     from rq_dlq._work import jobs  # noqa: PLC0415
 
     broker = user("producer", "-pexpire")
-    stage = jobs.Stage(broker.queue("orders").work.keys, "job", "attempt")
+    stage = jobs.Stage(broker.queue("orders")._core.keys, "job", "attempt")
     with pytest.raises(MissingRights, match=r"\+pexpire"):
-        await broker.run_steps(stage.add(["id", b"payload"]))
+        await broker._run(stage.add(["id", b"payload"]))
     assert not admin.keys("*stage*")
 
 
@@ -204,9 +205,11 @@ def test_a_line_gives_all_that_the_role_needs(role: str, real: Server, admin: An
     rules = acl_line(ROLES[role], "joe", "rq", "orders").split()[2:]
     admin.execute_command("ACL", "SETUSER", "joe", "reset", ">secret", *rules)
     with rq_dlq.Broker(f"unix://joe:secret@{real.socket}") as broker:
-        keys, run = broker.queue("orders").work.keys, broker.connections.alone
+        keys, run = broker.queue("orders")._core.keys, broker._connected().alone
         assert run(missing_rights([ROLES[role]], keys, SCRIPTS)) == []
-        assert "~rq:{bills}:*" in run(missing_rights([ROLES[role]], broker.queue("bills").work.keys, SCRIPTS))
+        assert "~rq:{bills}:*" in run(
+            missing_rights([ROLES[role]], broker.queue("bills")._core.keys, SCRIPTS)
+        )
 
 
 def test_each_form_is_valid_for_every_server(real: Server) -> None:
@@ -246,7 +249,7 @@ def test_the_fake_server_is_asked_too() -> None:
     server = fakeredis.FakeServer()
     with rq_dlq.Broker(pool=fakeredis.FakeRedis(server=server).connection_pool) as broker:
         broker.queue("orders").send("x")
-        assert broker.connections._link.proven >= {"send"}
+        assert broker._connected()._link.proven >= {"send"}
 
 
 async def test_a_node_of_a_cluster(tmp_path: Path, colour: str) -> None:

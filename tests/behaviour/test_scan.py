@@ -9,10 +9,11 @@ import pytest
 
 from rq_dlq import RedeliveryPolicy
 from rq_dlq._calls import scans
-from rq_dlq._calls.scans import Page, Position, Wanted
+from rq_dlq._calls.scans import Page, Position
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Step, Steps
 from rq_dlq._work.scans import Range, Stretch, divide, pages
+from rq_dlq.values.wanted import Wanted
 from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts, snapshot
 from tests.conftest import Clock
 
@@ -28,7 +29,7 @@ class Looker:
         self._broker = broker
 
     async def run(self, steps: Steps[Any]) -> Any:
-        return await self._broker.run_steps(steps)
+        return await self._broker._run(steps)
 
     async def pages(self, part: Range, limit: int, wanted: Wanted = ALL) -> list[Page]:
         return [await self.run(page) for page in pages(part, limit=limit, wanted=wanted)]

@@ -8,15 +8,15 @@ import pytest
 
 from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
 from rq_dlq._work import CHUNK, Choice, select
+from rq_dlq.filters import Filter
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one, snapshot
 from tests.behaviour.stepping import drive, stop_after
 from tests.conftest import DIAGONAL, Clock
+from tests.verbs import SELECTED
 
 MANY = 4 * CHUNK + 100
-VERBS = ["redrive", "dead_letter", "expire", "deliver_now", "prioritise", "remove"]
-SCRIPTS = {"expire": "expire_now", "remove": "purge"}
-"""The script of a verb, where it is called otherwise."""
+VERBS = sorted(SELECTED.keys() - {"move"})  # see test_transfer
 FROM = {"redrive": "dead", "deliver_now": "scheduled"}
 """Where the messages of a verb wait, where they are not ready."""
 TO = {"redrive": "ready", "dead_letter": "dead", "expire": "expired", "deliver_now": "ready"}
@@ -25,13 +25,13 @@ TO = {"redrive": "ready", "dead_letter": "dead", "expire": "expired", "deliver_n
 
 def steps_of(verb: str, queue: Any, choice: Choice) -> Any:
     """The steps behind a verb."""
-    extra = {"dead_letter": ("by hand",), "prioritise": (9,)}.get(verb, ())
-    return getattr(select, {"expire": "expire_now"}.get(verb, verb))(queue.work, choice, *extra)
+    extra = {"dead_letter": ("by hand",), "prioritize": (9,)}.get(verb, ())
+    return getattr(select, {"expire": "expire_now"}.get(verb, verb))(queue._core, choice, *extra)
 
 
 async def say(verb: str, selection: Any) -> int:
     """The verb on a selection."""
-    extra = {"prioritise": (9,), "move": ("b",), "copy": ("b",)}.get(verb, ())
+    extra = {"prioritize": (9,), "move": ("b",), "copy": ("b",)}.get(verb, ())
     return int(await getattr(selection, verb)(*extra))
 
 
@@ -51,14 +51,14 @@ async def waiting_for(verb: str, queue: Any, number: int) -> list[str]:
 async def all_are_there(verb: str, queue: Any, sent: list[str]) -> None:
     """A verb has reached all, each once, and their order is kept."""
     place = TO.get(verb, "ready")
-    if verb == "remove":
+    if verb == "purge":
         assert await counts(queue) == {}
         assert (await queue.stats()).totals["purged"] == len(sent)
         return
     assert await counts(queue) == {place: len(sent)}
     found = await queue.select(places=[place]).browse()
     assert [message.id for message in found] == sent
-    if verb == "prioritise":
+    if verb == "prioritize":
         assert {message.priority for message in found} == {9}
     elif verb == "redrive":
         assert {message.redriven for message in found} == {1}
@@ -121,8 +121,8 @@ async def test_ids_are_chosen_once(broker: Any) -> None:
     assert await queue.select("body = 1", ids=sent).count() == 1
     assert await queue.select(ids=sent, limit=3).count() == 3
     assert await queue.select(ids=[]).count() == 0
-    assert await chosen.prioritise(9) == 2
-    assert await chosen.remove() == 2
+    assert await chosen.prioritize(9) == 2
+    assert await chosen.purge() == 2
     assert await counts(queue) == {"ready": 4}
 
 
@@ -150,6 +150,49 @@ async def test_headers_that_are_damaged_count_as_none(broker: Any, raw: Any) -> 
     assert await queue.select().count_by("tenant") == {None: 1, "a": 1}
 
 
+@pytest.mark.parametrize("part", ["dead", "expired"])
+async def test_a_dead_letter_queue_holds_only_its_own(part: str, broker: Any, clock: Clock) -> None:
+    """No verb reaches the live messages through its name."""
+    queue, other = broker.queue("a"), broker.queue("DLQ.a" if part == "dead" else "EXP.a")
+    await bring_to(part, queue, clock)
+    await queue.send_many(range(3))
+    await queue.claim()
+    for place in STATES:
+        if place == part:
+            assert await other.select(places=[place]).count() == 1
+            continue
+        for verb in ("count", "browse", "purge", "redrive", "dead_letter"):
+            message = f"'{other.name}' holds only what is {part}: for what is {place}, select from 'a'"
+            with pytest.raises(InvalidInput, match=message):
+                await getattr(other.select(places=[place]), verb)()
+    assert await counts(queue) == {"ready": 2, "leased": 1, part: 1}
+
+
+@pytest.mark.parametrize("place", ["ready", "scheduled", "dead"])
+async def test_ids_come_in_the_order_of_their_place(place: str, broker: Any, clock: Clock) -> None:
+    """And a limit takes the first of that order, or of its end."""
+    queue = broker.queue("a")
+    for number, priority in enumerate([0, 9, 4, 4, 9]):
+        if place == "dead":
+            await bury(queue, [Message(body=number, id=f"m{number}", priority=priority)])
+        else:
+            delay = "1h" if place == "scheduled" else None
+            await queue.send(number, id=f"m{number}", priority=priority, delay=delay)
+        if number % 2:
+            clock.advance("1s")
+    order = [message.id for message in await queue.select(places=[place]).browse()]
+    for ids in (["m3", "m0", "m4", "m1", "m2"], ["m2", "m1", "m3"]):
+        wanted = [name for name in order if name in ids]
+        for given, expected in ({"order": "oldest"}, wanted), ({"order": "newest"}, wanted[::-1]):
+            for limit in (None, 1, 2):
+                chosen = queue.select(ids=ids, places=[place], limit=limit, **given)
+                assert [message.id for message in await chosen.browse()] == expected[:limit]
+    assert await queue.select(ids=["m3", "m1", "m0"], places=[place], limit=1, order="newest").purge() == 1
+    left = [name for name in order if name in {"m3", "m1", "m0"}][:-1]
+    found = await queue.select(ids=["m3", "m1", "m0"], places=[place]).browse()
+    assert [message.id for message in found] == left
+
+
 # What is done to them
 
 
@@ -167,10 +210,10 @@ async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -
 async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     sent = await waiting_for(verb, queue, 2 * CHUNK + 10)
-    choice = Choice((FROM.get(verb, "ready"),))  # type: ignore[arg-type]
-    await stop_after(broker, steps_of(verb, queue, choice), SCRIPTS.get(verb, verb))
+    choice = Choice(places=(FROM.get(verb, "ready"),))  # type: ignore[arg-type]
+    await stop_after(broker, steps_of(verb, queue, choice), SELECTED[verb])
     again = await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
-    assert again == (len(sent) if verb == "prioritise" else len(sent) - CHUNK)
+    assert again == (len(sent) if verb == "prioritize" else len(sent) - CHUNK)
     await all_are_there(verb, queue, sent)
 
 
@@ -180,7 +223,7 @@ async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> Non
     """I12: a chunk was done, and nobody knows."""
     queue = broker.queue("a")
     sent = await waiting_for(verb, queue, 2 * CHUNK)
-    await lose_replies(broker, SCRIPTS.get(verb, verb), times=3)
+    await lose_replies(broker, SELECTED[verb], times=3)
     with pytest.raises(BrokerUnavailable):
         await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
     await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
@@ -208,12 +251,13 @@ async def test_while_others_claim_and_send(verb: str, broker: Any) -> None:
     taken: list[Any] = []
 
     async def interfere(script: str) -> None:
-        if script == "browse" and not taken:
+        if script == "scan" and not taken:
             source = queue if FROM.get(verb) != "dead" else broker.queue("DLQ.a")
             taken.extend(await source.claim(20) if FROM.get(verb) != "scheduled" else ())
             await queue.send("late", id="late", delay="2h")
 
-    choice = Choice((FROM.get(verb, "ready"),))  # type: ignore[arg-type]
+    place: Any = FROM.get(verb, "ready")
+    choice = Choice(places=(place,), where=Filter.parse("id LIKE 'm%'"))
     done = await drive(broker, steps_of(verb, queue, choice), interfere)
     assert done == len(sent) - len(taken)
     assert [delivery.id for delivery in taken] == sent[: len(taken)]
@@ -227,12 +271,12 @@ async def test_a_limit_is_one_of_changes(broker: Any) -> None:
     queue = broker.queue("a")
     sent = await queue.send_many(range(10))
     await queue.send_many(range(10), delay="1h")
-    assert await queue.select(limit=3).remove() == 3
-    assert await queue.select("body < 6", limit=2).remove() == 2
+    assert await queue.select(limit=3).purge() == 3
+    assert await queue.select("body < 6", limit=2).purge() == 2
     assert [message.id for message in await queue.select(limit=5).browse()] == sent[5:]
     assert await queue.select(limit=12).dead_letter() == 12
     assert await counts(queue) == {"scheduled": 3, "dead": 12}
-    assert await queue.select(limit=0).remove() == 0
+    assert await queue.select(limit=0).purge() == 0
 
 
 NONSENSE: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rq_dlq import InvalidMessage, Message
+from rq_dlq import InvalidInput, InvalidMessage, Message
 from tests.behaviour.helpers import STATES, bodies, bring_to, counts, ids, one
 from tests.conftest import Clock
 
@@ -232,3 +232,10 @@ async def test_queues_are_listed(broker: Any) -> None:
         await broker.queue(name).send(1)
     await one(broker.queue("b"))
     assert await broker.queues() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("bodies", [{"a": 1}, "ab", b"ab", bytearray(b"ab")], ids=repr)
+async def test_one_body_is_not_many(bodies: Any, broker: Any) -> None:
+    with pytest.raises(InvalidInput, match="send_many takes an iterable of bodies, not one of type"):
+        await broker.queue("a").send_many(bodies)
+    assert await counts(broker.queue("a")) == {}

@@ -16,7 +16,7 @@ import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, Poison
 from tests.audit import audit
 from tests.behaviour.faults import lose, lose_calls, lose_replies
-from tests.behaviour.helpers import AT_ONCE, after, counts
+from tests.behaviour.helpers import AT_ONCE, after, counts, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
 from tests.conftest import Clock
 
@@ -136,6 +136,24 @@ async def test_a_commit_that_only_acks_is_asked_for_again(broker: Any) -> None:
         await session.commit()
     assert await session.commit() == 2
     assert await totals(orders, "acked") == [2]
+
+
+async def test_a_commit_that_only_acks_and_found_one_gone_did_nothing(broker: Any, clock: Clock) -> None:
+    """I2: what is gone was acked by another consumer, since what is still held would have gone with it."""
+    orders, _ = await shop(broker, 2, AT_ONCE)
+    session = orders.session()
+    (gone,) = await session.claim(1, lease="1s")
+    (held,) = await session.claim(1, lease="1h")
+    clock.advance("1s")
+    assert await (await one(orders)).ack()
+    await lose_calls(broker, "ack_all", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await session.commit()
+    with pytest.raises(LeaseLost) as raised:
+        await session.commit()
+    assert gone.id in str(raised.value)
+    assert held.id not in str(raised.value)
+    assert await counts(orders) == {"leased": 1}
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -263,7 +281,7 @@ class Machine(RuleBasedStateMachine):
 
     def commit(self, which: int, how: int, lost: int) -> None:
         """One to four times the call or its reply is lost; or the network is well."""
-        connections = self.broker.connections
+        connections = self.broker._connected()
         talk = connections._talk
         lose(connections, "commit", lost if how % 2 else 0, arrives=how % 4 == 1)
         try:

@@ -10,6 +10,7 @@ from rq_dlq import (
     DiscardingDeadLetterStrategy,
     ExpiryPolicy,
     IndividualDeadLetterStrategy,
+    PolicyError,
     SharedDeadLetterStrategy,
 )
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
@@ -237,3 +238,19 @@ async def test_moved_from_one_shared_queue_to_another(broker: Any) -> None:
     assert await counts(old) == {"dead": 1}
     await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("NEW"))
     assert (await counts(old), await counts(broker.queue("NEW"))) == ({}, {"dead": 1})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"dead_letter": SharedDeadLetterStrategy("e")}, {"expiry": {"name": "e"}}],
+    ids=["dead", "expired"],
+)
+async def test_a_queue_is_not_its_own_dead_letter_queue(said: Any, broker: Any) -> None:
+    with pytest.raises(
+        PolicyError, match="'e' cannot be its own dead-letter or expiry queue: choose another"
+    ):
+        broker.queue("e", **said)
+    with pytest.raises(
+        PolicyError, match="'e' cannot be its own dead-letter or expiry queue: choose another"
+    ):
+        await broker.policies.set("e", **said)

@@ -10,11 +10,11 @@ import pytest
 
 from rq_dlq import _work
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
-from rq_dlq.message import DeadLetter
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.slices import Slice
+from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
 
@@ -33,18 +33,18 @@ class Runs:
 
     def restart(self) -> Query:
         """The process died; another one begins."""
-        queues = {name: self.broker.queue(name).work for name in self.names}
+        queues = {name: self.broker.queue(name)._core for name in self.names}
         shards = {name: number for number, name in enumerate(self.names)}
         self.query = Query(self.options, queues, shards, f"run {next(self._numbers)}")
         return self.query
 
     async def advance(self, start: Offset, most: int = 1_000) -> Offset:
         """What Spark calls between two batches."""
-        return await self.broker.run_steps(self.query.advance(start, most))  # type: ignore[no-any-return]
+        return await self.broker._run(self.query.advance(start, most))  # type: ignore[no-any-return]
 
     async def plan(self, start: Offset, end: Offset) -> list[list[Slice]]:
         """What Spark calls before the tasks."""
-        return await self.broker.run_steps(self.query.plan(start, end))  # type: ignore[no-any-return]
+        return await self.broker._run(self.query.plan(start, end))  # type: ignore[no-any-return]
 
     async def read(self, start: Offset, end: Offset) -> list[str]:
         """Plan, and read as all tasks would; the ids."""
@@ -55,7 +55,7 @@ class Runs:
         found: list[Any] = []
         for part in share:
             steps = _work.batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
-            found += await self.broker.run_steps(steps)
+            found += await self.broker._run(steps)
         return found
 
 
@@ -91,7 +91,7 @@ async def test_rows_nacked_by_themselves_are_neither_read_again_nor_acked(broker
     sent = await queue.send_many(range(10))
     end = await runs.advance(FRESH)
     ((part,),) = await runs.plan(FRESH, end)
-    await broker.run_steps(_work.nack(queue.work, [(sent[3], part.token)], "no", delay="1h"))
+    await broker._run(_work.nack(queue._core, [(sent[3], part.token)], "no", delay="1h"))
     assert await runs.read(FRESH, end) == [*sent[:3], *sent[4:]]
     await runs.advance(end)
     assert await counts(queue) == {"scheduled": 1}
@@ -219,14 +219,14 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
     await runs.read(FRESH, end)
     raw.flushdb()
     runs.restart()
-    with pytest.raises(DataLoss, match="knows nothing of this query"):
+    with pytest.raises(DataLoss, match="knows no batch of this query"):
         await runs.advance(end)
 
 
 async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker)
     await queue.send_many(range(25))
-    await broker.run_steps(runs.query.bound())
+    await broker._run(runs.query.bound())
     start, sizes = FRESH, []
     while True:
         await queue.send_many(range(10))
@@ -271,7 +271,7 @@ async def test_two_queries_on_one_queue_do_not_meet(broker: Any) -> None:
 
 async def test_a_checkpoint_of_another_queue_is_refused(broker: Any) -> None:
     runs = Runs(broker, "payments")
-    with pytest.raises(InvalidInput, match="the checkpoint is of orders, the query reads payments"):
+    with pytest.raises(InvalidInput, match="the checkpoint is for orders, but the query reads payments"):
         await runs.advance(FRESH)
 
 
@@ -282,11 +282,11 @@ async def test_an_older_copy_of_redis_is_noticed(broker: Any, raw: Any) -> None:
     await runs.read(FRESH, first)
     second = await runs.advance(first, most=3)
     await runs.read(first, second)
-    raw.hset(queue.work.keys.stream("query"), mapping={"done": 0, "batch": 1})
-    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', and the queue knows nothing"):
+    raw.hset(queue._core.keys.stream("query"), mapping={"done": 0, "batch": 1})
+    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', but the queue knows no batch"):
         await runs.advance(second)
     runs.restart()
-    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', and the queue knows nothing"):
+    with pytest.raises(DataLoss, match="batch 2 of queue 'orders', but the queue knows no batch"):
         await runs.plan(first, second)
     careless = Runs(broker, failOnDataLoss="false")
     assert len(await careless.read(first, second)) == 3
@@ -302,8 +302,8 @@ async def test_a_run_that_was_replaced_acks_nothing(broker: Any) -> None:
     replaced = runs.query
     runs.restart()
     assert await runs.read(FRESH, end) == sent
-    with pytest.raises(LeaseLost, match="begun anew by another run of this query"):
-        await broker.run_steps(replaced.advance(end, 1_000))
+    with pytest.raises(LeaseLost, match="another run of this query has begun batch"):
+        await broker._run(replaced.advance(end, 1_000))
     assert await runs.read(FRESH, end) == sent
     assert await runs.advance(end) == end
     assert await counts(queue) == {}
@@ -320,7 +320,7 @@ async def test_a_half_that_was_renamed_in_part_is_found_whole(broker: Any) -> No
     answer = None
     while renamed < 2:  # the driver dies after the second of four claims
         step = steps.send(answer)
-        answer = await broker.run_steps(only(step))
+        answer = await broker._run(only(step))
         renamed += getattr(step, "script", "") == "divide_claim"
     runs.restart()
     start = end

@@ -180,7 +180,7 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
 @pytest.mark.parametrize("target", [None, 5, object(), b"b"], ids=str)
 async def test_what_is_no_queue(target: Any, broker: Any) -> None:
     queue, _ = await two(broker)
-    with pytest.raises(InvalidInput, match="is no queue of"):
+    with pytest.raises(InvalidInput, match="is not a queue of"):
         await queue.select().move(target)
 
 
@@ -189,9 +189,9 @@ async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -
     queue = sync_broker.queue("a")
     queue.send("x")
     with rq_dlq.Broker("redis://elsewhere", scripts=MOVED_CLOCK) as other:
-        with pytest.raises(InvalidInput, match="is no queue of"):
+        with pytest.raises(InvalidInput, match="is not a queue of"):
             queue.select().move(other.queue("b"))
-        with pytest.raises(InvalidInput, match="is no queue of"):
+        with pytest.raises(InvalidInput, match="is not a queue of"):
             queue.session().send(other.queue("b"), "x")
     assert raw.keys("rq:{b}*") == []
 
@@ -221,7 +221,7 @@ async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any
     if place == "dead":
         await queue.poison(await queue.claim(1_000))
     if how == "stopped":
-        steps = select.transfer(queue.work, Choice((place,)), other.work, keep=False)  # type: ignore[arg-type]
+        steps = select.transfer(queue._core, Choice(places=(place,)), other._core, keep=False)  # type: ignore[arg-type]
         await stop_after(broker, steps, "transfer")
     else:
         await lose_replies(broker, "transfer", times=3)
@@ -248,7 +248,7 @@ async def test_while_others_claim_on_both_sides(broker: Any, raw: Any) -> None:
             await queue.send("new")
             assert sum(audit(raw, home).total() for home in "ab") == (await totals(queue))["sent"]
 
-    steps = select.transfer(queue.work, Choice(("ready",)), other.work, keep=False)
+    steps = select.transfer(queue._core, Choice(places=("ready",)), other._core, keep=False)
     assert await drive(broker, steps, interfere) == len(sent) - 20
     assert [delivery.id for delivery in here[:20]] == sent[CHUNK : CHUNK + 20]
     assert [delivery.id for delivery in there] == sent[:60]

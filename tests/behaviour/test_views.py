@@ -127,10 +127,10 @@ def test_a_claim_that_fails_at_one_of_its_queues(sync_broker: rq_dlq.Broker) -> 
         queue.send(name)
         queue.claim()[0].poison()
     lost = sync_broker.queue("LOST")
-    steps = _work.claim(lost.work, lost.delivery, count=3)
+    steps = _work.claim(lost._core, lost._delivery, count=3)
     step, claims = next(steps), 0
     while claims < 3:
-        reply = sync_broker.connections._perform(step)
+        reply = sync_broker._connected()._perform(step)
         claims += isinstance(step, Call) and step.script == "claim"
         if claims < 3:
             step = steps.send(reply)
@@ -141,7 +141,7 @@ def test_a_claim_that_fails_at_one_of_its_queues(sync_broker: rq_dlq.Broker) -> 
 
 
 async def test_what_does_not_decode_is_in_nobodys_way(lost: Any, broker: Any, clock: Clock) -> None:
-    await broker.queue("b").select().remove()
+    await broker.queue("b").select().purge()
     await bury(broker.queue("b"), [5])
     typed = broker.queue("LOST", type=int, lease="10s")
     assert await bodies(typed, 7) == [5]
@@ -161,7 +161,10 @@ async def test_looking_at_it(lost: Any) -> None:
     selected = lost.select()
     assert await selected.count() == 6
     assert {letter.original_queue for letter in await selected.browse()} == {"a", "b", "c.d"}
-    assert await lost.select(places=["ready", "scheduled", "leased"]).count() == 0
+    assert await lost.select(places=["dead", "expired"]).count() == 6
+    for place in ("ready", "scheduled", "leased"):
+        with pytest.raises(InvalidInput, match=f"'LOST' holds only .*: for what is {place}, select from"):
+            await lost.select(places=[place]).count()
     assert len(await lost.select(limit=4).browse()) == 4
 
 
@@ -198,7 +201,7 @@ async def test_purge_leaves_the_living(lost: Any, broker: Any) -> None:
 
 
 async def test_remove_and_move(lost: Any, broker: Any) -> None:
-    assert await lost.select(limit=2).remove() == 2
+    assert await lost.select(limit=2).purge() == 2
     other = broker.queue("other")
     await other.send("there is such a queue")
     await other.purge()
@@ -323,7 +326,7 @@ def test_a_pickled_one(sync_broker: rq_dlq.Broker, server: Any) -> None:
     again: Any = pickle.loads(pickle.dumps(lost))  # noqa: S301
     assert again.name == "LOST"
     assert again.stats().dead == 1
-    again.broker.close()
+    again._broker.close()
 
 
 async def test_a_name_that_was_taken_back_shows_nothing(lost: Any, broker: Any) -> None:

@@ -122,7 +122,7 @@ def test_who_holds_the_alarm_and_is_woken_in_vain_keeps_it(live: rq_dlq.Broker, 
     client = Client(queue)
     blocked(raw, 1)
     asked = claims(raw)
-    raw.lpush(queue.work.keys["wake"], 1)  # as of a message that another client was faster to claim
+    raw.lpush(queue._core.keys["wake"], 1)  # as of a message that another client was faster to claim
     wait_until(lambda: claims(raw) > asked)
     client.join()
     (delivery,) = client.got

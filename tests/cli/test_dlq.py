@@ -29,6 +29,12 @@ def test_both_names_mean_the_dead_letters(shell: Shell, dead: Die, name: str) ->
     assert shell.json("dlq", "show", name, ids[0])["body"] == "a"
 
 
+def test_the_newest_first(shell: Shell, dead: Die) -> None:
+    ids = dead("a", "b", "c")
+    rows = shell.json("dlq", "ls", "orders", "--newest", "--limit", "2")
+    assert [row["id"] for row in rows] == [ids[2], ids[1]]
+
+
 def test_groups_come_largest_first(shell: Shell, dead: Die) -> None:
     dead("a", why="no such user 17")
     dead("b", "c", why="out of stock")
@@ -62,7 +68,7 @@ def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     dead("a", why="no such user 17")
     dead("b", "c", why="out of stock")
     group = shell.json("dlq", "groups", "orders")[0]["group"]
-    words = ("dlq", "redrive", "orders", "--group", group[:8])
+    words = ("dlq", "redrive", "orders", "--group", group)
     assert "Bring 2 dead letters" in shell(*words, code=2).stderr
     assert "brought 2 messages back" in shell(*words, "--yes").stderr
     counts = broker.queue("orders").stats()
@@ -92,7 +98,7 @@ def test_bulk_verbs_want_exactly_one_filter(shell: Shell, dead: Die, verb: str) 
 def test_an_unknown_group_is_told(shell: Shell, dead: Die) -> None:
     dead("a")
     message = shell("dlq", "redrive", "orders", "--group", "nope", "--yes", code=1).stderr
-    assert "no group begins with 'nope'" in message
+    assert "there is no group 'nope'" in message
 
 
 def test_purge(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:

@@ -61,7 +61,10 @@ def test_the_roles_can_be_chosen(shell: Shell, broker: rq_dlq.Broker) -> None:
 
 def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("x", ttl="1ms")
-    assert "no maintenance process: workers and claiming clients do its work" in shell("queue", "ls").stderr
+    assert (
+        "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
+        in shell("queue", "ls").stderr
+    )
     assert "no maintenance process" in shell("queue", "ls", "--maintainers").stderr
     with shell.process("maintain", "--roles", "expiry") as process:
         wait_until(lambda: [row["expired"] for row in maintainers(shell)] == [1], 20)
@@ -78,11 +81,11 @@ def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--roles", "reaper"], "there is no role 'reaper': choose of redelivery, expiry, retention"),
-        (["--roles", "expiry,,"], "there is no role '': choose of redelivery, expiry, retention"),
-        (["--roles", ""], "choose of redelivery, expiry, retention"),
-        (["--period", "often"], "period: 'often' is no duration"),
-        (["--period", "-1"], "period: '-1' is no duration"),
+        (["--roles", "reaper"], "there is no role 'reaper': choose from redelivery, expiry, retention"),
+        (["--roles", "expiry,,"], "there is no role '': choose from redelivery, expiry, retention"),
+        (["--roles", ""], "choose from redelivery, expiry, retention"),
+        (["--period", "often"], "period: 'often' is not a duration"),
+        (["--period", "-1"], "period: '-1' is not a duration"),
         (["--period", "0"], "Pass 10ms to "),
     ],
 )

@@ -78,7 +78,7 @@ def test_cancel(shell: Shell, broker: rq_dlq.Broker) -> None:
     told = shell("msg", "cancel", "orders", "later", "later", "leased", "nope", code=1).stderr
     assert "removed 1 message\n" in told
     assert "2 ids could not be changed" in told
-    assert "Remove 1 message of orders for good? There is nobody to ask" in (
+    assert "Remove 1 message of orders for good? There is no terminal to ask on" in (
         shell("msg", "cancel", "orders", "--all", code=2).stderr
     )
     assert bodies(broker) == ["two"]
@@ -136,10 +136,10 @@ def test_dead_letter(shell: Shell, broker: rq_dlq.Broker) -> None:
 
 
 @pytest.mark.usefixtures("ids")
-def test_expire_and_deliver_now_and_prioritise(shell: Shell, broker: rq_dlq.Broker) -> None:
+def test_expire_and_deliver_now_and_prioritize(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert (
         "priority 9 given to 1 message\n"
-        in shell("msg", "prioritise", "orders", "two", "--priority", "9").stderr
+        in shell("msg", "prioritize", "orders", "two", "--priority", "9").stderr
     )
     assert bodies(broker) == ["two", "one", "later"]
     told = shell("msg", "deliver-now", "orders", "one", code=1).stderr
@@ -149,7 +149,7 @@ def test_expire_and_deliver_now_and_prioritise(shell: Shell, broker: rq_dlq.Brok
     assert broker.queue("orders").stats().ready == 3
     shell("msg", "expire", "orders", "--where", "id = 'two'", "--yes")
     assert bodies(broker, "EXP.orders") == ["two"]
-    assert "not in the range" in shell("msg", "prioritise", "orders", "a", "--priority", "10", code=2).stderr
+    assert "not in the range" in shell("msg", "prioritize", "orders", "a", "--priority", "10", code=2).stderr
 
 
 VERBS = ["cancel", "dead-letter", "expire", "deliver-now"]
@@ -174,7 +174,7 @@ def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb
         (["cancel", "orders", "--where", "", "--yes"], 2, "the filter"),
         (["cancel", "orders", "--where", "1 +", "--yes"], 2, "the filter cannot be read (column 4"),
         (["ls", "orders", "--place", "nowhere"], 2, "'nowhere' is not one of"),
-        (["show", "orders", ""], 2, "a message's id is text"),
+        (["show", "orders", ""], 2, "a message's id must be text"),
     ],
 )
 @pytest.mark.usefixtures("ids")

@@ -11,8 +11,8 @@ import redis
 from click.testing import CliRunner
 
 import rq_dlq
-from rq_dlq import policies as policies_module
 from rq_dlq.cli import main
+from rq_dlq.client import policies as policies_module
 from rq_dlq.errors import BrokerUnavailable, PolicyError
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
@@ -110,19 +110,22 @@ def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say either a PATTERN with options, or --file"),
-        (["orders"], "the entry says nothing"),
-        (["orders", "--pin"], "the entry says nothing"),
+        ([], "pass either a PATTERN with options, or --file"),
+        (["orders"], "the entry sets nothing"),
+        (["orders", "--pin"], "the entry sets nothing"),
         (["a.#.b", "--max-in-flight", "1"], "# and > stand only at the end"),
-        (["orders", "--initial-delay", "soon"], "initial_delay: 'soon' is no duration"),
-        (["orders", "--multiplier", "x"], "--multiplier: 'x' is no number"),
-        (["orders", "--max-in-flight", "x"], "--max-in-flight: 'x' is no whole number and not 'unlimited'"),
+        (["orders", "--initial-delay", "soon"], "initial_delay: 'soon' is not a duration"),
+        (["orders", "--multiplier", "x"], "--multiplier: 'x' is not a number"),
+        (
+            ["orders", "--max-in-flight", "x"],
+            "'x' is not a whole number and not 'unlimited'",
+        ),
         (["orders", "--max-redeliveries", "-2"], "max_redeliveries is -2"),
         (["orders", "--strategy", "lost"], "Pass one of individual, shared, discarding"),
         (["orders", "--dlq-name", "a", "--prefix", "b"], "dead_letter mixes strategies"),
         (["orders", "--initial-delay", "5m", "--max-delay", "1m"], "is longer than max_delay"),
-        (["orders", "--file", "{data}/policies.toml"], "say either"),
-        (["--pin", "--file", "{data}/policies.toml"], "say either"),
+        (["orders", "--file", "{data}/policies.toml"], "pass either"),
+        (["--pin", "--file", "{data}/policies.toml"], "pass either"),
         (["--file", "nowhere.toml"], "does not exist"),
     ],
 )
@@ -167,7 +170,7 @@ def test_a_file_with_mistakes_changes_nothing(shell: Shell, broker: rq_dlq.Broke
     assert told.stdout == ""
     assert entries(broker) == {}
     file.write_bytes(b"[a]\nx = '\xff'")
-    assert f"{file}: no UTF-8 text" in shell("policy", "set", "--file", str(file), code=1).stderr
+    assert f"{file}: not UTF-8" in shell("policy", "set", "--file", str(file), code=1).stderr
     file.write_text("".join(f"[a{n}]\n" for n in range(30)))
     assert "… and 10 more" in shell("policy", "set", "--file", str(file), code=1).stderr
 
@@ -245,7 +248,7 @@ def test_undeclare(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders", redelivery=RedeliveryPolicy(max_redeliveries=7)).send("a")
     shell("policy", "set", "orders", "--max-redeliveries", "2")
     assert explained(shell, "orders")["redelivery.max_redeliveries"] == (7, "declared in code")
-    assert "withdrew what was declared for orders" in shell("policy", "undeclare", "orders").stderr
+    assert "removed what was declared for orders" in shell("policy", "undeclare", "orders").stderr
     assert explained(shell, "orders")["redelivery.max_redeliveries"] == (2, "orders")
     for name in ("orders", "never.used"):
         told = shell("policy", "undeclare", name, code=1).stderr
@@ -292,7 +295,7 @@ def test_simulate(shell: Shell) -> None:
     shown = shell.json("policy", "simulate", "--multiplier", "3", *words)
     assert (shown["done"], shown["wasted"]) == (played.done, played.wasted)
     assert shown["rows"][0] == {"start": 0.0, "failed": played.rows[0].failed, "done": played.rows[0].done}
-    assert "no duration" in shell("policy", "simulate", "--outage", "x", code=2).stderr
+    assert "not a duration" in shell("policy", "simulate", "--outage", "x", code=2).stderr
     assert "rate" in shell("policy", "simulate", "--rate", "0", code=2).stderr
 
 
@@ -302,7 +305,7 @@ def test_what_is_stored_but_cannot_be_read_is_told_and_can_be_removed(
     broker.policies.set("a", max_in_flight=1)
     with redis.Redis(unix_socket_path=redis_socket) as client:
         client.hset(f"{shell.namespace}:policies", "b", "{")
-    assert "what is stored for 'b' cannot be read" in shell("policy", "ls").stderr
+    assert "the entry of 'b' cannot be read" in shell("policy", "ls").stderr
     shell("policy", "rm", "b")
     assert "cannot be read" not in shell("policy", "ls").stderr
 

@@ -93,12 +93,12 @@ def test_pause_and_resume(shell: Shell, broker: rq_dlq.Broker) -> None:
     orders.send("a")
     assert [row["paused"] for row in shell.json("queue", "ls")] == [False]
     assert "orders is paused" in shell("queue", "pause", "orders").stderr
-    assert "was paused already" in shell("queue", "pause", "orders").stderr
+    assert "was already paused" in shell("queue", "pause", "orders").stderr
     assert orders.claim() == []
     assert shell.json("queue", "show", "orders")["paused"] is True
     (_, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
     assert line[:3] == ["orders", "yes", "1"]
-    assert "orders goes on" in shell("queue", "resume", "orders").stderr
+    assert "orders is resumed" in shell("queue", "resume", "orders").stderr
     assert "was not paused" in shell("queue", "resume", "orders").stderr
     assert [delivery.body for delivery in orders.claim()] == ["a"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import queue as queue_module
+from rq_dlq.client import queue as queue_module
 from rq_dlq.errors import BrokerUnavailable
 from tests.cli.conftest import Shell
 
@@ -44,9 +44,9 @@ def test_csv_rows_are_objects(shell: Shell, broker: rq_dlq.Broker) -> None:
 @pytest.mark.parametrize(
     ("form", "typed", "named"),
     [
-        ("--jsonl", b'1\n{"a": \n3\n{"b"}\n', ["line 2: no JSON", "line 4: no JSON"]),
-        ("--csv", b"a,b\n1,2\n3\n", ["line 3: 1 cells, but the first row names 2"]),
-        (None, b"fine\n\xff\xfe\n", ["line 2: no UTF-8 text"]),
+        ("--jsonl", b'1\n{"a": \n3\n{"b"}\n', ["line 2: not JSON", "line 4: not JSON"]),
+        ("--csv", b"a,b\n1,2\n3\n", ["line 3: 1 cells, but the first row has 2"]),
+        (None, b"fine\n\xff\xfe\n", ["line 2: not UTF-8 text"]),
     ],
 )
 def test_broken_lines_are_named_and_nothing_is_sent(
@@ -71,7 +71,7 @@ def test_a_message_too_large_is_a_broken_line(shell: Shell, broker: rq_dlq.Broke
 def test_only_some_broken_lines_are_named(shell: Shell) -> None:
     told = shell("send", "orders", "--jsonl", typed="{\n" * 30, code=1).stderr
     assert "… and 20 more" in told
-    assert "30 lines are no messages" in told
+    assert "30 lines are not messages" in told
 
 
 def test_options_reach_the_messages(shell: Shell, broker: rq_dlq.Broker) -> None:

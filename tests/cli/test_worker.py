@@ -110,8 +110,8 @@ def test_processes_are_started_again_and_end_together(shell: Shell, broker: rq_d
         assert not any(child.is_running() for child in children)
         assert supervisor.stderr is not None
         said = supervisor.stderr.read()
-        assert "was killed by SIGKILL: starting it again" in said
-        assert "ended with exit code 0: starting it again" in said
+        assert "was killed by SIGKILL: restarting it" in said
+        assert "ended with exit code 0: restarting it" in said
 
 
 def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:
@@ -137,13 +137,13 @@ def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
         (["app:nosuch"], 1, "app has no 'nosuch'"),
         (["app:nothing"], 1, "app:nothing is a int, not an rq_dlq.Broker"),
         (["app:empty"], 1, "there is no handler to run"),
-        (["app.py"], 1, "app.py is a path; a module is meant: app:BROKER"),
+        (["app.py"], 1, "app.py is a path: pass the module, app:BROKER"),
         (["broken"], 1, "broken cannot be imported: ZeroDivisionError"),
         (["needy"], 1, "No module named 'no_such_thing'"),
         (["app", "-q", "nosuch"], 1, "no handler takes the messages of 'nosuch'"),
-        (["app", "-q", "orders:0"], 2, "at least 1 at once"),
-        (["app:elsewhere", "--url", "redis://here"], 1, "has a URL of its own"),
-        (["app:apart", "--namespace", "mine"], 1, "has a namespace of its own, apart"),
+        (["app", "-q", "orders:0"], 2, "the number must be 1 or more"),
+        (["app:elsewhere", "--url", "redis://here"], 1, "sets its own URL"),
+        (["app:apart", "--namespace", "mine"], 1, "sets its own namespace, apart"),
         (["app", "--processes", "0"], 2, "0 is not in the range"),
     ],
 )

@@ -17,9 +17,9 @@ from rq_dlq import BrokerRefused, CrossSlot, MissingRights, _work
 from rq_dlq._redis import Retries
 from rq_dlq._redis.cluster import slot_of
 from tests.audit import audit
-from tests.clusters import SETSLOT, Cluster, Migration, PlainClient, said
 from tests.colours import Awaited
 from tests.servers import wait_until
+from tests.servers.clusters import SETSLOT, Cluster, Migration, PlainClient, said
 
 SLOT = slot_of("{orders}")
 
@@ -137,7 +137,7 @@ def test_several_nodes_at_once(cluster: Cluster) -> None:
             queue.send("y", ttl="1ms")
 
         def expired() -> bool:
-            broker.run_steps(_work.one_round(_work.Watch("rq", _work.ROLES), bool))
+            broker._run(_work.one_round(_work.MaintainedNamespace("rq", _work.ROLES), bool))
             return all(queue.stats().expired for queue in queues)
 
         wait_until(expired)

@@ -8,11 +8,11 @@ import pytest
 from redis import exceptions
 
 from rq_dlq import BrokerRefused, BrokerUnavailable, CrossSlot
-from rq_dlq._redis.trouble import Passing, code_of, named, refusal, unavailable
+from rq_dlq._redis.errors import Passing, code_of, named, refusal, unavailable
 
 WRAPPED = "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -"
 SAID: list[tuple[str, type[Exception], str]] = [
-    ("MISCONF Redis is configured to save RDB snapshots", BrokerRefused, "free the disk"),
+    ("MISCONF Redis is configured to save RDB snapshots", BrokerRefused, "free disk space"),
     ("OOM command not allowed when used memory > 'maxmemory'.", BrokerRefused, "raise maxmemory"),
     ("WRONGTYPE Operation against a key", BrokerRefused, "another namespace"),
     ("CROSSSLOT Keys in request don't hash to the same slot", CrossSlot, "one hash tag"),

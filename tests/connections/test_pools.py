@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import redis
 import redis.asyncio
@@ -15,15 +17,18 @@ import redis.asyncio
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, _work
-from rq_dlq._redis import Retries, places
-from rq_dlq._redis.link import Link, _taking
+from rq_dlq._redis import Retries, pools
+from rq_dlq._redis.blocking.link import Link
+from rq_dlq._redis.connection import taking
 from tests.colours import Awaited
+from tests.connections.conftest import Opening
 from tests.reliability.life import Life
 from tests.reliability.proxy import Commands, Fault, Proxy
 from tests.reliability.ways import Colour, Direct, ways
 from tests.servers import Server, free_port, wait_until
 
 ONCE = Retries(attempts=1)
+MORE_THAN_A_SOCKET_HOLDS = 1_000_000  # bytes
 WAYS = [(colour, name) for colour in ("blocking", "awaiting") for name in ways(colour)]
 
 
@@ -54,7 +59,7 @@ async def test_every_verb_by_every_way_to_a_broker(
     assert life.wrong == []
     if colour == "blocking":
         broker.close()
-        broker.connections.pool.disconnect()
+        broker._connected().pool.disconnect()
     else:
         await broker.close()
         await broker._connections.pool.disconnect()
@@ -116,7 +121,7 @@ async def test_nobody_waits_for_ever(
 ) -> None:
     """A pool may have no timeout, as those of older versions of redis-py have by default: we have one."""
     del raw
-    monkeypatch.setattr(places, "SOCKET_TIMEOUT", 0.2)
+    monkeypatch.setattr(pools, "SOCKET_TIMEOUT", 0.2)
     with Proxy(server.socket, tmp_path, swallow) as proxy:
         where: dict[str, Any] = {"host": "127.0.0.1", "port": proxy.port, "socket_timeout": None}
         if colour == "blocking":
@@ -124,16 +129,37 @@ async def test_nobody_waits_for_ever(
             with pytest.raises(BrokerUnavailable, match="imeout"):
                 rq_dlq.Broker(pool=pool, retries=ONCE).queue("a").send("x")
             assert redis.Redis(connection_pool=pool).ping()
-            connection = _taking(pool)()
+            connection = taking(pool)()
             assert (connection.socket_timeout, connection._sock.gettimeout()) == (None, None)
             pool.disconnect()
         else:
             pool = redis.asyncio.ConnectionPool(**where)
             with pytest.raises(BrokerUnavailable, match="imeout"):
                 await rq_dlq.asyncio.Broker(pool=pool, retries=ONCE).queue("a").send("x")
-            connection = await _taking(pool)()
+            connection = await taking(pool)()
             assert connection.socket_timeout is None
             await pool.disconnect()
+
+
+async def done_with(queue: Any, count: int) -> None:
+    """Claim and ack so many messages, which may still be on their way."""
+    while count:
+        claimed = await queue.claim(count, wait="10s")
+        assert claimed
+        await queue.ack(claimed)
+        count -= len(claimed)
+
+
+@contextmanager
+def frozen(server: Server) -> Iterator[None]:
+    """It neither reads nor answers; what was sent to it meanwhile it reads afterwards."""
+    assert server.process is not None
+    process = psutil.Process(server.process.pid)
+    process.suspend()
+    try:
+        yield
+    finally:
+        process.resume()
 
 
 def failing(base: Any, method: str, raised: list[Exception]) -> Any:
@@ -148,13 +174,21 @@ def failing(base: Any, method: str, raised: list[Exception]) -> Any:
     return kind
 
 
+@pytest.mark.usefixtures("raw")
 @pytest.mark.parametrize("colour", ["blocking", "awaiting"])
-@pytest.mark.parametrize("method", ["connect", "send_packed_command", "read_response"])
+@pytest.mark.parametrize(
+    ("method", "error", "heard"),
+    [
+        ("connect", redis.ConnectionError, False),
+        ("send_packed_command", redis.ConnectionError, False),
+        ("send_packed_command", redis.TimeoutError, True),
+        ("read_response", redis.ConnectionError, True),
+    ],
+)
 async def test_what_no_server_heard_is_no_repetition(
-    method: str, colour: str, server: Server, raw: Any
+    method: str, error: type[Exception], colour: str, server: Server, *, heard: bool
 ) -> None:
-    """A stale ack is told so; only where its reply was lost it may have been the one that succeeded (I2)."""
-    del raw
+    """A stale ack is told so; where the first try may have been heard it is taken for done (I2)."""
     awaiting, raised = colour == "awaiting", list[Exception]()
     base = redis.asyncio.Connection if awaiting else redis.Connection
     kinds = redis.asyncio if awaiting else redis
@@ -165,16 +199,37 @@ async def test_what_no_server_heard_is_no_repetition(
     await queue.send("x")
     (stale,) = await queue.claim()
     with rq_dlq.Broker(server.url) as other:
-        other.run_steps(_work.release(other.queue("a").work, [stale.held]))
+        other._run(_work.release(other.queue("a")._core, [stale._held]))
         (held,) = other.queue("a").claim()
         held.ack()
     if method == "connect":
         await pool.disconnect() if awaiting else pool.disconnect()
-    raised.append(redis.ConnectionError("no"))
+    raised.append(error("no"))
     (settlement,) = await queue.ack([stale])
     assert not raised
-    assert bool(settlement) is (method == "read_response")
+    assert bool(settlement) is heard
     await pool.disconnect() if awaiting else pool.disconnect()
+
+
+async def test_a_commit_that_times_out_while_it_is_written_may_still_arrive(
+    opened: Opening, server: Server, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I12: asyncio sends what it has buffered after it has given up; so the next commit is a repetition."""
+    del raw
+    monkeypatch.setattr(pools, "SHORTEST_TIMEOUT", 0.2)
+    async with opened(f"unix://{server.socket}?socket_timeout=0.2", retries=ONCE) as broker:
+        queue = broker.queue("a")
+        session = queue.session()
+        await session.send(queue, "first")
+        await session.commit()
+        await session.send(queue, "x" * MORE_THAN_A_SOCKET_HOLDS)
+        with frozen(server), pytest.raises(BrokerUnavailable) as failed:
+            await session.commit()
+        assert failed.value.indeterminate
+        if not isinstance(broker, Awaited):
+            await done_with(queue, 2)
+        await session.commit()
+        assert (await queue.stats()).totals["sent"] == 2
 
 
 def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:
@@ -195,18 +250,18 @@ def test_a_connection_whose_reply_is_unread_is_nobody_else_s(server: Server, raw
     link = Link(pool, ours=True)
     others: list[Any] = []
     link.talk([(b"PING",)])
-    connection = link._idle[0]
+    connection = link._idle._all[0]
     read = connection.read_response
 
     def interrupted(**_: Any) -> Any:
-        others.append(list(link._idle))
+        others.append(list(link._idle._all))
         raise KeyboardInterrupt
 
     connection.read_response = interrupted
     disconnect = connection.disconnect
 
     def watched(*args: Any) -> None:
-        others.append(list(link._idle))
+        others.append(list(link._idle._all))
         disconnect(*args)
 
     connection.disconnect = watched

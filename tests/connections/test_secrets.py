@@ -18,10 +18,10 @@ from rq_dlq._redis import Retries, masked
 from rq_dlq.cli import main
 from rq_dlq.cli._processes import start, worker_command
 from rq_dlq.errors import RqDlqError
-from tests.clusters import Cluster
 from tests.connections.conftest import Opening
-from tests.sentinels import MASTER, Watched
 from tests.servers import Server, free_port, wait_until
+from tests.servers.clusters import Cluster
+from tests.servers.sentinels import MASTER, Watched
 
 NEEDLE = "n33dle"
 # What people put into URLs, percent-encoded or not.

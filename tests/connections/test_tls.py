@@ -11,11 +11,11 @@ import pytest
 import redis
 
 from rq_dlq import BrokerUnavailable
-from tests.certificates import Certificate
-from tests.clusters import Cluster
 from tests.connections.conftest import Opening
-from tests.sentinels import Watched
 from tests.servers import Server, free_port, needed
+from tests.servers.certificates import Certificate
+from tests.servers.clusters import Cluster
+from tests.servers.sentinels import Watched
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp
     """Nothing is said to it, unless the user says that it need not be trusted."""
     other = Certificate.made(tmp_path)
     told = (
-        r"not trusted \(.*\): name who signed it" if redis.__version__ >= "6" else "cannot reach|not trusted"
+        r"not trusted \(.*\): name the authority" if redis.__version__ >= "6" else "cannot reach|not trusted"
     )
     for trusted in ("", f"?{other.trusted}"):
         async with opened(f"rediss://127.0.0.1:{server.port}/0{trusted}") as broker:

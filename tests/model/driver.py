@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Claimed, Command, Part
-from rq_dlq._keys import QueueKeys
+from rq_dlq._calls import Call, Claimed, Command, Part, Sender, Suspects, scans
+from rq_dlq._keys import QueueKeys, SenderKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
-from rq_dlq.codec import Codec
-from rq_dlq.message import Received, Settlement
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.message import Received
+from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.wanted import ALL
 from tests.conftest import MOVED_CLOCK
 
 R = TypeVar("R")
@@ -38,6 +41,7 @@ class Driver:
     policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     scripts: Scripts = MOVED_CLOCK
     keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
+    _senders: Iterator[int] = field(default_factory=count)
 
     @property
     def wire(self) -> bytes:
@@ -51,6 +55,10 @@ class Driver:
         return _calls.configure(
             self.keys, wire, version=0, version_before=before, declared_before=b"", declared=b""
         )
+
+    def sender(self) -> Sender:
+        """A new sender, for one call."""
+        return Sender(SenderKeys(self.keys, f"s{next(self._senders)}"), 1)
 
     def run(self, call: Call[R] | Command[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""
@@ -76,9 +84,9 @@ class Driver:
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
-    ) -> Call[list[int]]:
+    ) -> Call[int]:
         """Messages of these ids and priorities."""
-        return _calls.send(self.keys, delay=delay, ttl=ttl, items=packed(*items, persistent=persistent))
+        return _calls.send(self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent))
 
     def claim_call(
         self,
@@ -89,21 +97,22 @@ class Driver:
         lease: int = 30_000,
         patience: int = 0,
         alarmed: bool = False,
-        attributed: bool = False,
+        suspects: Suspects = "all",
         seed: float = 0.25,
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
         return _calls.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
-            attributed=attributed, consumer='"c"', seed=seed, default_policy=self.wire,
+            suspects=suspects, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
 
     def browse(self, place: _calls.Place) -> list[Received[bytes]]:
         """All that is at a place, in order."""
-        rows = self.run(_calls.browse(self.keys, place=place, limit=1_000))
-        return [Received(row, CODEC, "q") for row in rows]
+        assert place != "leased"
+        whole = scans.scan(self.keys, place, after=scans.START, upto=scans.END, limit=1_000, wanted=ALL)
+        return [Received(row, CODEC, "q") for row in self.run(whole).rows()]
 
     def look_up(self, ids: list[str]) -> dict[str, tuple[Received[bytes], int]]:
         """These messages wherever they are, each with the end of its lease."""
-        rows = self.run(_calls.browse(self.keys, ids=ids)) if ids else []
+        rows = self.run(_calls.browse(self.keys, ids=ids)).rows() if ids else []
         return {row.id: (Received(row, CODEC, "q"), row.lease_until) for row in rows}

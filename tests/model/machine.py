@@ -16,15 +16,16 @@ from hypothesis.stateful import (
 )
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Claimed, Part, claims
+from rq_dlq._calls import ONLY_SUSPECTS, Call, Claimed, Part, Suspects, claims
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import MOST
-from rq_dlq.message import Received, Settlement
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.message import Received
+from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies
-from tests.model.driver import CODEC, Driver
+from tests.model.driver import CODEC, Driver, packed
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
 from tests.model.queue_settings import Settings
@@ -43,12 +44,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         self.drawn = 0
         self.told = True  # who waits is told of what is ready: nobody found the queue closed since
         self.settled: list[Call[list[Settlement]]] = []
+        self.numbered = []
         self.staged, self.stream = [], {}
 
     @initialize(policy=policies)
     def begin(self, policy: RedeliveryPolicy) -> None:
         self.queue = Driver(self.raw, policy)
         self.keys = self.queue.keys
+        self.one_sender = self.queue.sender()
         self.model = OperatedModel(Settings(policy), self.clock.now)
         self.run(self.queue.configure_call())
         self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"))
@@ -80,6 +83,8 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             weights["transfer"] = 6
         if not self.settled:
             weights["repeat_late"] = 0
+        if not self.numbered:
+            weights["repeat_numbered"] = 0
         if not self.other_model.messages:
             weights["purge_other"] = 0
         if self.model.paused:
@@ -88,11 +93,11 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     # Sending and claiming
 
-    def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool, lost: bool) -> None:
-        call = self.queue.send_call(*items, delay=delay, ttl=ttl, persistent=persistent)
-        known, again = self.run(call, lost=lost)
-        assert known == self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
-        assert again is None or again == list(range(len(items)))
+    def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
+        given = packed(*items, persistent=persistent)
+        call = _calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
+        known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
+        assert self.once(call) == len(items) - len(known)
 
     def claim(
         self,
@@ -104,30 +109,33 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         woken: bool,
         patience: int,
         alarmed: bool,
-        attributed: bool,
+        suspects: Suspects,
         lost: bool,
     ) -> None:
         if woken and part == "live":  # a client that was blocked claims at once
             self.raw.lpop(self.keys["wake"])
+        suspects = suspects if part == "live" else "all"  # as clients claim
         self.drawn += 1
         token = f"t{self.drawn}"
         call = self.queue.claim_call(
-            token, count, part=part, lease=lease, patience=patience, alarmed=alarmed, attributed=attributed,
+            token, count, part=part, lease=lease, patience=patience, alarmed=alarmed, suspects=suspects,
             seed=seed,
         )  # fmt: skip
         claimed, again = self.run(call, lost=lost)
-        given = self.model.claim(token, part, count, lease, seed, attributed=attributed)
+        given = self.model.claim(token, part, count, lease, seed, suspects=suspects)
         if part == "live":
             event = self.model.next_event()
             waits = {-1}
             if event is not None and event <= self.model.now + patience and not given:
                 waits.add(event - self.model.now)
             open_door = self.model.room_was > 0
-            assert claimed.wait in ({0} if self.model.at("ready") and open_door else waits)
+            if self.model.at("ready") and open_door:
+                waits = {ONLY_SUSPECTS if self.model.only_suspects else 0}
+            assert claimed.wait in waits
             self.told = open_door
         self.check_claimed(claimed, given, token)
         if again is not None:  # where nothing was given, it may be by now
-            given = self.model.claim(token, part, count, lease, seed, attributed=attributed)
+            given = self.model.claim(token, part, count, lease, seed, suspects=suspects)
             self.check_claimed(again, given, token)
 
     def check_claimed(self, claimed: Claimed, given: list[str], token: str) -> None:
@@ -142,14 +150,6 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         ((_, token),) = self.pairs([(place, "current")])
         claimed = self.queue.run(self.queue.claim_call(token, 2, lease=lease))
         assert [row.id for row in claimed.rows] == self.model.claim(token, "live", 2, lease, 0.25)
-
-    def say_begun(self, items: list[tuple[int, str]], lost: bool) -> None:
-        """The handlers of these run, says the holder of the first."""
-        pairs = self.pairs(items)
-        token, ids = pairs[0][1], list(dict.fromkeys(message_id for message_id, _ in pairs))
-        noted, again = self.run(_calls.begin(self.keys, token, ids), lost=lost)
-        assert noted == self.model.begin(token, ids)
-        assert again is None or again == noted
 
     # Settling
 
@@ -210,6 +210,12 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         assert still == [self.model.extend_claim(token, lease) for token in tokens]
         assert again is None or again == still
 
+    def repeat_numbered(self, which: int) -> None:
+        """The same of what a sender numbered; the last one that was done says what it said (I12)."""
+        call, reply = self.numbered[which % len(self.numbered)]
+        again = self.queue.run(call, repeated=True)
+        assert call is not self.numbered[-1][0] or again == reply
+
     def repeat_late(self, which: int) -> None:
         """A call that was thought lost arrives after all: the model knows nothing of it (I2, I12)."""
         said = self.queue.run(self.settled[which % len(self.settled)])
@@ -263,8 +269,8 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         for token in self.model.leases:
             rows = self.queue.run(claims.read_claim(self.keys, token, first=0, limit=MOST))
             assert [row.id for row in rows] == [message.id for message in self.model.held_by(token)]
-            begun = self.raw.hget(self.keys["claims"], f"{token}:begun")
-            assert (begun and begun.decode().split("\n")) == self.model.begun.get(token)
+            maker = self.raw.hget(self.keys["claims"], token).split(b"\n")[0]
+            assert maker == (b'"c"\tworker' if token in self.model.by_worker else b'"c"')
         for modelled in leased:
             message, until = found[modelled.id]
             same(message, modelled)

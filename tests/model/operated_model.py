@@ -60,7 +60,7 @@ class OperatedModel(Model):
             message.due, message.waits = min(self.now, message.number // 4096), False
         return [message.id for message in chosen]
 
-    def prioritise(self, place: str, ids: Sequence[str], priority: int) -> list[str]:
+    def prioritize(self, place: str, ids: Sequence[str], priority: int) -> list[str]:
         """Another priority."""
         chosen = self.these(place, ids)
         for message in chosen:

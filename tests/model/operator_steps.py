@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Part, Place
+from rq_dlq._calls import Call, Place, Sender
 from rq_dlq._keys import QueueKeys
-from rq_dlq.message import Received
+from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import IDS
@@ -31,11 +31,23 @@ class OperatorSteps:
     other: Driver
     other_model: OperatedModel
     told: bool
+    one_sender: Sender
+    numbered: list[tuple[Call[Any], Any]]
 
     def run(self, call: Call[Any], *, lost: bool = False) -> tuple[Any, Any]:
         """Run a call; where its reply is lost, once more; both replies."""
         reply = self.queue.run(call)
         return reply, self.queue.run(call, repeated=True) if lost else None
+
+    def sender(self) -> Sender:
+        """The one sender of the queue, with its next number."""
+        self.one_sender.number += 1
+        return self.one_sender
+
+    def once(self, call: Call[Any]) -> Any:
+        """Run the call of a sender. It may arrive once more, at any time after this (I12)."""
+        self.numbered.append((call, reply := self.queue.run(call)))
+        return reply
 
     def there(self, place: str, chosen: list[str]) -> list[str]:
         """These ids; every other one as one of what is there, where something is."""
@@ -49,52 +61,58 @@ class OperatorSteps:
         assert self.queue.run(self.queue.configure_call(settings.wire()))
         self.model.settings = settings
 
-    def redrive(self, part: Part, chosen: list[str], limit: int, age: int, lost: bool) -> None:
-        chosen = self.there(part, chosen)
+    def redrive(
+        self, place: Literal["dead", "expired"], chosen: list[str], limit: int, age: int, lost: bool
+    ) -> None:
+        chosen = self.there(place, chosen)
         before = self.clock.now - age
-        call = _calls.redrive(self.keys, part=part, by='"op"', ids=chosen, limit=limit, before=before)
+        call = _calls.redrive(self.sender(), place=place, by='"op"', ids=chosen, limit=limit, before=before)
         redriven, again = self.run(call, lost=lost)
-        assert redriven == self.model.redrive(part, chosen, limit, before)
-        if again is not None:  # ids are not brought back twice; of all, the next ones are
-            assert again == ([] if chosen else self.model.redrive(part, [], limit, before))
+        self.numbered.append((call, redriven))
+        assert redriven == len(self.model.redrive(place, chosen, limit, before))
+        assert again is None or again == redriven
 
     def purge(self, place: Place, chosen: list[str], limit: int) -> None:
         chosen = self.there(place, chosen)
-        purged = self.queue.run(_calls.purge(self.keys, place=place, ids=chosen, limit=limit))
-        assert purged == self.model.purge(place, chosen, limit, float("inf"))
+        call = _calls.purge(self.sender(), place=place, ids=chosen, limit=limit)
+        if purged := self.queue.run(call):  # of nothing it takes no note
+            self.numbered.append((call, purged))
+        assert purged == len(self.model.purge(place, chosen, limit, float("inf")))
 
     def dead_letter(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.dead_letter(self.keys, place=place, ids=chosen, by='"op"', cause=CAUSE)
-        assert self.queue.run(call) == self.model.dead_letter(place, chosen)
+        call = _calls.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
+        assert self.once(call) == len(self.model.dead_letter(place, chosen))
 
     def expire_now(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.expire_now(self.keys, place=place, ids=chosen)
-        assert self.queue.run(call) == self.model.expire_now(place, chosen)
+        call = _calls.expire_now(self.sender(), place=place, ids=chosen)
+        assert self.once(call) == len(self.model.expire_now(place, chosen))
 
     def deliver_now(self, chosen: list[str]) -> None:
         chosen = self.there("scheduled", chosen)
-        assert self.queue.run(_calls.deliver_now(self.keys, ids=chosen)) == self.model.deliver_now(chosen)
+        delivered = self.once(_calls.deliver_now(self.sender(), ids=chosen))
+        assert delivered == len(self.model.deliver_now(chosen))
 
-    def prioritise(self, place: Place, chosen: list[str], priority: int) -> None:
+    def prioritize(self, place: Place, chosen: list[str], priority: int) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.prioritise(self.keys, place=place, ids=chosen, priority=priority)
-        assert self.queue.run(call) == self.model.prioritise(place, chosen, priority)
+        call = _calls.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
+        assert self.once(call) == len(self.model.prioritize(place, chosen, priority))
 
     def transfer(self, place: Place, chosen: list[str], keep: bool) -> None:
         chosen = self.there(place, chosen)
         call = _calls.transfer(
-            self.keys, self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
+            self.sender(), self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
         )
-        assert self.queue.run(call) == self.model.transfer(self.other_model, place, chosen, keep=keep)
+        moved = self.model.transfer(self.other_model, place, chosen, keep=keep)
+        assert self.once(call) == len(moved)
         self.other_agrees()
 
     def purge_other(self) -> None:
         """So that the other queue can be given these messages once more."""
         for place in LIVE:
-            purged = self.queue.run(_calls.purge(self.other.keys, place=place, limit=100))
-            assert purged == self.other_model.purge(place, [], 100, float("inf"))
+            purged = self.other.run(_calls.purge(self.other.sender(), place=place, limit=100))
+            assert purged == len(self.other_model.purge(place, [], 100, float("inf")))
         self.other_agrees()
 
     def retire(self, limit: int) -> None:
@@ -128,8 +146,8 @@ def same(message: Received[Any], modelled: Message) -> None:
     counts = {name: getattr(message, name) for name in COUNTS}
     assert counts == {name: modelled.counts[name] for name in COUNTS}
     assert message.priority == modelled.priority
-    assert message._state[0].partition("/")[::2] == (modelled.part, modelled.reason)
-    assert int(message._state[2]) in {modelled.due, 0 if modelled.due == modelled.number // 4096 else None}
+    assert (message._state.part, message._state.reason) == (modelled.part, modelled.reason)
+    assert message._state.due in {modelled.due, 0 if modelled.due == modelled.number // 4096 else None}
     story = [
         (event.event, round(event.at.timestamp() * 1000), event.delivery, round(event.delay * 1000))
         for event in message.history

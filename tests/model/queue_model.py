@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
-STEPS = 15  # messages that a claim moves at most in each step of maintenance
+STEPS = 10  # messages that a claim moves at most in each step of maintenance
+PAST = 1_000  # suspects that a claim looks past at most
 
 
 class Model:
@@ -26,7 +27,8 @@ class Model:
         self.messages: dict[str, Message] = {}
         self.leases: dict[str, int] = {}  # token: when it lapses
         self.claims: dict[str, list[str]] = {}  # token: what it was given
-        self.begun: dict[str, list[str]] = {}  # token: whose handlers run, where the claim is attributed
+        self.by_worker: set[str] = set()  # tokens of the claims that a worker made
+        self.only_suspects = False  # for the last claim, which might take none
         self.totals: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()  # the events of the outcome history
         self.last = 0
@@ -66,30 +68,57 @@ class Model:
         return known
 
     def claim(
-        self, token: str, part: str, count: int, lease: int, seed: float, *, attributed: bool = False
+        self, token: str, part: str, count: int, lease: int, seed: float, *, suspects: str = "all"
     ) -> list[str]:
         """Hand out up to `count` messages, or again what the token was given before; the ids."""
+        self.only_suspects = False
         if not self.held_by(token):
             self.sweep(STEPS, seed)
             self.promote(STEPS + count)
             self.expire(STEPS)
             room = self.room_was = self.room(count) if part == "live" else count
-            given = []
-            for message in self.at("ready" if part == "live" else part)[:room]:
-                charged = message.counts["charged"]
-                if part == "live" and charged and self.settings.policy.spent(charged):
-                    self.bury(message, "dead", "exhausted")  # the limit was lowered since
-                    continue
+            given = self.take(token, part, room, suspects)
+            self.claims[token] = given
+            if given and suspects != "all":
+                self.by_worker.add(token)
+        if held := self.held_by(token):
+            self.leases[token] = self.now + lease
+        return [message.id for message in held]
+
+    def take(self, token: str, part: str, room: int, suspects: str) -> list[str]:
+        """Hand out what stands first; a worker takes one suspect, alone, or looks past them."""
+        past = PAST if suspects == "none" else 0
+        for _ in range(STEPS):
+            head = self.at("ready" if part == "live" else part)[: room and room + past]
+            given, passed = self.take_of(head, part, room, suspects, token)
+            self.only_suspects = 0 < passed == len(head)
+            if given or self.only_suspects:
+                break
+        return given
+
+    def take_of(
+        self, head: list[Message], part: str, room: int, suspects: str, token: str
+    ) -> tuple[list[str], int]:
+        """Of these; and past how many suspects it looked."""
+        given: list[str] = []
+        taken = passed = 0
+        for message in head:
+            charged = message.counts["charged"]
+            suspect = suspects != "all" and message.counts["lapsed"] > 0
+            alone = False
+            if part == "live" and charged and self.settings.policy.spent(charged):
+                self.bury(message, "dead", "exhausted")  # the limit was lowered since
+                taken += 1
+            elif not suspect or (suspects == "alone" and not given):
                 message.holder = token
                 message.counts["delivered"] += 1
                 given.append(message.id)
-            self.claims[token] = given
-        if held := self.held_by(token):
-            self.leases[token] = self.now + lease
-            ids = [message.id for message in held]
-            if attributed and not set(self.begun.get(token, ())).intersection(ids):
-                self.begun[token] = ids[:1]
-        return [message.id for message in held]
+                taken, alone = taken + 1, suspect
+            else:
+                passed, alone = passed + 1, suspects == "alone"
+            if alone or taken == room:
+                break
+        return given, passed
 
     def room(self, count: int) -> int:
         """How many a claim may take."""
@@ -97,12 +126,6 @@ class Model:
             return 0
         most = self.settings.max_in_flight
         return count if most is None else max(0, min(count, most - len(self.at("leased"))))
-
-    def begin(self, token: str, ids: list[str]) -> bool:
-        """The handlers of these run, and no others of the claim; whether it was noted."""
-        if token in self.begun:
-            self.begun[token] = ids
-        return token in self.begun
 
     def ack(self, held: Iterable[tuple[str, str]]) -> list[str]:
         """Done."""
@@ -168,8 +191,8 @@ class Model:
         ids = [message.id for message in moved]
         if moved:
             self.leases[to], self.claims[to] = self.leases[token], ids
-            if token in self.begun:
-                self.begun[to] = self.begun[token]
+            if token in self.by_worker:
+                self.by_worker.add(to)
         self.claims[token] = [name for name in self.claims.get(token, ()) if name not in ids]
         for message in moved:
             message.holder = to
@@ -179,7 +202,7 @@ class Model:
     def sweep(self, limit: int, seed: float) -> int:
         """Look at messages of lapsed leases, and say at how many: what their tokens still hold has failed.
 
-        Of an attributed claim that is only what its holder had begun; the rest is released.
+        Where a worker made the claim, a message's first lapse is forgiven.
         """
         drawn, looked = draws(seed), 0
         lapsed = (token for token, until in self.leases.items() if until <= self.now)
@@ -190,10 +213,11 @@ class Model:
             for message in map(self.messages.get, now):
                 if message is not None and message.holder == token:
                     message.holder = None
-                    if message.id in self.begun.get(token, given):
-                        self.judge(message, "lapsed", drawn, charge=True, delay=None)
-                    else:
-                        self.give_back(message)
+                    forgiven = token in self.by_worker and not message.counts["lapsed"]
+                    delay = 0 if forgiven else None
+                    before = message.delay
+                    self.judge(message, "lapsed", drawn, charge=not forgiven, delay=delay)
+                    message.delay = before if forgiven else message.delay  # from which the next may grow
             self.let_go(token)
         return looked
 
@@ -252,7 +276,7 @@ class Model:
         return "redelivered"
 
     def later(self, delay: int, number: int) -> int:
-        """When a delay is over; never the millisecond of birth (see lua/lib/place.lua)."""
+        """When a delay is over; never the millisecond of birth (see lua/lib/order.lua)."""
         due = self.now + delay
         return due + 1 if due == number // 4096 else due
 
@@ -295,8 +319,9 @@ class Model:
     def let_go(self, token: str) -> None:
         """A lease goes with the last message of its claim."""
         if not self.held_by(token):
-            for kept in (self.leases, self.claims, self.begun):
+            for kept in (self.leases, self.claims):
                 kept.pop(token, None)
+            self.by_worker.discard(token)
 
     def chosen(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[Message]:
         if not ids:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, claims, jobs
+from rq_dlq._calls import Call, Sender, claims, jobs
 from rq_dlq._keys import QueueKeys
 from tests.conftest import Clock
 from tests.model.driver import Driver, packed
@@ -29,8 +29,12 @@ class SessionSteps:
     drawn: int
     staged: list[tuple[str, str, Sent, int, int, int]]
     stream: dict[str, Any]
+    numbered: list[tuple[Call[Any], Any]]
 
     def run(self, call: Call[Any], *, lost: bool = False) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def sender(self) -> Sender:
         raise NotImplementedError
 
     def pairs(self, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
@@ -48,7 +52,8 @@ class SessionSteps:
         assert told == missing
         if not missing:
             self.model.ack(dict.fromkeys(pairs))
-        assert again is None or again == [name for name in missing if name in self.model.messages]
+        gone = not any(name in self.model.messages for name, _ in pairs)
+        assert again is None or again == ([] if gone else missing)
 
     def commit(
         self, *, items: list[tuple[int, str]], own: Sent, others: Sent, delay: int, ttl: int, lost: bool
@@ -61,9 +66,11 @@ class SessionSteps:
             _calls.Share(self.keys, pairs, [_calls.Outgoing(delay, ttl, packed(*own))]),
             _calls.Share(self.other.keys, [], [_calls.Outgoing(0, 0, packed(*others))]),
         ]
-        told, again = self.run(_calls.commit(shares, f"c{self.drawn}"), lost=lost)
+        call = _calls.commit(self.sender(), shares)
+        told, again = self.run(call, lost=lost)
         assert told == missing
         if not missing:
+            self.numbered.append((call, told))
             self.model.send(own, delay=delay, ttl=ttl)
             self.other_model.send(others, delay=0, ttl=0)
             self.model.ack(dict.fromkeys(pairs))

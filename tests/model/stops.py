@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -20,11 +21,11 @@ from rq_dlq import _calls
 from rq_dlq._calls import Call
 from rq_dlq._scripts import Script, parse
 from rq_dlq.errors import BrokerRefused
-from rq_dlq.message import Settlement
+from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import MOVED_CLOCK
 from tests.model.driver import Driver
-from tests.model.steps import STEPS, committed_in_part, moved_in_part
+from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
 from tests.model.world import World
 
 STAYS = {"counters", "settings", "outcomes"}
@@ -93,7 +94,7 @@ def nothing_is_lost(raw: Any, name: str) -> int:
         doubled += in_part(name, seen)
         assert stopped or not in_part(name, seen), f"{where}: it is done in part"
     assert points, f"{name} calls nothing"
-    if name.startswith("move"):  # each message at one stop, between its two queues
+    if name in MOVES:  # each message at one stop, between its two queues
         assert doubled == len(may) / 2, f"{name}: {doubled} were in both queues"
     return points
 
@@ -170,12 +171,11 @@ CHECKS: tuple[Callable[[Any, str], int], ...] = (
     redis_leaves_the_same,
 )
 WHOLE_CLAIMS = {
-    "ack a claim", "ack the rest of a claim", "divide a claim", "hand on a claim", "ack an attributed claim",
-    "divide an attributed claim", "hand on an attributed claim",
+    "ack_claim", "ack the rest of a claim", "divide_claim", "hand on a claim",
 }  # fmt: skip
 
 
-def check_drained(world: World, may: set[str], where: str) -> Counter[str]:
+def check_drained(world: World, may: AbstractSet[str], where: str) -> Counter[str]:
     """What comes out is all that must, and each once; nothing else is left. Returns what came."""
     seen = world.drain()
     doubled = {name for name, times in seen.items() if times > 1}
@@ -191,7 +191,7 @@ def in_part(name: str, seen: Counter[str]) -> int:
     """How much of a step between two queues is done in part."""
     if name == "commit":
         return committed_in_part(seen)
-    if not name.startswith("move"):
+    if name not in MOVES:
         return 0
     return sum(moved_in_part(seen, message_id) for message_id in STEPS[name][1] if "/" not in message_id)
 

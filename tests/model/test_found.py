@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import _calls
-from rq_dlq.failure import read_history
+from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
 from tests.model.world import CAUSE
 
@@ -93,7 +93,7 @@ def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
         "promote": lambda: run(_calls.promote(keys, limit=1)),
         "release": lambda: run(_calls.release(keys, held)),
         "nack": lambda: bench.nack("t", "m", delay=0),
-        "redrive": lambda: run(_calls.redrive(keys, part="dead", by='"op"', ids=["m"])),
+        "redrive": lambda: run(_calls.redrive(bench.queue.sender(), place="dead", by='"op"', ids=["m"])),
         "send": lambda: bench.send(("m", 4)),
     }
     for verb, act in verbs.items():
@@ -160,6 +160,6 @@ def test_an_item_that_is_there_twice_is_acked_once(bench: Bench, verb: str) -> N
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2)
     twice = [("a", "t"), ("a", "t")]
-    commit = _calls.commit([_calls.Share(bench.keys, twice, [])], "c")
+    commit = _calls.commit(bench.queue.sender(), [_calls.Share(bench.keys, twice, [])])
     assert bench.queue.run(_calls.ack_all(bench.keys, twice) if verb == "ack_all" else commit) == []
     assert bench.queue.settle(_calls.ack(bench.keys, [("b", "t")]))  # it had lost its lease, for ever

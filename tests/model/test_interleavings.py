@@ -12,12 +12,13 @@ import pytest
 from tests.model.driver import Driver
 from tests.model.interleavings.planted import FAULTS, Fault
 from tests.model.interleavings.reduced import NOW, TICK
-from tests.model.interleavings.scopes import SCOPES, Scope
+from tests.model.interleavings.scopes import ELSEWHERE, SCOPES, Scope
 from tests.model.interleavings.search import Action, Search, Violation
 from tests.model.interleavings.server import unpack
 from tests.model.interleavings.verbs import verbs
 from tests.model.interleavings.walk import Walk, retold
 from tests.model.interleavings.world import read
+from tests.verbs import VERBS, check_all_tried
 
 BY_NAME = {scope.name: scope for scope in SCOPES}
 pytestmark = pytest.mark.parametrize("backend", ["real"], indirect=True)
@@ -32,8 +33,9 @@ def test_no_order_breaks_a_rule(raw: Any, scope: Scope) -> None:
 
 
 def test_every_verb_is_in_a_scope(raw: Any) -> None:
-    tried = {verb for scope in SCOPES for verb in scope.verbs}
-    assert tried == verbs(Driver(raw), most=1).keys()
+    variants, tried = verbs(Driver(raw), most=1), {verb for scope in SCOPES for verb in scope.verbs}
+    assert tried == variants.keys()
+    check_all_tried(VERBS, {variant.of for variant in variants.values()}, ELSEWHERE)
 
 
 @pytest.mark.parametrize("scope", SCOPES, ids=BY_NAME)

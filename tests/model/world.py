@@ -9,10 +9,11 @@ from typing import Any
 from rq_dlq import _calls
 from rq_dlq._calls import Call, Part
 from rq_dlq._keys import QueueKeys
-from rq_dlq.failure import Cause
-from rq_dlq.message import Settlement
+from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
-from tests.conftest import Clock
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.settlement import Settlement
+from tests.conftest import MOVED_CLOCK, Clock
 from tests.model.driver import Driver
 
 PARTS: tuple[Part, ...] = ("live", "dead", "expired")
@@ -25,13 +26,13 @@ class World:
     T holds l1 (which failed before), l2 (which need not outlive its failure) and l3 (with a ttl).
     """
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK) -> None:
         raw.flushall()
         self.clock = Clock(raw)
         self.raw = raw
-        self.queue = queue = Driver(raw, RedeliveryPolicy(initial_delay=1, max_delay=2))
+        self.queue = queue = Driver(raw, RedeliveryPolicy(initial_delay=1, max_delay=2), scripts)
         self.keys = queue.keys
-        self.other = Driver(raw, queue.policy, keys=QueueKeys("rq", "to"))
+        self.other = Driver(raw, queue.policy, scripts, QueueKeys("rq", "to"))
         self.tokens = count()
         self.lease("D", "d1", "x1")
         self.poison("D", "d1", "x1")

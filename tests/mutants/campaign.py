@@ -18,7 +18,15 @@ from tests.mutants.results import ROOT, Result, Results, fingerprint, killers, r
 from tests.mutants.trial import Known, Trial, observe, slots
 
 KEPT = ROOT / "build" / "mutants"
-CORE = ("lib/add", "lib/take", "lib/let_go", "lib/remove_acked", "lib/judge", "lib/stand", "lib/lapse")
+CORE = (
+    "lib/add",
+    "lib/lease_head",
+    "lib/let_go",
+    "lib/remove_acked",
+    "lib/judge",
+    "lib/put",
+    "lib/sweep",
+)
 WRITES = tuple(f"redis.call('{command}'" for command in ("HSET", "ZADD", "ZREM", "HINCRBY"))
 Said = Callable[[str, int, int], None]
 """What is done, how far, of how many."""

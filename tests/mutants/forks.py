@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import redis
 
+from rq_dlq import _scripts
 from rq_dlq._scripts import Scripts
 from tests.mutants.came_by import telling
 from tests.mutants.mutate import Mutant
@@ -138,14 +139,15 @@ def ready(slots: Sequence[Slot], seconds: float) -> list[Slot]:
 
 def use(change: Callable[[str, str], str]) -> None:
     """In a child: the Lua files read as `change` makes them."""
-    original = Scripts._text
+    original = _scripts._files
 
-    def text(self: Scripts, name: str) -> str:
-        return change(name, original(self, name))
+    def files(directory: str = "") -> dict[str, str]:
+        return {name: change(name, text) for name, text in original(directory).items()}
 
-    Scripts._text = text  # type: ignore[method-assign]
+    _scripts._files = files  # type: ignore[assignment]
     for known in _made():
         known._assembled.clear()
+        known.__dict__.pop("_library", None)
 
 
 @cache

@@ -12,6 +12,7 @@ from tests.mutants.mutate import files, mutants
 
 LUA = lua51.LuaRuntime()
 EVERY = {file: mutants(file) for file in files()}
+FAULTY = [file for file, its in EVERY.items() if its]  # a lone pattern has no statement to change
 
 
 def compiles(text: str) -> bool:
@@ -22,13 +23,13 @@ def compiles(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("file", EVERY)
+@pytest.mark.parametrize("file", FAULTY)
 def test_every_mutant_is_another_lua(file: str) -> None:
     assert [str(mutant) for mutant in EVERY[file] if not compiles(mutant.text)] == []
     assert len({mutant.text for mutant in EVERY[file]} | {EVERY[file][0].sound}) == len(EVERY[file]) + 1
 
 
-@pytest.mark.parametrize("file", EVERY)
+@pytest.mark.parametrize("file", FAULTY)
 def test_a_file_that_tells_where_a_test_comes_by_is_lua(file: str) -> None:
     assert compiles(telling().texts[file])
     told = {line for name, line in telling().numbers.values() if name == file}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from rq_dlq.durations import TEN_YEARS
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.durations import TEN_YEARS
 
 EXACT = 2**53
 """Milliseconds up to which doubles are exact, so the most that Lua can be asked for."""

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rq_dlq.durations import TEN_YEARS, human, milliseconds
 from rq_dlq.errors import InvalidDuration, InvalidInput
+from rq_dlq.values.durations import TEN_YEARS, human, milliseconds
 
 WHOLE = st.integers(0, TEN_YEARS)
 
@@ -82,7 +82,7 @@ def test_reads_every_form(value: Any, expected: int) -> None:
     ),
 )
 def test_refuses_and_names_the_argument(value: Any) -> None:
-    with pytest.raises(InvalidDuration, match=r"^lease: .+ (is no duration|is out of range)\. Pass"):
+    with pytest.raises(InvalidDuration, match=r"^lease: .+ (is not a duration|is out of range)\. Pass"):
         milliseconds(value, name="lease")
 
 
@@ -90,7 +90,7 @@ def test_the_error_says_what_is_accepted() -> None:
     with pytest.raises(InvalidDuration) as caught:
         milliseconds("soon", name="ttl")
     assert str(caught.value) == (
-        "ttl: 'soon' is no duration. "
+        "ttl: 'soon' is not a duration. "
         'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
     )
     assert isinstance(caught.value, InvalidInput)

@@ -106,9 +106,9 @@ def test_fatal_is_ours_and_the_wire_is_that_of_any_policy() -> None:
         ({"backoff": [1, -1]}, r"backoff\[1\]: -1 is out of range"),
         ({"backoff": "1s"}, "backoff is '1s'. Pass a list"),
         ({"backoff": 0}, "backoff is 0. Pass a list"),
-        ({"ack_wait": "soon"}, "ack_wait: 'soon' is no duration"),
+        ({"ack_wait": "soon"}, "ack_wait: 'soon' is not a duration"),
         ({"backoff": [1], "BackOff": [1]}, "'backoff' is given twice"),
-        ({"max_delivery": 3}, "'max_delivery' is no .* of JetStream. The closest is 'max_deliver'"),
+        ({"max_delivery": 3}, "'max_delivery' is not a .* of JetStream. The closest is 'max_deliver'"),
     ],
 )
 def test_it_refuses(settings: dict[str, Any], complaint: str) -> None:

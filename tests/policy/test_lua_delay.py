@@ -1,4 +1,4 @@
-"""`lua/lib/delay.lua` and `RedeliveryPolicy.delay_ms` agree, on fakeredis and on Redis."""
+"""`lua/lib/policy_delay.lua` and `RedeliveryPolicy.delay_ms` agree, on fakeredis and on Redis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRIPTS = Scripts(
     {
         "ask": """\
 local wire, n, r, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
--- @include lib/delay
+-- needs: policy_delay
 local wait = policy_delay(cjson.decode(wire), n, r, previous)
 return { string.format('%.17g', wait), wait == math.floor(wait) and 1 or 0 }
 """

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rq_dlq._names import Naming, Template
 from rq_dlq.policy import (
     DiscardingDeadLetterStrategy,
     Entry,
@@ -21,7 +20,8 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from rq_dlq.policy.entry import NUMBERS
+from rq_dlq.policy.fields import PLAIN, WRITTEN
+from rq_dlq.values.names import Naming, Template
 from tests.policy import entries, policies
 
 DROPPED_IF_EXPIRED = DiscardingDeadLetterStrategy(process_expired=True)
@@ -79,7 +79,7 @@ def test_settings_never_raise_and_are_complete(
     known = {"default", "declared in code", *table, *(f"pinned {text}" for text in table)}
     assert {source.source for source in got.sources} <= known
     assert None not in {got.dead_letter.as_wire()[name] for name in ("strategy", "process_expired")}
-    assert set(got.wire()) <= {"redelivery", "dead_letter", "expiry", *NUMBERS}
+    assert set(got.wire()) < set(WRITTEN)
 
 
 @given(entries.entry(), entries.name)
@@ -99,14 +99,13 @@ def test_field_by_field(strong: Entry, weak: Entry) -> None:
             sayers = [
                 ("pinned " if entry.pinned else "") + text
                 for text, entry in ranked
-                if field in getattr(entry, part)
+                if field in entry.part(part)
             ]
             allowed = sayers[:1] if part == "redelivery" else [*sayers[:1], "default"]  # a name may be taken
             assert source.source in (allowed or ["default"])
-    for number in NUMBERS:
-        said = [getattr(entry, number) for _, entry in ranked]
-        first = next((value for value in said if value is not msgspec.UNSET), None)
-        assert getattr(got, number) == first
+    for row in PLAIN:
+        said = [entry.said[row.name] for _, entry in ranked if row.name in entry.said]
+        assert getattr(got, row.name) == next(iter(said), row.default)
 
 
 @given(policies.every)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ def artemis(**settings: Any) -> RedeliveryPolicy:
 
 def test_artemis_defaults() -> None:
     policy = RedeliveryPolicy.artemis()
-    assert isinstance(policy, ArtemisRedelivery)
+    assert isinstance(policy.preset, ArtemisRedelivery)
     assert policy.as_wire() == {
         "arithmetic": "artemis",
         "initial_delay": 0,
@@ -33,7 +34,7 @@ def test_artemis_defaults() -> None:
 
 def test_activemq_defaults() -> None:
     policy = RedeliveryPolicy.activemq()
-    assert isinstance(policy, ActiveMQRedelivery)
+    assert isinstance(policy.preset, ActiveMQRedelivery)
     assert policy.as_wire() == {
         "arithmetic": "activemq",
         "initial_delay": 1_000,
@@ -47,7 +48,7 @@ def test_activemq_defaults() -> None:
     assert (spread.multiplier, spread.collision_avoidance) == (5.0, 0.15)
 
 
-def test_the_inherited_fields_say_the_same_in_seconds() -> None:
+def test_the_fields_of_the_policy_say_the_same_in_seconds() -> None:
     policy = artemis(redelivery_delay=1_500, max_redelivery_delay=9_000, max_delivery_attempts=3)
     assert (policy.initial_delay, policy.max_delay, policy.max_redeliveries) == (1.5, 9.0, 2)
 
@@ -75,10 +76,19 @@ def test_percent() -> None:
     assert by_percent.collision_avoidance == 29 * 0.01
 
 
+def test_replace_keeps_the_arithmetic() -> None:
+    policy = RedeliveryPolicy.activemq(redeliveryDelay=7, useCollisionAvoidance=True, fatal=(ValueError,))
+    assert replace(policy, fatal=()) == RedeliveryPolicy.activemq(
+        redeliveryDelay=7, useCollisionAvoidance=True
+    )
+    with pytest.raises(PolicyError, match="the arithmetic of activemq settles max_delay"):
+        replace(policy, max_delay=300.0)
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"redelivry-delay": 1}, "'redelivry-delay' is no .* closest is 'redelivery-delay'"),
+        ({"redelivry-delay": 1}, "'redelivry-delay' is not a .* closest is 'redelivery-delay'"),
         ({"maxDeliveryAttemps": 1}, "closest is 'max-delivery-attempts'"),
         ({"redelivery-delay": 1, "redelivery_delay": 1}, "given twice"),
         ({"redelivery-delay": -1}, "redelivery-delay is -1"),
@@ -172,8 +182,8 @@ def test_presets_are_not_the_native_policy() -> None:
 
 @given(policies.artemis(), policies.n, policies.r)
 def test_artemis_waits_within_its_maximum(policy: RedeliveryPolicy, n: int, r: float) -> None:
-    assert isinstance(policy, ArtemisRedelivery)
-    assert 0 <= policy.delay_ms(n, r) <= policy.max_redelivery_delay
+    assert isinstance(policy.preset, ArtemisRedelivery)
+    assert 0 <= policy.delay_ms(n, r) <= policy.preset.max_redelivery_delay
 
 
 @given(st.integers(0, 100_000), st.integers(1, 3), policies.factor, st.integers(1, 9), policies.r)

@@ -31,6 +31,7 @@ def test_defaults() -> None:
         "max_redeliveries": 12,
         "delays": None,
         "fatal": (),
+        "preset": None,
     }
 
 
@@ -57,10 +58,10 @@ def test_policies_that_differ_are_not_equal() -> None:
     ("settings", "complaint"),
     [
         ({"initial_delay": -1}, "initial_delay: -1 is out of range"),
-        ({"initial_delay": "soon"}, "initial_delay: 'soon' is no duration"),
+        ({"initial_delay": "soon"}, "initial_delay: 'soon' is not a duration"),
         ({"initial_delay": "1h"}, r"initial_delay \(1h\) is longer than max_delay \(10m\)"),
         ({"max_delay": -1}, "max_delay: -1 is out of range"),
-        ({"max_delay": "11y"}, "max_delay: '11y' is no duration"),
+        ({"max_delay": "11y"}, "max_delay: '11y' is not a duration"),
         ({"max_delay": "3651d"}, "max_delay: '3651d' is out of range"),
         ({"multiplier": 0.99}, "multiplier is 0.99"),
         ({"multiplier": math.nan}, "multiplier is nan"),
@@ -79,7 +80,7 @@ def test_policies_that_differ_are_not_equal() -> None:
         ({"delays": ()}, "delays is empty"),
         ({"delays": "1s"}, "delays is '1s'"),
         ({"delays": 5}, "delays is 5"),
-        ({"delays": ["1s", "x"]}, r"delays\[1\]: 'x' is no duration"),
+        ({"delays": ["1s", "x"]}, r"delays\[1\]: 'x' is not a duration"),
         ({"delays": [1, 2], "initial_delay": 2}, "delays settles"),
         ({"delays": [1, 2], "multiplier": 2}, "delays settles"),
         ({"delays": [1, 2], "max_delay": 3}, "delays settles"),

@@ -159,7 +159,7 @@ def test_a_picture() -> None:
         ({"messages": 0}, "messages is 0. Pass a whole number, 1 or more"),
         ({"messages": 1.5}, "messages is 1.5"),
         ({"messages": 10**9}, "more than 2,000,000 deliveries"),
-        ({"outage": "never"}, "outage: 'never' is no duration"),
+        ({"outage": "never"}, "outage: 'never' is not a duration"),
         ({"rate": 0}, "rate is 0. Pass a number above 0"),
         ({"rate": math.nan}, "rate is nan"),
         ({"rate": "1"}, "rate is '1'"),

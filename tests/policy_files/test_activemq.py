@@ -196,16 +196,16 @@ def test_redeliveries_of_a_client_are_told_of() -> None:
     (note,) = (one.note for one in reading.findings if one.setting == "maximumRedeliveries")
     assert "25 deliveries" in note
     client = read("<connectionFactory><redeliveryPolicy maximumRedeliveries='3'/></connectionFactory>")
-    assert ["a client's own" in one.note for one in client.findings] == [True]
+    assert ["it is a client's" in one.note for one in client.findings] == [True]
     without = read(policies('<policyEntry queue="a"/>'))
-    assert any("without a redeliveryPlugin the clients redeliver" in one.note for one in without.findings)
+    assert any("without a redeliveryPlugin clients redeliver" in one.note for one in without.findings)
 
 
 WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("", [(1, "", "nothing to import")]),
     (policies('<policyEntry queue="a" memorylimits="1"/>'), [(2, "memorylimits", "closest is memoryLimit")]),
     (policies('<policyEntry queue="a"><dispatch/></policyEntry>'), [(2, "dispatch", "no such setting")]),
-    (policies("<policyEntry/>"), [(2, "policyEntry", "does not say which queues")]),
+    (policies("<policyEntry/>"), [(2, "policyEntry", "it names no queues")]),
     (
         policies('<policyEntry queue="a"\n deadLetterStrategy="#x"/>'),
         [(3, "deadLetterStrategy", "elsewhere")],
@@ -226,20 +226,20 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ),
     (
         policies(letters("a", "<sharedDeadLetterStrategy expiration='1d' processExpired='no'/>")),
-        [(2, "processExpired", "neither true nor false"), (2, "expiration", "no whole number")],
+        [(2, "processExpired", "neither true nor false"), (2, "expiration", "not a whole number")],
     ),
     (
         policies('<policyEntry queue="a.>"/>', '<policyEntry queue="a.>"/>'),
-        [(3, "queue", "a.# was said in line 2 already")],
+        [(3, "queue", "a.# already has an entry, line 2")],
     ),
-    (plugin('<redeliveryPolicy maximumRedeliveries="1"/>'), [(2, "redeliveryPolicy", "does not say which")]),
+    (plugin('<redeliveryPolicy maximumRedeliveries="1"/>'), [(2, "redeliveryPolicy", "it names no queues")]),
     (
         plugin('<redeliveryPolicy queue="a" maximumRedelivery="1"/>'),
         [(2, "maximumRedelivery", "closest is max")],
     ),
     (
         plugin('<redeliveryPolicy queue="a" redeliveryDelay="1s"/>'),
-        [(2, "redeliveryDelay", "no whole number")],
+        [(2, "redeliveryDelay", "not a whole number")],
     ),
     (
         plugin('<redeliveryPolicy queue="a" maximumRedeliveries="-2"/>'),
@@ -259,10 +259,10 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ),
     (plugin(switches='redeliveryPolicyMap="#x"'), [(1, "redeliveryPolicyMap", "elsewhere")]),
     (plugin(switches='fallback="x"'), [(1, "fallback", "no such setting")]),
-    ("<discardingDLQBrokerPlugin dropAll='true' dropOnly='x'/>", [(1, "dropOnly", "Take out one of them")]),
+    ("<discardingDLQBrokerPlugin dropAll='true' dropOnly='x'/>", [(1, "dropOnly", "Remove one of them")]),
     ("<discardingDLQBrokerPlugin dropOnly='a.('/>", [(1, "dropOnly", "no regular expression")]),
     ("<discardingDLQBrokerPlugin dropsAll='true'/>", [(1, "dropsAll", "the closest is dropAll")]),
-    ("<timeStampingBrokerPlugin ttlCeiling='-1'/>", [(1, "ttlCeiling", "no whole number, 0 or more")]),
+    ("<timeStampingBrokerPlugin ttlCeiling='-1'/>", [(1, "ttlCeiling", "not a whole number, 0 or more")]),
     ("<timeStampingBrokerPlugin ttl='1'/>", [(1, "ttl", "no such setting")]),
 ]
 

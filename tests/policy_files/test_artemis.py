@@ -162,20 +162,23 @@ def test_a_dead_letter_queue_has_no_policy() -> None:
     reading = core(block("#", "dead-letter-address=DLQ"), block("DLQ", "max-delivery-attempts=-1"))
     assert list(reading.entries) == ["#"]
     note = next(one.note for one in reading.findings if one.line == 3)
-    assert note.startswith("nothing of it is taken over")
+    assert note.startswith("it is not imported")
 
 
 WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([], [(1, "address-settings", "nothing to import")]),
-    ([block("a", "redelivery-delay=5s")], [(2, "redelivery-delay", "'5s' is no whole number")]),
-    ([block("a", "redelivery-delay=")], [(2, "redelivery-delay", "'' is no whole number")]),
-    ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the value that the property has")]),
+    ([block("a", "redelivery-delay=5s")], [(2, "redelivery-delay", "'5s' is not a whole number")]),
+    ([block("a", "redelivery-delay=")], [(2, "redelivery-delay", "'' is not a whole number")]),
+    ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the property's value")]),
     ([block("a", "redelivery-delay=-5")], [(2, "redelivery-delay", "Pass a whole number, 0")]),
     ([block("a", "max-redelivery-delay=-1")], [(2, "max-redelivery-delay", "Pass a whole number, 0")]),
     ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 is no redelivery")]),
     ([block("a", "max-delivery-attempts=-7")], [(2, "max-delivery-attempts", "-1 no limit")]),
     ([block("a", "redelivery-delay-multiplier=0.5")], [(2, "redelivery-delay-multiplier", "1 or more")]),
-    ([block("a", "redelivery-delay-multiplier=NaN")], [(2, "redelivery-delay-multiplier", "is no number")]),
+    (
+        [block("a", "redelivery-delay-multiplier=NaN")],
+        [(2, "redelivery-delay-multiplier", "is not a number")],
+    ),
     (
         [block("a", "redelivery-collision-avoidance-factor=1.01")],
         [(2, "redelivery-collision-avoidance-factor", "0 to 1")],
@@ -185,7 +188,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
         [(2, "max-redelivery-delay", "is longer than max-redelivery-delay")],
     ),
     ([block("a", "expiry-delay=0")], [(2, "expiry-delay", "Write -1 for none")]),
-    ([block("a", "expiry-delay=-2")], [(2, "expiry-delay", "no whole number, -1 or more")]),
+    ([block("a", "expiry-delay=-2")], [(2, "expiry-delay", "not a whole number, -1 or more")]),
     ([block("a", "max-expiry-delay=315360000001")], [(2, "max-expiry-delay", "Pass a whole number")]),
     (
         [block("a", "min-expiry-delay=9", "max-expiry-delay=5")],
@@ -204,13 +207,13 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([block("a", "redelivery-dely=5")], [(2, "redelivery-dely", "the closest is redelivery-delay")]),
     (
         [block("a", "redelivery-delay=5", "redelivery-delay=6")],
-        [(2, "redelivery-delay", "it was said in line 2 already")],
+        [(2, "redelivery-delay", "it is already set in line 2")],
     ),
     (
         [block("a.b", "redelivery-delay=5"), "", block("a.b", "expiry-delay=6")],
-        [(4, "match", "a.b was said in line 2 already")],
+        [(4, "match", "a.b already has a block, line 2")],
     ),
-    (["<address-setting><expiry-delay>5</expiry-delay></address-setting>"], [(2, "match", "there is none")]),
+    (["<address-setting><expiry-delay>5</expiry-delay></address-setting>"], [(2, "match", "it is missing")]),
     (
         ["<address-setting match='a'><include href='more.xml'/></address-setting>"],
         [(2, "include", "its settings are in more.xml")],
@@ -225,7 +228,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ),
     (
         [block("a", "no-expiry=x"), block("b", "redelivery-delay=1"), block("c", "expiry-delay=x")],
-        [(2, "no-expiry", "neither"), (4, "expiry-delay", "no whole number")],
+        [(2, "no-expiry", "neither"), (4, "expiry-delay", "not a whole number")],
     ),
 ]
 

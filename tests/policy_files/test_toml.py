@@ -46,17 +46,20 @@ def test_keys_may_be_written_in_every_way() -> None:
 
 WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("", [(0, "", "there is no table")]),
-    ("a = \n", [(1, "", "no TOML: Invalid value")]),
-    ("\n[a.redelivery]\nx = 1\nx = 2\n", [(4, "", "no TOML: Cannot overwrite")]),
-    ('[a.redelivery]\ny = "', [(2, "", "no TOML")]),
-    ("x = 3\n", [(1, "x", "no table")]),
-    ("[a]\n", [(1, "a", "the entry says nothing")]),
-    ("[a]\npinned = true\n", [(2, "pinned", "the entry says nothing")]),
-    ("[a]\nredelivery = 5\n", [(2, "redelivery", "5 is no table")]),
+    ("a = \n", [(1, "", "not TOML: Invalid value")]),
+    ("\n[a.redelivery]\nx = 1\nx = 2\n", [(4, "", "not TOML: Cannot overwrite")]),
+    ('[a.redelivery]\ny = "', [(2, "", "not TOML")]),
+    ("x = 3\n", [(1, "x", "not a table")]),
+    ("[a]\n", [(1, "a", "the entry sets nothing")]),
+    ("[a]\npinned = true\n", [(2, "pinned", "the entry sets nothing")]),
+    ("[a]\nredelivery = 5\n", [(2, "redelivery", "5 is not a table")]),
     ("[a]\n\nmax_inflight = 3\n", [(3, "a.max_inflight", "The closest is 'max_in_flight'")]),
     ("[a]\nmax_in_flight = 0\n", [(2, "max_in_flight", "Pass a whole number")]),
     ('[a]\nmax_in_flight = "many"\n', [(2, "max_in_flight", "or None for no limit")]),
-    ('[a.redelivery]\ninitial_delay = "soon"\n', [(2, "redelivery.initial_delay", "'soon' is no duration")]),
+    (
+        '[a.redelivery]\ninitial_delay = "soon"\n',
+        [(2, "redelivery.initial_delay", "'soon' is not a duration")],
+    ),
     ("[a.redelivery]\nmultiplier = nan\n", [(2, "redelivery.multiplier", "Pass a number, 1 or more")]),
     ("[a.redelivery]\nmultiplier = 2024-01-01\n", [(2, "redelivery.multiplier", "Pass a number")]),
     ('[a.redelivery]\ndelays = [\n"1s",\n"x"]\n', [(2, "redelivery.delays", "delays[1]: 'x' is no")]),
@@ -94,10 +97,10 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     (
         '[b.expiry]\nretention = "x"\nttl = 1\n[a.redelivery]\nmultiplier = 0\n["c.*.*"]\n',
         [
-            (2, "expiry.retention", "'x' is no duration"),
+            (2, "expiry.retention", "'x' is not a duration"),
             (3, "expiry.ttl", "no field 'ttl'"),
             (5, "redelivery.multiplier", "1 or more"),
-            (6, "c.*.*", "says nothing"),
+            (6, "c.*.*", "sets nothing"),
         ],
     ),
 ]

@@ -19,16 +19,16 @@ OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</c
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("", 1, "no XML: no element found"),
-        ("hello", 1, "no XML: syntax error"),
-        ("<core>\n<a>\n</core>", 3, "no XML: mismatched tag"),
-        ("<core>\n&nope;</core>", 2, "no XML: undefined entity"),
-        ("<core/>\n<core/>", 2, "no XML: junk after document element"),
+        ("", 1, "not XML: no element found"),
+        ("hello", 1, "not XML: syntax error"),
+        ("<core>\n<a>\n</core>", 3, "not XML: mismatched tag"),
+        ("<core>\n&nope;</core>", 2, "not XML: undefined entity"),
+        ("<core/>\n<core/>", 2, "not XML: junk after document element"),
         (LAUGHS, 2, "it has a DOCTYPE"),
         (OUTSIDE, 1, "it has a DOCTYPE"),
         ("<!DOCTYPE core>\n<core/>", 1, "it has a DOCTYPE"),
-        ("<a>" * 5_000, 1, "more than 100 elements within each other"),
-        ("<?xml version='1.0' encoding='klingon'?><core/>", 1, "no XML"),
+        ("<a>" * 5_000, 1, "nested deeper than 100 levels"),
+        ("<?xml version='1.0' encoding='klingon'?><core/>", 1, "not XML"),
         ("<html/>", 1, "<html> is neither Artemis' <configuration> (broker.xml) nor Classic's"),
     ],
 )
@@ -51,4 +51,4 @@ def test_encodings(encoding: str) -> None:
 def test_bytes_that_are_no_text_are_refused() -> None:
     (problem,) = read_broker_xml(b"<core>\n\xff\xfe</core>").problems
     assert problem.line == 2
-    assert "no XML" in problem.message
+    assert "not XML" in problem.message

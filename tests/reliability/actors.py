@@ -19,10 +19,10 @@ from rq_dlq import Message, RedeliveryPolicy, _calls
 from rq_dlq._redis import AsyncConnections, Connections, Retries
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import is_drained
-from rq_dlq.handlers import Tally
-from rq_dlq.message import Outcome, Settlement
+from rq_dlq.values.settlement import Fate, Settlement
 from rq_dlq.worker import Worker
-from tests.reliability.journal import Event, Journal
+from rq_dlq.worker.tally import Tally
+from tests.reliability.journal import Journal
 
 CHUNK = 100  # messages that a sender sends at once
 BATCH = 8  # messages that a consumer claims at once
@@ -31,7 +31,6 @@ DELAY = 300  # milliseconds
 LABOUR = 0.01  # seconds that some batches take; the others take no time
 LABORIOUS = 0.05  # of the batches
 FREEZE = signal.SIGUSR1
-REPEATED: dict[str, Event] = {"send": "send", "ack": "unsure"}  # what of which script's items
 PATIENT = Retries(attempts=None, seconds=60)
 SOON_AND_FOR_EVER = RedeliveryPolicy(initial_delay="500ms", multiplier=1, max_redeliveries=None)
 
@@ -64,7 +63,6 @@ class Place:
 def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
     """Send these chunks of a sender's messages, some of them delayed."""
     queue, journal = place.queue(), place.journal()
-    note_repetitions(journal)
     for chunk in chunks:
         delayed = chunk % EVERY == 0
         due = server_time(queue) + DELAY if delayed else 0
@@ -74,18 +72,18 @@ def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
         journal.note("sent", ids)
 
 
-def note_repetitions(journal: Journal) -> None:
-    """Note what the clients of this process say again by themselves, not knowing whether it was done."""
+def note_repeated_acks(journal: Journal) -> None:
+    """Note the acks that the clients of this process repeat, not knowing whether they were done."""
     for kind in (Connections, AsyncConnections):
         kind._again = _noting(kind._again, journal)  # type: ignore[method-assign]
 
 
 def _noting(again: Any, journal: Journal) -> Any:
-    def noting(connections: Any, step: Any, doubt: Any) -> Any:
-        for call in getattr(step, "calls", (step,)) if doubt.there else ():
-            if event := REPEATED.get(getattr(call, "script", "")):
-                journal.note(event, map(str, call.items[::2]))
-        return again(connections, step, doubt)
+    def noting(connections: Any, step: Any, tries: Any) -> Any:
+        for call in getattr(step, "calls", (step,)) if tries.indeterminate else ():
+            if getattr(call, "script", "") == "ack":
+                journal.note("indeterminate", map(str, call.items[::2]))
+        return again(connections, step, tries)
 
     return noting
 
@@ -98,12 +96,12 @@ def steadily(seconds: float) -> Iterator[int]:
 
 def is_empty(queue: rq_dlq.Queue[Any]) -> bool:
     """Whether nothing is to be delivered, and nobody holds anything."""
-    return queue.run(is_drained(queue.work))
+    return queue._run(is_drained(queue._core))
 
 
 def server_time(queue: rq_dlq.Queue[Any]) -> int:
     """The server's clock, milliseconds."""
-    now: int = queue.run(queue.broker._step(_calls.clock()))
+    now: int = queue._run(queue._broker._step(_calls.clock()))
     return now
 
 
@@ -123,7 +121,7 @@ def freezer() -> Callable[[], None]:
 def consume(place: Place) -> None:
     """Claim and ack, for ever. Who is told to freeze does so with messages in its hands."""
     freeze, queue, journal = freezer(), place.queue(), place.journal()
-    note_repetitions(journal)
+    note_repeated_acks(journal)
     while True:
         deliveries = queue.claim(BATCH, wait="1s")
         if deliveries:
@@ -140,7 +138,7 @@ def note_got(place: Place, journal: Journal, deliveries: Sequence[rq_dlq.Deliver
     early = [
         delivery.id
         for delivery in deliveries
-        if delivery.lease_ends - place.lease < max(delivery.due, delivery.body)
+        if delivery._lease_ends - place.lease < max(delivery.due, delivery.body)
     ]
     if early:
         journal.note("early", early)
@@ -163,7 +161,7 @@ class NotedTally(Tally):
         super().__init__()
         self._journal = journal
 
-    def add(self, settlements: Iterable[Settlement], asked: Outcome) -> None:
+    def add(self, settlements: Iterable[Settlement], asked: Fate) -> None:
         """Note it."""
         told = list(settlements)
         super().add(told, asked)
@@ -180,7 +178,7 @@ def work(
     """
     logging.getLogger("rq_dlq").setLevel(logging.ERROR)
     freeze, queue, journal = freezer(), place.queue(), place.journal()
-    note_repetitions(journal)
+    note_repeated_acks(journal)
 
     def handle(body: int, delivery: rq_dlq.Delivery[int]) -> None:
         del body
@@ -195,6 +193,6 @@ def work(
         handle(body, delivery)
 
     queue.handler(concurrency=concurrency)(handle if colour == "def" else awaiting)
-    worker = Worker(queue.broker)
+    worker = Worker(queue._broker)
     worker.tally = NotedTally(journal)
     worker.run()

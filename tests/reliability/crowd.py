@@ -12,7 +12,7 @@ from typing import Any, Self
 import psutil
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["rq_dlq", "rq_dlq.worker", "tests.reliability.actors"])
+_FORKING.set_forkserver_preload(["rq_dlq", "rq_dlq.worker.worker", "tests.reliability.actors"])
 
 
 class Crowd:

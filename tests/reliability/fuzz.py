@@ -18,22 +18,22 @@ with atheris.instrument_imports(include=["rq_dlq"]):
     from redis import exceptions
 
     from rq_dlq import Message, RedeliveryPolicy
-    from rq_dlq._names import Naming, check_id, check_name
-    from rq_dlq._redis.trouble import masked, refusal
-    from rq_dlq._terminal import visible
+    from rq_dlq._redis.errors import refusal
+    from rq_dlq._redis.urls import masked
     from rq_dlq._work.health import _read as read_maintainer
     from rq_dlq.cli._input import READERS
-    from rq_dlq.codec import Codec
-    from rq_dlq.durations import human, milliseconds
     from rq_dlq.errors import RqDlqError
-    from rq_dlq.failure import Cause, read_history
     from rq_dlq.filters import Filter
-    from rq_dlq.message import DeadLetter, Row
-    from rq_dlq.outcome import read_outcome
     from rq_dlq.policy.patterns import Pattern
     from rq_dlq.policy.policy_map import PolicyMap
-    from rq_dlq.policy.wire import read as read_wire
     from rq_dlq.policy_files import read_broker_xml, read_toml
+    from rq_dlq.values.codec import Codec
+    from rq_dlq.values.durations import human, milliseconds
+    from rq_dlq.values.failure import Cause, read_history
+    from rq_dlq.values.message import DeadLetter, Row
+    from rq_dlq.values.names import Naming, check_id, check_name
+    from rq_dlq.values.outcome import read_outcome
+    from rq_dlq.values.visible import visible
 
 TOLD = (
     "body", "headers", "priority", "enqueued_at", "expires_at", "delivery_count", "charged", "history",
@@ -136,7 +136,7 @@ def policies(data: bytes) -> None:
 def wire(data: bytes) -> None:
     """A redelivery policy as the scripts take it."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        policy = read_wire(msgspec.json.decode(data, type=dict[str, Any]))
+        policy = RedeliveryPolicy.from_wire(msgspec.json.decode(data, type=dict[str, Any]))
         assert isinstance(policy, RedeliveryPolicy)
         policy.delay(1)
 

@@ -24,11 +24,16 @@ from typing import Any, NoReturn
 import rq_dlq
 from rq_dlq import RedeliveryPolicy, RqDlqError
 
-ONCE_MORE = RedeliveryPolicy(delays=[0], max_redeliveries=1)
+MOST = 3  # redeliveries
+BUDGET = RedeliveryPolicy(delays=[0], max_redeliveries=MOST)
+ABREAST = {"brief": {"def": 8, "async def": 100}, "long": {"def": 1, "async def": 1}}
+"""Calls side by side. What takes too long has none beside it: a call that keeps the interpreter or the event
+loop from running uses up the time of its neighbours, too."""
+SHORT, SLOW, EACH = 0.001, 1.0, 40  # seconds that the innocent take; one in so many is slow
 LEASES = {"brief": 2.0, "long": 1.0}  # seconds, of the queues: for what ends at once, and for what does not
 TIMEOUT = 0.3  # seconds that a call in the long queue may take
 BEYOND = 1.7  # seconds, longer than its lease
-LAPSED, LATE = "Lapsed", "rq_dlq.stopping.HandlerTimeout"
+LAPSED, LATE = "Lapsed", "rq_dlq.worker.stopping.HandlerTimeout"
 BROKEN_OFF = 4  # how a worker ends whose consumer broke off; no handler ends it like that
 
 
@@ -170,49 +175,72 @@ LONG: dict[str, Harm] = {
 """They take longer than the handler's timeout, two of them longer than the lease."""
 
 
+def seconds_of(body: Any) -> float:
+    """How long an innocent handler takes."""
+    return SLOW if body % EACH == EACH - 1 else SHORT
+
+
 def harmful(body: Any) -> None:
-    """A handler: the body says what it does; what is no harm does nothing."""
+    """A handler: the body says what it does; what is no harm takes its time."""
     harm = HARMS.get(body) or LONG.get(body)
     if harm is not None:
         harm.do()
+    else:
+        time.sleep(seconds_of(body))
 
 
 async def harmful_async(body: Any) -> None:
     """The same, where it does not keep the event loop from running for ever."""
     if body == "hangs":
         await asyncio.sleep(3_600)
-    harmful(body)
+    elif isinstance(body, int):
+        await asyncio.sleep(seconds_of(body))
+    else:
+        harmful(body)
 
 
 def queue_of(broker: rq_dlq.Broker, name: str) -> rq_dlq.Queue[Any]:
     """The queue of what ends at once, or of what does not."""
-    return broker.queue(name, lease=LEASES[name], redelivery=ONCE_MORE)
+    return broker.queue(name, lease=LEASES[name], redelivery=BUDGET)
 
 
 def work(url: str, notes: Path, name: str, colour: str) -> None:
-    """Run a worker, for ever; it notes each body before its handler does what it says."""
+    """Run a worker, for ever; it notes what its handlers begin, and what they end."""
     logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
     threading.excepthook = lambda _: None  # a worker whose connections a handler broke says so at length
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bodies = notes / f"{multiprocessing.current_process().name}.bodies"
     bodies.touch()
 
-    def note(body: Any) -> None:
-        with bodies.open("a") as text:  # each time, since a handler closes descriptors
-            text.write(f"{body}\n")
+    lock, worker = threading.Lock(), os.getpid()
 
-    def plain(body: Any) -> None:
-        note(body)
-        harmful(body)
+    def note(*words: object) -> None:
+        if os.getpid() != worker:
+            return  # in a child that a handler forked
+        with lock:
+            while True:
+                with contextlib.suppress(OSError), bodies.open("a") as text:
+                    text.write(" ".join(map(str, words)) + "\n")
+                    return  # opened each time and tried again, since another handler closes descriptors
 
-    async def awaiting(body: Any) -> None:
-        note(body)
-        await harmful_async(body)
+    def plain(body: Any, delivery: Any) -> None:
+        note("begins", delivery.id, delivery.charged, delivery.lapsed, body)
+        try:
+            harmful(body)
+        finally:
+            note("ends", delivery.id)
+
+    async def awaiting(body: Any, delivery: Any) -> None:
+        note("begins", delivery.id, delivery.charged, delivery.lapsed, body)
+        try:
+            await harmful_async(body)
+        finally:
+            note("ends", delivery.id)
 
     queue = queue_of(rq_dlq.Broker(url), name)
-    register = queue.handler(timeout=TIMEOUT if name == "long" else None)
+    register = queue.handler(concurrency=ABREAST[name][colour], timeout=TIMEOUT if name == "long" else None)
     register(plain if colour == "def" else awaiting)
     try:
-        queue.broker.run()
+        queue._broker.run()
     except RqDlqError:  # a consumer broke off
         sys.exit(BROKEN_OFF)

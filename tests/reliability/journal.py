@@ -14,10 +14,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict
 
-Event = Literal["send", "sent", "unconfirmed", "refused", "got", "early", "ack", "unsure", "acked", "stale"]
+Event = Literal[
+    "send", "sent", "unconfirmed", "refused", "got", "early", "ack", "indeterminate", "acked", "stale"
+]
 """send, ack: is about to; sent, acked: was told that it is done; unconfirmed: was told that a failover may
 undo it; refused: was told that it is not done, nor by an earlier try of its own; got: was delivered; early:
-before its time; unsure: says an ack again whose reply was lost; stale: was told that the lease is lost."""
+before its time; indeterminate: repeats an ack whose reply was lost; stale: was told that its lease is
+lost."""
 
 LONGEST = 1 << 16  # bytes of a line of which one asks whether it is the last
 
@@ -62,14 +65,14 @@ class Sums:
             unknowingly, and they do not remain.
         unexpected: messages that nobody sent, or that a sender was told are not in the queue.
         duplicated: deliveries beyond the first of a message.
-        settled_twice: messages of which more were told that they are acked than began to send them: a queue
-            does not know what is gone, so a message that is sent again after its ack is sent anew; and who
-            says an ack again of what is gone is told that it is acked, whoever did it.
+        settled_twice: messages of which more were told that they are acked than began to send them. A program
+            that sends an id again after its ack, not knowing of its first send, sends a new message; and who
+            repeats an ack of what is gone is told that it is acked, whoever did it.
         recovered: messages whose sending had an unknown outcome, and that were there.
         early: deliveries before their time.
         stale: acks that were refused.
-        unsure: acks that were said again, since their reply was lost.
-        resent: sends that repeat one of unknown outcome.
+        indeterminate: acks that were repeated, since their reply was lost.
+        resent: sends by a program of an id that another one has begun to send.
         entered: messages that were there, so that the queue should have counted as many as sent; and of the
             resent those, too, that came after the ack.
         settled: messages that were acked, so that it should have counted as many as acked; likewise.
@@ -83,7 +86,7 @@ class Sums:
     recovered: int = 0
     early: int = 0
     stale: int = 0
-    unsure: int = 0
+    indeterminate: int = 0
     resent: int = 0
     entered: int = 0
     settled: int = 0
@@ -116,7 +119,7 @@ def sums(directory: Path, remaining: Iterable[str]) -> Sums:
     unknown = undecided(directory, "send", "sent", "refused") - sent
     got, again = repeated(noted(directory, "got"))
     acked, twice = repeated(noted(directory, "acked"))
-    unsure = Counter(noted(directory, "unsure"))
+    indeterminate = Counter(noted(directory, "indeterminate"))
     perhaps = undecided(directory, "ack", "acked", "stale") - remain
     there = got | remain
     return Sums(
@@ -124,11 +127,13 @@ def sums(directory: Path, remaining: Iterable[str]) -> Sums:
         lost=sorted(sent.difference(acked, perhaps, remain)),
         unexpected=sorted(there.difference(sent, unknown)),
         duplicated=again.total(),
-        settled_twice=sorted(name for name, times in twice.items() if times > resent[name] + unsure[name]),
+        settled_twice=sorted(
+            name for name, times in twice.items() if times > resent[name] + indeterminate[name]
+        ),
         recovered=len(unknown & there),
         early=sum(1 for _ in noted(directory, "early")),
         stale=sum(1 for _ in noted(directory, "stale")),
-        unsure=unsure.total(),
+        indeterminate=indeterminate.total(),
         resent=resent.total(),
         entered=len(there),
         settled=len(acked | perhaps),

@@ -23,13 +23,13 @@ from typing import Any
 import click
 import redis
 
-from rq_dlq._redis import places
-from tests.clusters import Cluster, PlainClient, said
+from rq_dlq._redis import pools
 from tests.colours import Awaited
 from tests.reliability.life import Life, drive
 from tests.reliability.proxy import Chance, Fault, Proxy
 from tests.reliability.ways import TIMEOUT, Address, Colour, Way, ways
 from tests.servers import Server, wait_until
+from tests.servers.clusters import Cluster, PlainClient, said
 
 SHARES: dict[Fault, float] = {"drop": 0.145, "reset": 0.145, "hole": 0.01}
 """30 % of what is said; black holes are few, since each costs a timeout."""
@@ -118,7 +118,7 @@ def cluster(stack: ExitStack, directory: Path, chance: Chance) -> tuple[Proxy, A
 @click.option("--only", help="This way only.")
 def main(colour: Colour, lives: int, seed: int, only: str | None, *, clustered: bool) -> None:
     """Live, and tell."""
-    places.SHORTEST_TIMEOUT = places.SOCKET_TIMEOUT = TIMEOUT  # which is seconds otherwise
+    pools.SHORTEST_TIMEOUT = pools.SOCKET_TIMEOUT = TIMEOUT  # which is seconds otherwise
     only = "redis://" if clustered else only
     found = {name: way for name, way in ways(colour).items() if only in {None, name}}
     chance = Chance(seed, SHARES)

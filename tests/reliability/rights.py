@@ -103,22 +103,22 @@ class World:
         for _ in range(3):
             orders.send("dead")
             orders.claim()[0].poison("bad")
-        self.dead_held = [one.held for one in broker.queue(f"DLQ.{ORDERS}").claim(1, lease=LONG)]
+        self.dead_held = [one._held for one in broker.queue(f"DLQ.{ORDERS}").claim(1, lease=LONG)]
         orders.send_many(range(HELD))
-        self.held = [one.held for one in claimed(orders, HELD)]
+        self.held = [one._held for one in claimed(orders, HELD)]
         orders.send_many(range(4))
-        broker.run_steps(batches.claim_batch(orders.work, BATCH, limit=4, lease=3_600_000))
+        broker._run(batches.claim_batch(orders._core, BATCH, limit=4, lease=3_600_000))
         orders.send_many(range(6))
         self.staged = {home: staged(broker, broker.queue(home), "open") for home in (ORDERS, BILLS)}
         (self.left,) = staged(broker, orders, "left")
         counts = staged(broker, orders, "moving", "moving")
         (self.moving,) = counts
-        broker.run_steps(jobs.commit([orders.work], "moving", {ORDERS: counts}, grace=1))
-        broker.run_steps(one(claims.begin_batch(orders.work.keys, "query", batch=1, run="run")))
+        broker._run(jobs.commit([orders._core], "moving", {ORDERS: counts}, grace=1))
+        broker._run(one(claims.begin_batch(orders._core.keys, "query", batch=1, run="run")))
         lapsed = orders.claim(2, lease="1ms")
         orders.send("due", delay="1ms")
         orders.send("mortal", ttl="2ms")
-        wait_until(lambda: broker.run_steps(one(_calls.clock())) > lapsed[0].lease_ends + 10)
+        wait_until(lambda: broker._run(one(_calls.clock())) > lapsed[0]._lease_ends + 10)
         _half_committed(
             broker, staged(broker, orders, "here", "half"), staged(broker, bills, "there", "half")
         )
@@ -129,12 +129,12 @@ class World:
 
 def _half_committed(broker: rq_dlq.Broker, here: dict[str, int], there: dict[str, int]) -> None:
     """A job that has committed in the first of two queues, and did not live to tell the other."""
-    queues = [broker.queue(home).work for home in (ORDERS, BILLS)]
+    queues = [broker.queue(home)._core for home in (ORDERS, BILLS)]
     steps = jobs.commit(queues, "half", {ORDERS: here, BILLS: there}, grace=1)
     value: Any = None
     while not (isinstance(step := steps.send(value), _calls.Call) and step.script == "commit_job"):
-        value = broker.run_steps(one(step))
-    broker.run_steps(one(step))
+        value = broker._run(one(step))
+    broker._run(one(step))
     steps.close()
 
 
@@ -153,9 +153,9 @@ def claimed(queue: rq_dlq.Queue[Any], count: int) -> list[Any]:
 
 def staged(broker: rq_dlq.Broker, queue: rq_dlq.Queue[Any], attempt: str, job: str = JOB) -> dict[str, int]:
     """Stage two messages of a job."""
-    pack = queue.work.codec.packer(4, {})
-    stage = jobs.Stage(queue.work.keys, job, attempt)
-    broker.run_steps(stage.add([f"{attempt}1", pack("staged"), f"{attempt}2", pack("staged")]))
+    pack = queue._core.codec.packer(4, {})
+    stage = jobs.Stage(queue._core.keys, job, attempt)
+    broker._run(stage.add([f"{attempt}1", pack("staged"), f"{attempt}2", pack("staged")]))
     return stage.counts
 
 

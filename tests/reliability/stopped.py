@@ -44,4 +44,4 @@ def work(url: str, journals: Path, name: str, colour: str) -> None:
         journal.note("ack", [delivery.id])
 
     queue.handler(concurrency=4)(plain if colour == "def" else awaiting)
-    queue.broker.run()
+    queue._broker.run()

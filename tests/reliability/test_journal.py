@@ -82,16 +82,21 @@ def test_settled_twice(tmp_path: Path) -> None:
     assert not found.well
 
 
-def test_sent_again_after_its_ack_is_sent_anew(tmp_path: Path) -> None:
+def test_what_another_program_sends_after_its_ack_is_a_new_message(tmp_path: Path) -> None:
     again: Story = [("next", "send", "a"), ("next", "sent", "a"), *WELL[2:]]
     found = told(tmp_path, [*WELL, *again])
     assert (found.settled_twice, found.resent) == (["b"], 1)
 
 
 def test_an_ack_whose_reply_was_lost_may_find_what_another_has_done(tmp_path: Path) -> None:
-    again: Story = [("cut", "got", "a"), ("cut", "ack", "a"), ("cut", "unsure", "a"), ("cut", "acked", "a")]
+    again: Story = [
+        ("cut", "got", "a"),
+        ("cut", "ack", "a"),
+        ("cut", "indeterminate", "a"),
+        ("cut", "acked", "a"),
+    ]
     found = told(tmp_path, WELL + again)
-    assert (found.unsure, found.duplicated, found.well) == (1, 1, True)
+    assert (found.indeterminate, found.duplicated, found.well) == (1, 1, True)
 
 
 def test_early(tmp_path: Path) -> None:

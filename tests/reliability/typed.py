@@ -43,7 +43,7 @@ class Typed:
     refused: tuple[int, ...] = (USAGE,)
     piped: Callable[[str], str] | None = None
     came: Callable[[rq_dlq.Broker, str], bool] = always
-    harmless: str = "word"
+    harmless: str | Callable[[rq_dlq.Broker], str] = "word"
 
     def words(self, text: str) -> list[str]:
         """With the text in its place."""
@@ -91,14 +91,19 @@ def _is_there(broker: rq_dlq.Broker, text: str) -> None:
 
 def _is_a_group(broker: rq_dlq.Broker, text: str) -> None:
     (group,) = broker.queue("safe").dlq.groups()
-    if not group.fingerprint.startswith(text):
-        message = "no group begins so"
+    if group.fingerprint != text:
+        message = "there is no such group"
         raise InvalidInput(message)
+
+
+def _its_group(broker: rq_dlq.Broker) -> str:
+    (group,) = broker.queue("safe").dlq.groups()
+    return group.fingerprint
 
 
 def _has_three(broker: rq_dlq.Broker, text: str) -> bool:
     del text
-    return any(entry.max_in_flight == 3 for entry in broker.policies.read().entries.values())
+    return any(entry.said.get("max_in_flight") == 3 for entry in broker.policies.read().entries.values())
 
 
 COMMANDS = (
@@ -142,7 +147,7 @@ COMMANDS = (
     ),
     Typed("dlq show safe -- {}", _is_there),
     Typed("dlq groups safe"),
-    Typed("dlq ls safe --group {}", _is_a_group, refused=(FAILED,), harmless=""),
+    Typed("dlq ls safe --group {}", _is_a_group, refused=(FAILED,), harmless=_its_group),
     Typed(
         "policy set --max-in-flight 3 -- {}",
         lambda broker, text: broker.policies.set(text, max_in_flight=7),

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _work
+from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _work
 from rq_dlq._calls import claims, scans
 from rq_dlq._work import batches, jobs, outcomes
 from rq_dlq._work import scans as ranges
+from rq_dlq.values.wanted import ALL
 from tests.reliability.rights import (
     BATCH,
     BILLS,
@@ -49,7 +50,7 @@ class Hands:
     @property
     def keys(self) -> Any:
         """Of the first queue."""
-        return self.orders.work.keys
+        return self.orders._core.keys
 
     @property
     def tokens(self) -> list[str]:
@@ -58,11 +59,11 @@ class Hands:
 
     def run(self, steps: Any) -> Any:
         """Run steps, or a single call."""
-        return self.broker.run_steps(steps if hasattr(steps, "send") else one(steps))
+        return self.broker._run(steps if hasattr(steps, "send") else one(steps))
 
     def settle(self, verb: Callable[..., Any], *args: Any) -> int:
         """Settle what is held."""
-        return len(self.run(verb(self.orders.work, self.world.held, *args)))
+        return len(self.run(verb(self.orders._core, self.world.held, *args)))
 
     def session(self, *, claim: int, send: bool) -> list[Any]:
         """A session; what it claimed."""
@@ -74,23 +75,23 @@ class Hands:
 
     def commit(self) -> bool:
         """Commit a job in two queues."""
-        return bool(self.run(jobs.commit([self.orders.work, self.bills.work], JOB, self.world.staged)))
+        return bool(self.run(jobs.commit([self.orders._core, self.bills._core], JOB, self.world.staged)))
 
     def commit_again(self) -> bool:
         """Commit one that is committed."""
-        return bool(self.run(jobs.commit([self.orders.work], "moving", {ORDERS: {self.world.moving: 2}})))
+        return bool(self.run(jobs.commit([self.orders._core], "moving", {ORDERS: {self.world.moving: 2}})))
 
     def upkeep(self) -> Counter[str]:
         """What a worker does beside its handlers."""
         done: Counter[str] = Counter()
         with _Refusals():
-            due = self.run(_work.look([_work.Watched(self.keys)]))
+            due = self.run(_work.look([_work.MaintainedQueue(self.keys)]))
             self.run(_work.work_off(due.work, done))
         return done
 
     def round(self) -> Counter[str]:
         """A round of the maintenance process."""
-        watch = _work.Watch(NAMESPACE, _work.ROLES)
+        watch = _work.MaintainedNamespace(NAMESPACE, _work.ROLES)
         with _Refusals():
             self.run(_work.one_round(watch, bool))
         return watch.done
@@ -100,7 +101,7 @@ class Hands:
         keys = self.keys
         stretches = [ranges.Stretch(keys, "ready"), ranges.Stretch(keys, "dead", 1)]
         parts = [part for share in self.run(ranges.divide(stretches, 2)) for part in share]
-        pages = (page for part in parts for page in ranges.pages(part, limit=9, wanted=scans.Wanted()))
+        pages = (page for part in parts for page in ranges.pages(part, limit=9, wanted=ALL))
         return sum(len(self.run(page).ids) for page in pages)
 
 
@@ -142,36 +143,36 @@ PRODUCER: dict[str, Verb] = {
 }
 
 CONSUMER: dict[str, Verb] = {
+    "send": lambda me: bool(me.orders.send("x")),
     "claim": lambda me: [delivery.body for delivery in me.orders.claim(2)],
     "wait": lambda me: me.broker.queue("new").claim(wait="2ms"),
     "claim the dead": lambda me: len(me.broker.queue(f"DLQ.{ORDERS}").claim(9)),
     "claim from a former name": lambda me: me.broker.queue(FORMERLY).claim(),
     "claim of a view": lambda me: len(me.broker.queue(BURIED).claim()),
     "ack": lambda me: me.settle(_work.ack),
-    "ack the dead": lambda me: len(me.run(_work.ack(me.orders.work, me.world.dead_held))),
+    "ack the dead": lambda me: len(me.run(_work.ack(me.orders._core, me.world.dead_held))),
     "nack": lambda me: me.settle(_work.nack, "boom"),
     "poison": lambda me: me.settle(_work.poison, "bad"),
     "release": lambda me: me.settle(_work.release),
-    "extend": lambda me: me.run(_work.extend(me.orders.work, me.world.held, 9_999_999))[1],
-    "begin": lambda me: me.run(_calls.begin(me.keys, me.world.held[0][1], [me.world.held[0][0]])),
+    "extend": lambda me: me.run(_work.extend(me.orders._core, me.world.held, 9_999_999))[1],
     "ack in a session": lambda me: me.session(claim=2, send=False),
     "ack and send": lambda me: me.session(claim=2, send=True),
     "claim a batch": lambda me: (
-        me.run(batches.claim_batch(me.orders.work, "another", limit=3, lease=9_999)).messages
+        me.run(batches.claim_batch(me.orders._core, "another", limit=3, lease=9_999)).messages
     ),
     "read a batch": lambda me: len(me.run(batches.read_claim(me.keys, me.tokens[0], 0, 9))),
     "find a batch": lambda me: me.run(batches.find_batch(me.keys, BATCH)).messages,
     "extend a batch": lambda me: me.run(batches.extend_batch(me.keys, me.tokens, 9_999_999)),
     "held of a batch": lambda me: me.run(batches.held_by(me.keys, me.tokens)),
     "ack a batch": lambda me: me.run(batches.ack_batch(me.keys, me.tokens)),
-    "release a batch": lambda me: me.run(batches.release_batch(me.orders.work, me.tokens)),
+    "release a batch": lambda me: me.run(batches.release_batch(me.orders._core, me.tokens)),
     "halve a batch": lambda me: me.run(batches.halve_batch(me.keys, me.tokens, "rest")),
     "begin a query's": lambda me: me.run(claims.begin_batch(me.keys, "query", batch=1, run="x")),
     "end a query's": lambda me: me.run(claims.note_done(me.keys, "query", 1)),
     "ask for a query's": lambda me: me.run(claims.done_before(me.keys, "query")),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
-    "drained": lambda me: me.run(_work.is_drained(me.orders.work)),
+    "drained": lambda me: me.run(_work.is_drained(me.orders._core)),
 }
 
 READ_ONLY: dict[str, Verb] = {
@@ -182,7 +183,7 @@ READ_ONLY: dict[str, Verb] = {
     "explain": lambda me: me.orders.explain(me.world.held[0][0]).place,
     "settings": lambda me: me.orders.settings(),
     "outcomes": lambda me: len(me.orders.outcomes()),
-    "last outcomes": lambda me: len(me.run(_work.last_outcomes(me.orders.work, 3))),
+    "last outcomes": lambda me: len(me.run(_work.last_outcomes(me.orders._core, 3))),
     "extent": lambda me: me.run(outcomes.extent(me.keys)).count,
     "policies": lambda me: len(me.broker.policies.read().entries),
     "policy": lambda me: me.broker.policies.explain(BILLS).dead_name,
@@ -192,7 +193,7 @@ READ_ONLY: dict[str, Verb] = {
     "count": lambda me: me.orders.select("body = 1").count(),
     "leased": lambda me: len(me.orders.select(places=["leased"]).browse()),
     "view": lambda me: me.broker.queue(BURIED).stats().dead,
-    "leases": lambda me: len(me.run(scans.leases(me.keys, first=0, limit=9))),
+    "leases": lambda me: len(me.run(scans.leases(me.keys, after=scans.START, limit=9))[0]),
 }
 
 _LOOKED_AT = ("outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
@@ -206,14 +207,14 @@ MAINTENANCE: dict[str, Verb] = {
     "redrive some": lambda me: me.orders.dlq.redrive(where="reason = 'poison'"),
     "purge": lambda me: me.orders.purge(),
     "purge the dead": lambda me: me.orders.dlq.purge(all=True),
-    "remove": lambda me: me.orders.select("body = 1").remove(),
+    "remove": lambda me: me.orders.select("body = 1").purge(),
     "move": lambda me: me.orders.select().move(BILLS),
     "move the dead": lambda me: me.orders.select(places=["dead"]).move(BILLS),
     "copy": lambda me: me.orders.select().copy(BILLS),
     "dead-letter": lambda me: me.orders.select().dead_letter(),
     "expire": lambda me: me.orders.select().expire(),
     "deliver now": lambda me: me.orders.select(places=["scheduled"]).deliver_now(),
-    "prioritise": lambda me: me.orders.select().prioritise(9),
+    "prioritize": lambda me: me.orders.select().prioritize(9),
     "pause": lambda me: me.orders.pause(),
     "resume": lambda me: me.orders.resume(),
     "reset": lambda me: me.orders.reset(),

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from rq_dlq import _calls, _keys
-from rq_dlq._calls.scans import END, START, Wanted
-from rq_dlq._keys import QueueKeys
+from rq_dlq._calls import Sender
+from rq_dlq._calls.scans import END, START
+from rq_dlq._keys import QueueKeys, SenderKeys
 from rq_dlq._scripts import Script, Scripts, parse
-from rq_dlq.failure import Cause
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.wanted import ALL
 from tests.assembled_lua import ROOT
 
 SCRIPTS = Scripts()
@@ -24,18 +26,18 @@ FILES = sorted((ROOT / "lua").rglob("*.lua"))
 MOST_LINES = 70
 
 # What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed.
-SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|told\.error"
+SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error"
 # Keys beside those of every queue: the map of policies, and what remembers a session, a job, a stream.
-NO_QUEUES = {"policies", "done", "staged", "job", "stream"}
+NO_QUEUES = set(_keys.OTHERS)
 
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
-    "acked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: _work.CHUNK
+    "acked", "ids", "records", "stated", "deadlines",  # the items of a call: _work.CHUNK
     "entries",  # of a job's lists, at once
-    "rows", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
-    "members",  # what a claim promotes: _work.MOST and its STEPS
+    "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
+    "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number
-    "unsaid", "cells",  # the fields of a queue's settings
+    "unset", "cells",  # the fields of a queue's settings
 }  # fmt: skip
 
 
@@ -73,7 +75,7 @@ def test_every_key_and_argument_is_used(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_call_is_a_literal_command_on_a_bound_key(name: str) -> None:
     script = SCRIPTS[name]
-    aliases = {"index", "source", "place", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
+    aliases = {"index", "source", "other", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
     bound = aliases.union(script.keys, script.families, there(script))
     for command, first in calls(script.source):
         assert re.fullmatch(r"'[A-Z]+'", command), f"{name}.lua calls {command}"
@@ -103,7 +105,7 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     assert not re.search(r"math\.random|os\.|\btime\(", body)
     # Payloads are not looked into: cjson reads a queue's settings, and nothing else.
     reading = "pcall(cjson.decode, text or '')"
-    assert (reading in body) == (file.name == "json.lua")
+    assert (reading in body) == (file.name == "read_json.lua")
     body = body.replace(reading, "")
     assert "cjson" not in body
     assert all(re.match(SETTINGS, text) for text in re.findall(r"(?<!function )read_json\((.*)", body))
@@ -111,11 +113,6 @@ def test_a_file_keeps_the_rules(file: Path) -> None:
     assert ("redis.pcall(" in body) == (file.name == "outcome.lua")  # what it writes stops nothing
     body = body.replace("redis.pcall(", "")
     assert not re.search(r"error_reply|\berror\(|\berr =|redis\.log|\bpcall\(", body)
-
-
-def test_every_fragment_is_included() -> None:
-    included = set(re.findall(r"-- @include (\S+)", "\n".join(file.read_text() for file in FILES)))
-    assert included == {f"lib/{file.stem}" for file in FILES if file.parent.name == "lib"}
 
 
 @pytest.mark.parametrize(
@@ -158,11 +155,11 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
         "target": QueueKeys("rq", "to"),
         "settings": {},
         "namespace": "rq",
-        "commit_id": "c",
+        "sender": Sender(SenderKeys(QueueKeys("rq", "q"), "n"), 1),
         "pattern": "#",
     }
     given |= {"token": "t", "tokens": ["t"] * 2, "to": "u", "query": "s", "field": "done"}
-    given |= {"after": START, "upto": END, "wanted": Wanted()}
+    given |= {"after": START, "upto": END, "wanted": ALL}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [_calls.Share(keys, [("id", "token")], [_calls.Outgoing(0, 0, ("id", b"payload"))])] * 2
@@ -185,14 +182,15 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
 def full_name(key: str) -> str:
     if key.startswith("to_"):
         return f"rq:{{to}}:{key.removeprefix('to_')}"
-    others = {"policies": "rq:policies", "done": "rq:{q}:commit:c", "job": "rq:{q}:job:j"}
+    others = {"policies": "rq:policies", "sender": "rq:{q}:sender:n", "job": "rq:{q}:job:j"}
     others["stream"] = "rq:{q}:stream:s"
     return {**others, "staged": "rq:{q}:stage:j:a.0.0"}.get(key, f"rq:{{q}}:{key}")
 
 
 def test_a_wrong_name_is_an_error_before_anything_is_sent() -> None:
     script = SCRIPTS["send"]
-    for wrong in ({"delay": 0}, {"delay": 0, "ttl": 0, "more": 0}, {"delay": 0, "tll": 0}):
-        with pytest.raises(TypeError, match=r"send\.lua takes delay, ttl"):
+    right = {"number": 0, "delay": 0, "ttl": 0}
+    for wrong in ({"delay": 0}, {**right, "more": 0}, {"number": 0, "delay": 0, "tll": 0}):
+        with pytest.raises(TypeError, match=r"send\.lua takes number, delay, ttl"):
             script.arguments(wrong)
-    assert script.arguments({"ttl": 2, "delay": 1}) == [1, 2]
+    assert script.arguments({"ttl": 3, "delay": 2, "number": 1}) == [1, 2, 3]

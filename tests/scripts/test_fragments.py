@@ -13,7 +13,7 @@ SCRIPTS = Scripts(
         "ask": """\
 local seconds, microseconds = ARGV[1], ARGV[2]
 local redis = { call = function(command) return command == 'TIME' and { seconds, microseconds } end }
--- @include lib/now
+-- needs: now
 return string.format('%.17g', now)
 """
     }

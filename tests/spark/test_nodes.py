@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import rq_dlq
 from rq_dlq.spark import foreach_message
 from tests.audit import audit
-from tests.clusters import Cluster, PlainClient
+from tests.servers.clusters import Cluster, PlainClient
 from tests.spark.test_stream import Collected, run, streams
 
 QUEUES = ["orders", "bills", "invoices"]  # one on each node

@@ -132,9 +132,7 @@ def test_what_was_read_back_is_trimmed_and_nothing_else(
         append(self, table, rows.where("id != 'a'"))
 
     monkeypatch.setattr(ParquetStore, "append", lose_some)
-    with pytest.raises(
-        RqDlqError, match="has 0 rows of queue 'mail:out' where there should be 1: nothing was"
-    ):
+    with pytest.raises(RqDlqError, match="has 0 rows of queue 'mail:out' instead of 1: nothing was"):
         once(spark, tmp_path, trim=True)
     assert len(lived.queue("orders.eu").outcomes()) == 5
     monkeypatch.undo()
@@ -206,17 +204,17 @@ def test_redriving_keeps_to_a_rate(
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ('["x"]\nqueue = "a"\nrate = 0', ["rules, line 3: x.rate: 0 is no number above 0"]),
+        ('["x"]\nqueue = "a"\nrate = 0', ["rules, line 3: x.rate: 0 is not a number above 0"]),
         (
             '["x"]\nqeue = "a"\n[y]\nreason = "tired"',
             ["line 2: x.qeue: there is no", "line 4: y.reason: 'tired' is"],
         ),
-        ('["x"]\nmax_redriven = 2', ["line 1: x: a rule without a condition fits everything"]),
-        ('["x"]\nqueue = "a"\nmax_redriven = true', ["line 3: x.max_redriven: True is no whole number"]),
-        ("x = 1", ["line 1: x: no rule"]),
-        ("[x\n", ["no TOML: .*at line 1"]),
+        ('["x"]\nmax_redriven = 2', ["line 1: x: a rule without a condition matches everything"]),
+        ('["x"]\nqueue = "a"\nmax_redriven = true', ["line 3: x.max_redriven: True is not a whole number"]),
+        ("x = 1", ["line 1: x: not a rule"]),
+        ("[x\n", ["not TOML: .*at line 1"]),
         ("", ["there is no rule"]),
-        ('["x"]\nfingerprint = "ab*"', ["line 2: x.fingerprint: 'ab\\*' is no fingerprint"]),
+        ('["x"]\nfingerprint = "ab*"', ["line 2: x.fingerprint: 'ab\\*' is not a fingerprint"]),
     ],
 )
 def test_a_bad_rules_file_is_told_by_its_lines(text: str, problems: list[str]) -> None:
@@ -252,7 +250,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path
 ) -> None:
     lived.queue("q").send(1)
-    with pytest.raises(InvalidInput, match=r"no queue 'ordrs' at .*there are: mail:out, orders.eu"):
+    with pytest.raises(InvalidInput, match=r"no queue 'ordrs' at .*The queues are: mail:out, orders.eu"):
         once(spark, tmp_path, "orders*, ordrs")
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="file cannot be written"):
@@ -271,11 +269,11 @@ def test_what_cannot_be_is_said_before_anything_is_done(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--apply"], 2, "say which with --rules FILE"),
+        (["--apply"], 2, "--apply needs rules: pass --rules FILE"),
         (["--since", "yesterday"], 2, "option since: 'yesterday' is not an ISO time"),
         (["--format", "orc"], 2, "'orc' is not one of 'parquet', 'delta'"),
-        (["--out", "s3://bucket/x"], 2, "mounted on all machines, no URL"),
-        (["--rules", __file__], 2, "test_pipeline.py: no TOML: "),
+        (["--out", "s3://bucket/x"], 2, "mounted on all machines, not a URL"),
+        (["--rules", __file__], 2, "test_pipeline.py: not TOML: "),
         (["--url", "redis://:secret@127.0.0.1:1"], 3, "redis://:***@127.0.0.1:1"),
     ],
 )

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
-from rq_dlq.message import STATE
 from rq_dlq.spark.schemas import MESSAGE, TOTALS, VIEWS
+from rq_dlq.values.state import read_state
 from tests.behaviour.helpers import snapshot
 from tests.behaviour.test_damaged import DAMAGES
 from tests.servers import wait_until
@@ -278,7 +278,7 @@ def test_damaged_records_are_rows(spark: SparkSession, broker: rq_dlq.Broker, ra
         "headers of no text",
         "headers very deep",
     ):
-        assert found[name]["corrupt"] == "the headers do not decode"
+        assert found[name]["corrupt"] == "the headers cannot be decoded"
         assert (found[name]["headers"], found[name]["body"], found[name]["priority"]) == (None, None, 4)
     beyond = found["expiry beyond the calendar"]
     assert (beyond["corrupt"], beyond["expires_at"]) == ("the time to live ends beyond the calendar", None)
@@ -290,7 +290,7 @@ def test_a_damaged_state_is_a_row(spark: SparkSession, broker: rq_dlq.Broker, ra
     queue = broker.queue("orders")
     queue.send("x", id="m")
     queue.claim()[0].poison("bad")
-    assert STATE.fullmatch(raw.hget("rq:{orders}:states", "m").decode())
+    assert read_state(raw.hget("rq:{orders}:states", "m"))
     raw.hset("rq:{orders}:states", "m", "limbo")
     raw.hset("rq:{orders}:history", "m", b"\xff\tnonsense")
     (row,) = rows(read(spark, view="dlq"))
@@ -305,7 +305,7 @@ def test_a_damaged_state_is_a_row(spark: SparkSession, broker: rq_dlq.Broker, ra
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nope": "1"}, "unknown option 'nope': there are url, namespace, queue"),
+        ({"nope": "1"}, "unknown option 'nope': the options are url, namespace, queue"),
         ({"view": "dead"}, "option view: 'dead' is not one of queue, scheduled"),
         ({"queue": "ordres"}, "there is no queue 'ordres': check the name"),
         ({"queue": "x*"}, "there is no queue 'x*': check the name"),

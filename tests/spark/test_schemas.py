@@ -7,8 +7,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.message import QueueStats
 from rq_dlq.spark.schemas import DEAD_LETTER, MESSAGE, TOTALS, VIEWS, arrow_schema, check_chosen, schema_of
+from rq_dlq.values.counts import QueueStats
 from tests.spark.versions import since
 
 
@@ -57,7 +57,7 @@ def test_chosen_columns() -> None:
         ),
         (StructType([StructField("dead_at", StringType())]), "has no column 'dead_at'"),
         (StructType([StructField("id", IntegerType())]), "column 'id' of view 'queue' is string, not int"),
-        (StructType([]), "no columns"),
+        (StructType([]), "no column of view"),
     ],
 )
 def test_bad_choice(chosen: StructType, said: str) -> None:

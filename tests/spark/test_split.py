@@ -90,7 +90,7 @@ def test_id_and_batch_cannot_be_changed_and_errors_may_be_returned() -> None:
         ("id string", "needs a column 'batch' of type string"),
         (DDL.replace("id string", "id int"), "needs a column 'id' of type string"),
         (f"{DDL}, total bigint not null", "column 'total': drop NOT NULL"),
-        (f"{DDL}, span interval day to second", "columns of type interval day to second cannot be made"),
+        (f"{DDL}, span interval day to second", "columns of type interval day to second are not supported"),
         ("int", "pass columns, as for mapInArrow"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_schema_that_cannot_do(schema: str, says: str, spark: SparkSession) ->
 
 
 def test_input_without_a_batch_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"misses the column 'batch' in its input"):
+    with pytest.raises(InvalidInput, match=r"needs the column 'batch' in its input"):
         next(by_row(dict, OUT)([pa.RecordBatch.from_pylist([{"id": "m"}])]))
 
 
@@ -143,7 +143,7 @@ def test_what_was_persisted_before_stays_so(spark: SparkSession) -> None:
 
 
 def test_what_cannot_be_split(spark: SparkSession) -> None:
-    with pytest.raises(InvalidInput, match="misses the column 'error_class', 'error_message': pass id and"):
+    with pytest.raises(InvalidInput, match="needs the column 'error_class', 'error_message': pass id and"):
         split(messages(spark, 1))
     columns = ["'m' AS id", "'b' AS batch", "'' AS error_class", "'' AS error_message"]
     stream = spark.readStream.format("rate").load().selectExpr(*columns)

@@ -161,7 +161,7 @@ def test_checkpoints_and_plans_hold_no_password(
         ({"queue": "orders", "maxBatchFailures": "0"}, "a whole number from 1"),
         (
             {"queue": "orders", "startingOffsets": "latest"},
-            "does not go with view 'queue', only with history",
+            "view 'queue' has no option startingOffsets: it is only for history",
         ),
         ({"queue": "orders", "url": "redis://127.0.0.1:1"}, "127.0.0.1:1"),
     ],

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 import rq_dlq
-from rq_dlq.codec import Codec, Ids
 from rq_dlq.errors import InvalidInput
-from rq_dlq.failure import fingerprint
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.pace import Pace
-from rq_dlq.spark.write import batch_writer, stream_writer
+from rq_dlq.spark.stream_write import stream_writer
+from rq_dlq.spark.write import batch_writer
 from rq_dlq.spark.write_options import WriteOptions
+from rq_dlq.values.codec import Codec, Ids
+from rq_dlq.values.failure import fingerprint
 from tests.spark.versions import since
 
 
@@ -255,7 +256,7 @@ def test_a_stream_over_shards_which_takes_no_job_id(
     stream(spark, tmp_path, shards="2")
     assert sum(broker.queue(f"a:{number}").stats().ready for number in range(2)) == 1
     assert staged(raw) == []
-    with pytest.raises(InvalidInput, match="jobId does not go with a stream"):
+    with pytest.raises(InvalidInput, match="a stream has no option jobId"):
         stream_writer({"queue": "a", "jobId": "x"}, texts(spark, "x").schema, overwrite=False)
 
 
@@ -276,7 +277,7 @@ def test_ack_by_rows_which_can_be_repeated(spark: SparkSession, broker: rq_dlq.B
     settle(rows, "ack", queue="a")
     assert queue.stats().totals["acked"] == 600
     settle(rows, "ack", queue="a")
-    with pytest.raises(Exception, match="600 more are not held any longer"):
+    with pytest.raises(Exception, match="600 more were left alone"):
         settle(rows, "ack", queue="a", failOnLost="true")
 
 
@@ -329,9 +330,9 @@ def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq
 @pytest.mark.parametrize(
     ("options", "schema", "said"),
     [
-        ({"queues": "a"}, "body string", "unknown option 'queues': there are url, namespace, queue,"),
+        ({"queues": "a"}, "body string", "unknown option 'queues': the options are url, namespace, queue,"),
         ({"operation": "put"}, "body string", "option operation: 'put' is not one of send, ack, nack,"),
-        ({}, "body string", "a queue's name is text of at least one character"),
+        ({}, "body string", "a queue's name must be text of at least one character"),
         ({"queue": "a b"}, "body string", "'a b' cannot name a queue"),
         ({"queue": "DLQ.a"}, "body string", "cannot write to 'DLQ.a'"),
         ({"queue": "a"}, "text string", "there is no column 'body': there are text"),
@@ -355,7 +356,7 @@ def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq
             "body string",
             "option rateLimit: 'fast' is not a whole number",
         ),
-        ({"operation": "ack", "idColumn": "k"}, "id string", "option idColumn goes with send, not with ack"),
+        ({"operation": "ack", "idColumn": "k"}, "id string", "option idColumn is for send, not for ack"),
         ({"operation": "ack"}, "id string", "there is no column 'batch': there are id"),
         (
             {"operation": "nack"},
@@ -390,11 +391,11 @@ def test_overwrite_and_an_unreachable_server(spark: SparkSession, broker: rq_dlq
     ("columns", "options", "said"),
     [
         ({"body": None}, {}, "a body is null"),
-        ({"body": "{"}, {"contentType": "application/json"}, "a body is no JSON document"),
+        ({"body": "{"}, {"contentType": "application/json"}, "a body is not a JSON document"),
         ({"body": "x" * 2_000_000}, {}, "is over the limit of"),
         ({"body": "x", "k": "k\n"}, {"idColumn": "k"}, "cannot be a message's id"),
         ({"body": "x", "p": 12}, {"priorityColumn": "p"}, "priority 12: use a whole number"),
-        ({"body": "x", "d": "soon"}, {"delayColumn": "d"}, "delay: 'soon' is no duration"),
+        ({"body": "x", "d": "soon"}, {"delayColumn": "d"}, "delay: 'soon' is not a duration"),
         ({"body": "x", "t": 0}, {"ttlColumn": "t"}, "ttl: 0 is out of range"),
     ],
 )

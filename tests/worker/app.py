@@ -15,7 +15,8 @@ import time
 import redis
 
 import rq_dlq
-from rq_dlq import RedeliveryPolicy, worker
+from rq_dlq import RedeliveryPolicy
+from rq_dlq.worker import worker
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from rq_dlq import (
     RqDlqError,
     UnprocessableMessage,
 )
-from rq_dlq.handlers import Pace
 from rq_dlq.worker import Worker
+from rq_dlq.worker.pace import Pace
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -286,7 +286,7 @@ def test_whatever_a_handler_raises_the_worker_lives(
             raise error
 
     register(queue, colour, handle)
-    queue.send_many(ERRORS)
+    queue.send_many(list(ERRORS))
     queue.send("succeeds")
     with working(broker):
         wait_until(lambda: totals(queue).get("acked") == 1 and queue.stats().leased == 0)
@@ -300,11 +300,8 @@ def test_whatever_a_handler_raises_the_worker_lives(
 
 
 def _scheduled(queue: Any) -> list[Any]:
-    from rq_dlq import _work  # noqa: PLC0415
-    from rq_dlq.message import Received  # noqa: PLC0415
-
-    rows = queue.run(_work.browse(queue.work, 100, "scheduled"))
-    return [Received(row, queue.work.codec, "a") for row in rows]
+    found: list[Any] = queue.select(places=["scheduled"]).browse()
+    return found
 
 
 @COLOURS
@@ -404,10 +401,10 @@ def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
     def broken(*_: Any) -> None:
         raise KeyError
 
-    monkeypatch.setattr("rq_dlq.consumer.Consumer._claim", broken)
-    monkeypatch.setattr("rq_dlq.asyncio.consumer.AsyncConsumers._claim", broken)
+    monkeypatch.setattr("rq_dlq.worker.consumer.Consumer._claim", broken)
+    monkeypatch.setattr("rq_dlq.worker.async_consumer.AsyncConsumers._claim", broken)
     register(broker.queue("a"), colour, lambda *_: None)
-    with pytest.raises(RqDlqError, match="a consumer broke off"):
+    with pytest.raises(RqDlqError, match="a consumer failed"):
         broker.run()
 
 

@@ -106,7 +106,7 @@ def test_a_call_that_cannot_be_cancelled_is_left_behind_and_released(
         for word in ("finishing", "cancelling"):  # two signals at once would be one
             worker.send_signal(signal.SIGTERM)
             logged(worker, word)
-        assert "1 consumers did not end: what they hold is given back" in end(worker)
+        assert "1 consumers did not end: their messages are released" in end(worker)
     (message,) = queue.peek()
     assert (message.charged, message.released) == (0, 1)
 

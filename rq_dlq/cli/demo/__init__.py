@@ -1,7 +1,7 @@
-"""`rq-dlq demo`: the main job on real flights, in twenty seconds, with everything going wrong that can.
+"""`rq-dlq demo`: processes real flights in twenty seconds, while a service fails and a worker is killed.
 
-`app` finds the example that it plays, `payments` is the service that fails, `crew` the worker processes,
-`stage` all of these at work, `play` what happens when, `view` what one sees of it, `sums` what comes out.
+`app` finds the example, `payments` is the service that fails, `crew` are the worker processes, `stage` sets
+all of these up, `play` is the sequence of events, `view` shows it, `sums` checks the result.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ SENDING = 12.0  # seconds
 
 
 @click.command(cls=Command)
-@click.option("--rows", type=click.IntRange(20), help="Only so many of the 1,959 flights.")
+@click.option("--rows", type=click.IntRange(20), help="Use only this many of the 1,959 flights.")
 @click.option(
     "--seconds",
     type=click.FloatRange(6, 600),
     default=SENDING,
     show_default=True,
-    help="How long the flights are sent.",
+    help="How long to send flights.",
 )
 @pass_context
 def demo(context: Context, rows: int | None, seconds: float) -> None:
     """Settle real flights while a payment service fails and a worker is killed.
 
-    It runs on the embedded server, or where --url says, in a namespace of its own that is removed afterwards.
+    It runs on the embedded server, or the one at --url, in its own namespace, which it removes afterwards.
     """
-    from rq_dlq.cli.demo import app, play, sums, view  # noqa: PLC0415 - only who plays it waits for it
+    from rq_dlq.cli.demo import app, play, sums, view  # noqa: PLC0415 - other commands need not wait for it
     from rq_dlq.cli.demo.stage import Stage  # noqa: PLC0415
     from rq_dlq.embedded import ensure  # noqa: PLC0415
 
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a terminal that is closed is one, too
+    for number in (signal.SIGTERM, signal.SIGHUP):  # closing the terminal interrupts it, too
         signal.signal(number, _interrupt)
-    url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be where real work is done
+    url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
     namespace = f"rq-dlq-demo-{secrets.token_hex(4)}"
     example = app.find()
     with Stage(example, url, namespace, rows) as stage, view.view_of(context.output, stage) as seen:

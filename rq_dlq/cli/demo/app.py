@@ -1,4 +1,4 @@
-"""The example that the demo plays, wherever it is installed."""
+"""Finds the example that the demo runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import rq_dlq
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rq_dlq.queue import Queue
+    from rq_dlq.client.queue import Queue
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class App:
 
     @property
     def module(self) -> Any:
-        """The module itself, here."""
+        """The imported module."""
         if str(self.directory) not in sys.path:
             sys.path.insert(0, str(self.directory))
         return import_module(self.name)
 
     def flights(self, most: int | None) -> list[Any]:
-        """The flights of the file, or as many of them, evenly chosen."""
+        """The flights of the file, or `most` of them, evenly spread."""
         with Path(self.module.__file__).with_name("flights.csv").open(newline="") as file:
             rows = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]
         most = min(most or len(rows), len(rows))
@@ -43,7 +43,7 @@ class App:
         return flights
 
     def by_hand(self) -> str:
-        """What one types to do the same."""
+        """The commands that do the same."""
         file = Path(self.module.__file__).with_name("flights.csv")
         shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
         return (
@@ -54,15 +54,15 @@ class App:
         )
 
     def queue(self, broker: rq_dlq.Broker) -> Queue[Any]:
-        """The queue of the example, at another broker."""
+        """The queue of the example, of another broker."""
         return broker.queue(self.module.flights.name, type=self.module.Flight)
 
 
 def find() -> App:
-    """The example inside the package where it is installed, beside it in a checkout.
+    """The example: inside an installed package, beside the package in a checkout.
 
     Raises:
-        ConfigurationError: it is in neither place.
+        ConfigurationError: it is in neither.
     """
     package = Path(rq_dlq.__file__).resolve().parent
     if (package / "examples" / "flights.py").exists():

@@ -1,4 +1,4 @@
-"""The worker processes of the demo: the same command that one runs by hand, four times."""
+"""The worker processes of the demo: the command that a user would run, several times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.cli.demo.app import App
 
-PATIENCE = 5.0  # seconds that a worker has to end
+PATIENCE = 5.0  # seconds for a worker to end
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Member:
 
     @property
     def started(self) -> bool:
-        """It has begun to consume: that is the first thing it says."""
+        """Whether it has begun to consume, which is the first line of its log."""
         return self.log.stat().st_size > 0
 
 
 @dataclass
 class Crew:
-    """Starts the workers, watches them, kills one when told to, and ends them all."""
+    """Starts the workers, watches them, kills one on demand, and ends them all."""
 
     app: App
     number: int
@@ -71,20 +71,20 @@ class Crew:
         self._stack.close()
 
     def kill(self, member: Member) -> None:
-        """Kill without a warning."""
+        """Kill a worker without warning."""
         member.killed = True
         os.kill(member.pid, signal.SIGKILL)
 
     def check(self) -> None:
-        """Look whether all are alive that should be.
+        """Check that no worker ended by itself.
 
         Raises:
-            ConfigurationError: one ended by itself; says its last words.
+            ConfigurationError: one did; the error has the end of its log.
         """
         for member in self.members:
             if not member.killed and member.process.poll() is not None:
-                words = member.log.read_text(errors="replace").strip().splitlines()[-3:]
-                message = f"worker {member.number} ended by itself: {' / '.join(words) or 'it said nothing'}"
+                lines = member.log.read_text(errors="replace").strip().splitlines()[-3:]
+                message = f"worker {member.number} ended by itself: {' / '.join(lines) or 'its log is empty'}"
                 raise ConfigurationError(message)
 
     def _end(self) -> None:

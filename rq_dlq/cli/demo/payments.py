@@ -1,4 +1,4 @@
-"""A payment service on 127.0.0.1 that fails when it is told to, and the book that it keeps."""
+"""A payment service on 127.0.0.1 that can be made to fail, and its book."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TAKES = 0.03  # seconds that a payment takes
 
 @dataclass
 class Book:
-    """What was paid, line by line; it knows nothing of the queue.
+    """All payments made. The book knows nothing about the queue.
 
     Attributes:
-        lines: the id and the dollars of each payment made.
-        asked_again: how often a payment was asked for that stood in the book already.
-        refused: how often it was asked while it was down.
+        lines: the id and the dollars of each payment.
+        asked_again: requests for payments that were already in the book.
+        refused: requests while the service was down.
     """
 
     lines: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
@@ -33,23 +33,23 @@ class Book:
 
     @property
     def twice(self) -> int:
-        """How many lines are one too many."""
+        """The number of duplicate payments."""
         return len(self.lines) - len({payment for payment, _ in self.lines})
 
     @property
     def dollars(self) -> int:
-        """All that was paid."""
+        """The sum of all payments."""
         return sum(dollars for _, dollars in self.lines)
 
 
 class Payments:
-    """The service: PUT /payments/ID with the dollars as its body.
+    """The service: PUT /payments/ID with the dollars as the body.
 
     Args:
-        on_paid: called with the id and the pid of the payer when the money has moved and nobody knows it yet.
+        on_paid: called with the id and the payer's pid when the payment is made and not yet answered.
 
     Attributes:
-        paid_by: payments by the pid of the payer.
+        paid_by: the number of payments by the payer's pid.
     """
 
     def __init__(self, on_paid: Callable[[str, int], None]) -> None:
@@ -69,7 +69,7 @@ class Payments:
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def pay(self, payment: str, dollars: int, payer: int) -> HTTPStatus:
-        """Pay, unless that was done before."""
+        """Make a payment, unless it was made before."""
         time.sleep(TAKES)
         with self._lock:
             if self.down:
@@ -100,7 +100,7 @@ class _Server(ThreadingHTTPServer):
     payments: Payments
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Somebody hung up, as the one who is killed does."""
+        """Ignore a closed connection: the killed worker closes its own."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,4 +114,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Say nothing."""
+        """Log nothing."""

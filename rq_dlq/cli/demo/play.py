@@ -1,4 +1,4 @@
-"""What happens when. Everything that is told is looked up in that moment; nothing here knows how it ends."""
+"""The sequence of events. Everything shown is measured at that moment; no result is known in advance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rq_dlq.cli._context import Failure
 from rq_dlq.cli._show import many
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq.cli.demo.stage import Stage
-    from rq_dlq.cli.demo.view import View
-    from rq_dlq.message import ErrorGroup, QueueStats
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
 
 TICK = 0.02  # seconds
-PATIENCE = 120.0  # seconds that an act may take
-OUTAGE = (0.1, 0.5)  # of the time of sending
-SHORTEST_OUTAGE = 4.0  # seconds: enough to use a budget up
+PATIENCE = 120.0  # seconds that a step may take
+OUTAGE = (0.1, 0.5)  # its begin and end, as parts of the time of sending
+SHORTEST_OUTAGE = 4.0  # seconds: enough to use up a message's redeliveries
 VICTIM = 3
-NOT_LATER = 0.8  # of the flights are sent when it is killed
-LOOK = 1.5  # seconds that a person gets to see something
+NOT_LATER = 0.8  # the victim is killed before more than this part of the flights is sent
+LOOK = 1.5  # seconds in which a person can read the screen
 
 
 @dataclass
 class Scene:
-    """What is seen at one moment.
+    """What the user sees at one moment.
 
     Attributes:
+        stats: the counts of the queue.
+        elapsed: seconds since the start.
         rate: messages acked in the last second.
         now: what is happening.
-        events: what happened, with its second.
+        events: what happened, each with its time in seconds.
     """
 
     stats: QueueStats
@@ -43,6 +44,18 @@ class Scene:
     rate: float = 0.0
     now: str = "the workers start"
     events: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+
+
+class View(Protocol):
+    """What the play shows itself to."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def told(self, scene: Scene) -> None:
+        """Something happened."""
+
+    def show(self, scene: Scene) -> None:
+        """A moment passed."""
 
 
 class Play:
@@ -54,7 +67,7 @@ class Play:
         self._view = view
         self._sending = sending
         self._began = time.monotonic()
-        self._curtain: float | None = None  # when the sending begins
+        self._curtain: float | None = None  # when sending began
         self._acked: deque[tuple[float, int]] = deque()
 
     @property
@@ -63,20 +76,20 @@ class Play:
         return 0.0 if self._curtain is None else time.monotonic() - self._curtain
 
     def begin(self) -> None:
-        """From now on flights are sent."""
+        """Begin to send flights."""
         self._curtain = time.monotonic()
 
     def tell(self, what: str, now: str | None = None) -> None:
-        """Something happened; `now`: what goes on from here."""
+        """Show an event, and what happens from now on."""
         self.scene.now = now or what
         self.scene.events.append((time.monotonic() - self._began, what))
         self._view.told(self.scene)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Let time pass until the condition holds.
+        """Wait until the condition holds.
 
         Raises:
-            Failure: it does not come about.
+            Failure: it did not hold in time.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -84,7 +97,7 @@ class Play:
             if condition():
                 return
             if time.monotonic() > deadline:
-                message = f"after {PATIENCE:.0f} s still: {self.scene.now}"
+                message = f"this did not end in {PATIENCE:.0f} s: {self.scene.now}"
                 raise Failure(message)
             time.sleep(TICK)
 
@@ -104,7 +117,7 @@ class Play:
         self._view.show(self.scene)
 
     def _send(self) -> None:
-        """Send the flights that are due by now."""
+        """Send the flights that are due."""
         flights, sent = self.stage.flights, self.stage.sent
         if self._curtain is None or len(sent) == len(flights):
             return
@@ -114,7 +127,7 @@ class Play:
 
 
 def perform(stage: Stage, view: View, sending: float) -> Figures:
-    """The play, from the first flight to the last sum."""
+    """Run the demo, from the first flight to the last sum."""
     play = Play(stage, view, sending)
     play.until(lambda: all(member.started for member in stage.crew.members))
     play.tell(f"{len(stage.crew.members)} workers run; {len(stage.flights):,} flights are being sent")
@@ -129,12 +142,12 @@ def perform(stage: Stage, view: View, sending: float) -> Figures:
 
 
 def _outage(play: Play, sending: float) -> None:
-    """The payment service fails for a while; what uses its budget up meanwhile dies."""
+    """The payment service fails for a while; messages that run out of redeliveries meanwhile die."""
     begin, end = (share * sending for share in OUTAGE)
     payments = play.stage.payments
     play.until(lambda: play.sent_for >= begin)
     payments.down = True
-    play.tell("the payment service fails", "the payment service is down: what it refuses is tried again")
+    play.tell("the payment service fails", "the payment service is down: what it refuses is redelivered")
     play.until(lambda: play.sent_for >= max(end, begin + SHORTEST_OUTAGE))
     payments.down = False
     seconds = play.sent_for - begin
@@ -145,14 +158,14 @@ def _outage(play: Play, sending: float) -> None:
 
 
 def _murder(play: Play) -> None:
-    """A worker is killed at the worst moment: it has paid, and has not acked."""
+    """A worker is killed at the worst moment: it has paid, but not acked."""
     stage = play.stage
-    # What failed in the outage would wait longer, by the policy; but there must be something left to pay.
+    # Wait until no failed message waits, but not so long that too few payments are left.
     play.until(lambda: not play.scene.stats.scheduled or len(stage.sent) > NOT_LATER * len(stage.flights))
     stage.kill_on_payment(VICTIM)
     play.until(lambda: stage.victim is not None and stage.victim.killed)
     play.tell(
-        f"worker {VICTIM} is killed (SIGKILL): it has just paid, and cannot ack any more",
+        f"worker {VICTIM} is killed (SIGKILL): it has just paid, and can no longer ack",
         f"worker {VICTIM} is dead: its messages come back when their leases are over",
     )
     play.until(lambda: bool(stage.rescued) and None not in stage.rescued.values())
@@ -169,7 +182,7 @@ def _is_empty(play: Play) -> bool:
 
 
 def _redrive(play: Play, groups: list[ErrorGroup]) -> tuple[int, float]:
-    """Bring back what the outage killed: all that only ran out of tries. How many, in what time."""
+    """Redrive the dead letters that only ran out of tries; returns their number, and the seconds it took."""
     begin = play.sent_for
     play.tell(f"the queue is empty; {play.scene.stats.dead:,} messages are dead, of {len(groups)} kinds")
     play.until(lambda: play.sent_for - begin > LOOK)

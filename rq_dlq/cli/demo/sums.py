@@ -1,4 +1,4 @@
-"""What came out, and whether it adds up."""
+"""The result, and whether it adds up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rq_dlq.cli.demo.payments import TAKES
 
 if TYPE_CHECKING:
     from rq_dlq.cli._show import Output
-    from rq_dlq.message import ErrorGroup
+    from rq_dlq.values.counts import ErrorGroup
 
-SLACK = 1.0  # seconds after the lease in which a dead worker's messages are to be redelivered
+SLACK = 1.0  # seconds; a dead worker's messages must be redelivered within the lease and this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +26,9 @@ class Figures:
     Attributes:
         left: messages that are neither acked nor dead nor expired.
         groups: the dead letters by kind, before the redrive.
-        rescued: seconds from the kill to the redelivery of each message of the killed worker.
-        redrive_took: seconds until all that was redriven was paid.
-        p50, p99: seconds from when a message was due until it was paid; not of what was redriven.
+        rescued: seconds from the kill to the redelivery, for each message of the killed worker.
+        redrive_took: seconds until all redriven messages were done.
+        p50, p99: seconds from when a message was due until it was paid, except for redriven messages.
     """
 
     rows: int
@@ -54,21 +54,21 @@ class Figures:
 
     @property
     def lost(self) -> int:
-        """Rows of the file of which the queue knows nothing any more."""
+        """Rows of the file that are no longer in the queue, and were not done."""
         return self.rows - self.acked - self.dead - self.expired - self.left
 
 
 @dataclass(frozen=True)
 class Check:
-    """One sum: whether it holds, and how it reads."""
+    """One sum: whether it holds, and its text."""
 
     name: str
     holds: bool
-    said: str
+    text: str
 
 
 def checks(f: Figures) -> list[Check]:
-    """The sums that a sceptic would make."""
+    """The sums that a sceptic would check."""
     again = f"{_show.many(f.asked_again, 'payment')} {'was' if f.asked_again == 1 else 'were'}"
     return [
         Check("sent", f.sent == f.rows, f"{f.sent:,} messages for {f.rows:,} rows of the file"),
@@ -86,7 +86,7 @@ def checks(f: Figures) -> list[Check]:
         Check(
             "settled twice",
             f.twice == 0,
-            f"{f.twice:,}; {again} asked for twice and known by the message's id",
+            f"{f.twice:,}; {again} requested twice and recognised by the message's id",
         ),
         Check(
             "redriven",
@@ -111,9 +111,9 @@ def show(output: Output, figures: Figures, found: list[Check]) -> None:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for check in found:
         mark = Text("✓", "green") if check.holds else Text("✗", "bold red")
-        table.add_row(mark, check.name, Text(check.said))
-    for mark, name, said in _times(figures):
-        table.add_row(mark, name, Text(said))
+        table.add_row(mark, check.name, Text(check.text))
+    for mark, name, text in _times(figures):
+        table.add_row(mark, name, Text(text))
     out.print(table)
 
 

@@ -1,8 +1,8 @@
-"""What one sees of the demo: a live picture on a terminal, plain lines elsewhere."""
+"""What the demo shows: a live picture on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Group
 from rich.live import Live
@@ -15,41 +15,29 @@ if TYPE_CHECKING:
 
     from rq_dlq.cli._show import Output
     from rq_dlq.cli.demo.crew import Member
-    from rq_dlq.cli.demo.play import Scene
+    from rq_dlq.cli.demo.play import Scene, View
     from rq_dlq.cli.demo.stage import Stage
 
 EVERY = 2.0  # seconds between two plain lines
 FRAME = 0.1  # seconds between two pictures
 STATES = (
     ("ready", "", "can be claimed now"),
-    ("leased", "cyan", "in a worker's hands"),
-    ("scheduled", "yellow", "failed, wait to be tried again"),
+    ("leased", "cyan", "held by a worker"),
+    ("scheduled", "yellow", "failed, waiting for the next try"),
     ("dead", "red", "dead letters"),
     ("acked", "green", "done"),
 )
 
 
-class View(Protocol):
-    """What the play shows itself to."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
-    def told(self, scene: Scene) -> None:
-        """Something happened."""
-
-    def show(self, scene: Scene) -> None:
-        """A moment passed."""
-
-
 def view_of(output: Output, stage: Stage) -> View:
-    """The view for where we are."""
+    """The view for this terminal, or for no terminal."""
     if output.stdout.is_terminal and output.stderr.is_terminal:
         return Picture(output, stage)
     return Lines(output, stage)
 
 
 def counts(scene: Scene) -> dict[str, int]:
-    """The states that are shown."""
+    """The counts of the states that are shown."""
     stats = scene.stats
     return {
         "ready": stats.ready,
@@ -61,7 +49,7 @@ def counts(scene: Scene) -> dict[str, int]:
 
 
 class Lines:
-    """A line for what happened, and now and then one with the counts."""
+    """Prints a line for each event, and from time to time one with the counts."""
 
     def __init__(self, output: Output, stage: Stage) -> None:
         self._output = output
@@ -75,21 +63,21 @@ class Lines:
         pass
 
     def told(self, scene: Scene) -> None:
-        """Say it."""
+        """Print the newest event."""
         when, what = scene.events[-1]
         self._output.say(f"{when:5.1f} s  {what}")
 
     def show(self, scene: Scene) -> None:
-        """Say the counts, if it is time again."""
+        """Print the counts, if it is time again."""
         if scene.elapsed >= self._next:
             self._next = scene.elapsed + EVERY
-            said = ", ".join(f"{count:,} {name}" for name, count in counts(scene).items())
+            states = ", ".join(f"{count:,} {name}" for name, count in counts(scene).items())
             sent = f"{len(self._stage.sent):,} sent"
-            self._output.say(f"{scene.elapsed:5.1f} s  {sent}: {said} ({scene.rate:,.0f}/s)")
+            self._output.say(f"{scene.elapsed:5.1f} s  {sent}: {states} ({scene.rate:,.0f}/s)")
 
 
 class Picture:
-    """A picture that is painted anew."""
+    """A picture that is redrawn."""
 
     def __init__(self, output: Output, stage: Stage) -> None:
         self._stage = stage
@@ -104,11 +92,11 @@ class Picture:
         self._live.__exit__(None, None, None)
 
     def told(self, scene: Scene) -> None:
-        """Paint it."""
+        """Draw the picture with the newest event."""
         self._live.update(self._paint(scene), refresh=True)
 
     def show(self, scene: Scene) -> None:
-        """Paint it, if it is time again."""
+        """Draw the picture, if it is time again."""
         if scene.elapsed >= self._next:
             self._next = scene.elapsed + FRAME
             self.told(scene)

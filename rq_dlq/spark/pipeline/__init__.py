@@ -1,11 +1,11 @@
-"""The shipped job: archive what happened, report it, bring back by rules what is worth another try.
+"""The shipped job: archives outcome histories and dead letters, reports on them, and redrives by rules.
 
     python -m rq_dlq.spark.pipeline --queue 'orders*' --out archive
 
-`run` is its steps in order, `settings` what it may be told. `source` reads the queues, `archive` is Parquet
-or Delta, `manifest` what it remembers from run to run; `tables` are the reports, `picture` shows one. `rules`
-say which dead letters are redriven, `redrive` does it and keeps a `ledger`. `stages` and `show` are what one
-sees.
+`run` has the steps in order, `settings` their settings. `source` reads the queues, `archive` writes Parquet
+or Delta, `manifest` is what the job remembers from run to run. `tables` are the reports, `picture` plots one.
+`rules` choose the dead letters to redrive, `redrive` does it and keeps a `ledger`. `stages` and `show` print
+progress and results.
 """
 
 from rq_dlq.spark.pipeline.rules import Rule, read_rules

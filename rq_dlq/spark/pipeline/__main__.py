@@ -1,4 +1,4 @@
-"""`python -m rq_dlq.spark.pipeline`, and what spark-submit runs."""
+"""`python -m rq_dlq.spark.pipeline`, also for spark-submit."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ PIPE_WIDTH = 200
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--queue", required=True, metavar="NAMES", help="A name, a,b or patterns with *.")
+@click.option("--queue", required=True, metavar="NAMES", help="Names or patterns with *, comma-separated.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where all goes to."
+    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Directory of all output."
 )
 @click.option("--url", help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server.")
-@click.option("--namespace", default="rq", show_default=True, help="What all keys begin with.")
+@click.option("--namespace", default="rq", show_default=True, help="The prefix of all keys.")
 @click.option(
     "--format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Of the archive."
 )
-@click.option("--since", metavar="TIME", help="Report only what happened since (ISO time or epoch ms).")
+@click.option("--since", metavar="TIME", help="Report only events since this time (ISO or epoch ms).")
 @click.option(
     "--rules",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="TOML: which dead letters are to be redriven.",
+    help="TOML: the dead letters to redrive.",
 )
-@click.option("--apply", is_flag=True, help="Redrive them; else it is only said.")
-@click.option("--trim", is_flag=True, help="Drop from Redis what of the outcome history is in the archive.")
+@click.option("--apply", is_flag=True, help="Redrive them; without this it is a dry run.")
+@click.option("--trim", is_flag=True, help="Drop archived events of the outcome history from Redis.")
 @click.option("--plot/--no-plot", default=True, show_default=True, help="Draw DIR/poison.png.")
-@click.option("--master", help="Of Spark; unless said local[*], or what spark-submit says.")
+@click.option("--master", help="Spark's master; by default local[*], or that of spark-submit.")
 def main(**options: Any) -> None:
     """Archive the outcome history and the dead letters of queues, report on them, redrive by rules.
 
-    What is in the archive is not archived again, so run it as often as you like. Exit codes: 0 ok, 1 failed,
-    2 usage, 3 broker unreachable.
+    It archives nothing twice, so run it as often as you like. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker
+    unreachable.
     """
     try:
         _main(**options)
@@ -67,7 +67,7 @@ def main(**options: Any) -> None:
 def _main(*, rules: Path | None, since: str | None, master: str | None, **options: Any) -> None:
     _check_java()
     if options["apply"] and rules is None:
-        message = "--apply says that rules are to be carried out: say which with --rules FILE"
+        message = "--apply needs rules: pass --rules FILE"
         raise InvalidInput(message)
     moment = Given({} if since is None else {"since": since}, ("since",)).moment("since")
     settings = PipelineSettings(
@@ -75,7 +75,7 @@ def _main(*, rules: Path | None, since: str | None, master: str | None, **option
         rules=() if rules is None else read_rules(_text(rules), rules.name),
         since=None if moment is None else datetime.fromtimestamp(moment / 1000, UTC),
     )
-    names_of(resolve(settings.url), settings)  # what is wrong there is said before Spark starts
+    names_of(resolve(settings.url), settings)  # fails before Spark starts
     talk, data = Console(stderr=True), Console()
     if not data.is_terminal:
         data.width = PIPE_WIDTH
@@ -93,14 +93,12 @@ def _main(*, rules: Path | None, since: str | None, master: str | None, **option
 
 def _check_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        message = (
-            "Spark needs Java, which is not here: install a Java runtime (17 or newer), or set JAVA_HOME"
-        )
+        message = "Spark needs Java, which is missing: install a Java runtime (17 or newer), or set JAVA_HOME"
         raise ConfigurationError(message)
 
 
 def _session(master: str | None, settings: PipelineSettings) -> SparkSession:
-    """A session that says nothing but errors. Under spark-submit the master is known already."""
+    """A session that logs only errors. Under spark-submit the master is already set."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"rq_dlq pipeline {settings.queue}")
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:

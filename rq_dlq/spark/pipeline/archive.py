@@ -1,4 +1,4 @@
-"""The archive: tables that only grow, by queue and day, and hold nothing twice."""
+"""The archive: append-only tables by queue and day, without duplicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 from pyspark.sql.types import DateType, StructType
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
@@ -27,9 +27,10 @@ class Table:
     """A table of the archive.
 
     Attributes:
-        columns: as the view has them; the table has `date`, too, the day in UTC.
-        key: what tells its rows apart.
-        at: the column of their time.
+        name: of the table.
+        columns: those of the view; the table also has `date`, the day in UTC.
+        key: the columns that identify a row.
+        at: the column with a row's time.
     """
 
     name: str
@@ -51,11 +52,11 @@ class Store(Protocol):
     """Where tables are kept."""
 
     def read(self, table: Table) -> DataFrame:
-        """All rows; none where nothing was ever written."""
+        """All rows; none if nothing was ever written."""
         ...
 
     def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows, all or none as far as the format can."""
+        """Add rows: all or none, if the format can do that."""
         ...
 
 
@@ -63,14 +64,14 @@ def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
     """The archive of a directory.
 
     Raises:
-        ConfigurationError: nothing here can write Delta.
+        ConfigurationError: nothing installed can write Delta.
     """
     if form == "parquet":
         return ParquetStore(spark, folder)
     if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
         return SparkDeltaStore(spark, folder)
     if importlib.util.find_spec("deltalake") is None:
-        message = "nothing here writes Delta: pip install deltalake, give Spark its Delta jar, or use parquet"
+        message = "nothing here writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
         raise ConfigurationError(message)
     return DeltaStore(spark, folder)
 
@@ -116,7 +117,7 @@ class SparkDeltaStore:
 
 @dataclass(frozen=True, slots=True)
 class DeltaStore:
-    """Delta tables without the jar: Spark reads, the driver writes; its memory must hold what is new."""
+    """Delta tables without the jar: Spark reads, the driver writes; the new rows must fit into its memory."""
 
     spark: SparkSession
     folder: Path
@@ -141,16 +142,18 @@ class DeltaStore:
 
 
 def add(store: Store, table: Table, rows: DataFrame) -> int:
-    """Archive the rows that are not there yet, and see that all of them are.
+    """Archive the rows that are not archived yet, and check that all are.
 
     Args:
+        store: the archive.
+        table: the table to write.
         rows: persisted by the caller, since they are read several times.
 
     Returns:
         How many are new.
 
     Raises:
-        RqDlqError: what was read back is not what was written.
+        RqDlqError: the rows read back are not the rows written.
     """
     there = store.read(table).select(*table.key)
     day = F.date_from_unix_date(F.floor(F.unix_seconds(table.at) / 86_400).cast("int"))
@@ -167,10 +170,10 @@ def add(store: Store, table: Table, rows: DataFrame) -> int:
 
 
 def check(store: Store, table: Table, rows: DataFrame) -> None:
-    """See that each of the rows is in the archive, once.
+    """Check that each row is in the archive exactly once.
 
     Raises:
-        RqDlqError: it is not so.
+        RqDlqError: one is not.
     """
     there = store.read(table).select(*table.key).withColumn("there", F.lit(1))
     found = rows.join(there, _same(table, rows, there), "left").select(
@@ -182,13 +185,13 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
         if not row["wanted"] == row["all"] == row["there"]:
             has, wanted = row["there"], row["wanted"]
             message = (
-                f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} where there should "
-                f"be {wanted:,}: nothing was trimmed. Run it again; if it says so again, bring the archive "
-                "back from a copy"
+                f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} instead of "
+                f"{wanted:,}: nothing was trimmed. Run it again; if the error comes back, restore the "
+                "archive from a backup"
             )
             raise RqDlqError(message)
 
 
 def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:
-    """That two rows are the same one; a damaged record may lack a part of its key."""
+    """The condition that two rows are the same; a damaged record may lack a part of its key."""
     return reduce(and_, (left[name].eqNullSafe(right[name]) for name in table.key))

@@ -1,8 +1,8 @@
-"""What rules have redriven and what they have given up, one JSON object a line, appended and never rewritten.
+"""The messages that rules have redriven or quarantined, one JSON object per line, append-only.
 
-A line is written before its message is redriven, so that none is ever redriven unseen; the time of death in
-it tells a line of this death, which a run that was cut off left behind, from those of earlier ones. Who wants
-a message out of quarantine takes its line out of the file.
+A line is written before its message is redriven, so that every redrive is recorded. Its time of death tells a
+line that an interrupted run left for this death from lines of earlier deaths. To release a message from
+quarantine, remove its line from the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ SCHEMA: Final = "action string, rule string, queue string, id string, dead_at ti
 
 
 class Line(NamedTuple):
-    """What was done to a dead letter."""
+    """What a rule did to a dead letter."""
 
     action: str
     rule: str

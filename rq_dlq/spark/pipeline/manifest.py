@@ -1,4 +1,4 @@
-"""What an archive remembers from run to run: a small JSON file, replaced as a whole when all else is done."""
+"""What an archive remembers from run to run: a small JSON file, replaced as a whole at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq.codec import NO_JSON
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -20,7 +20,7 @@ NAME = "manifest.json"
 
 
 class Kind(msgspec.Struct, frozen=True, order=True):
-    """A kind of failure, as the report on dead letters tells them apart."""
+    """A kind of failure, as in the report on dead letters."""
 
     queue: str | None
     fingerprint: str | None
@@ -35,13 +35,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was archived so far.
+    """The state of an archive.
 
     Attributes:
         url: of the server, without its password.
-        runs: how many there were.
-        last_events: by queue, the id of the last event in the archive.
-        kinds: those seen so far.
+        runs: their number so far.
+        last_events: by queue, the id of the last archived event.
+        kinds: all kinds seen so far.
     """
 
     url: str
@@ -53,10 +53,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, folder: Path, *, url: str, namespace: str, form: str) -> Manifest:
-        """The manifest of a directory; where there is none, that of an empty archive.
+        """The manifest of a directory; if there is none, that of an empty archive.
 
         Raises:
-            InvalidInput: it is damaged, or of another server, namespace or format.
+            InvalidInput: it is damaged, or belongs to another server, namespace or format.
         """
         path = folder / NAME
         if not path.exists():
@@ -64,13 +64,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=cls)
         except NO_JSON as error:
-            message = f"{path} is damaged ({error}): bring it back from a copy, or pass another directory"
+            message = f"{path} is damaged ({error}): restore it from a backup, or pass another directory"
             raise InvalidInput(message) from None
         for name, asked in (("url", url), ("namespace", namespace), ("format", form)):
             if (has := getattr(manifest, name)) != asked:
                 message = (
                     f"{folder} is the archive of {name} {shown(has)}, not {shown(asked)}: pass another "
-                    f"directory; if it is the same under a new name, change {name} in {path}"
+                    f"directory. If both are the same, change {name} in {path}"
                 )
                 raise InvalidInput(message)
         return manifest
@@ -82,22 +82,22 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, runs=self.runs + 1, last_events=events, kinds=kinds)
 
     def write(self, folder: Path) -> None:
-        """Put it in the place of the one before."""
+        """Replace the manifest of a directory."""
         new = folder / f"{NAME}.new"
         new.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
         new.replace(folder / NAME)
 
     def first_run(self) -> dict[Kind, int]:
-        """By kind: the run that saw it first."""
+        """The run that saw a kind first, by kind."""
         return {known.kind: known.first_run for known in self.kinds}
 
 
 @contextmanager
 def held(folder: Path) -> Generator[None]:
-    """Keep other runs out of a directory, which is made where there is none.
+    """Keep other runs out of a directory, which is created if it is missing.
 
     Raises:
-        InvalidInput: it cannot be written, or another run is at work.
+        InvalidInput: it cannot be written, or another run uses it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +109,6 @@ def held(folder: Path) -> Generator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            message = f"another run is at work in {folder}: wait for its end, or pass another directory"
+            message = f"another run uses {folder}: wait for its end, or pass another directory"
             raise InvalidInput(message) from None
         yield

@@ -1,4 +1,4 @@
-"""The report on dead letters as a picture: how many of which kind, since when, and what is new."""
+"""Plots the report on dead letters: how many of each kind, since when, and which kinds are new."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MOST_KINDS: Final = 12
 WIDEST: Final = 72
 KNOWN, NEW, GREY = "#1f6fb4", "#d9480f", "#6b7280"
 GONE: Final = 0.3
-"""How strong the colour is of those that are dead no more."""
+"""The opacity of messages that are no longer dead."""
 
 
 def possible() -> bool:
-    """Whether there is something to draw with."""
+    """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
@@ -30,9 +30,10 @@ def draw(poison: Rows, run: int, path: Path) -> None:
 
     Args:
         poison: one or more rows, the largest kind first.
-        run: whose kinds are new; in the first run all are, and none is marked.
+        run: the number of this run; kinds that it saw first are marked as new, except in the first run.
+        path: of the picture.
     """
-    import matplotlib as mpl  # noqa: PLC0415 - only who wants a picture needs it
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
@@ -73,7 +74,7 @@ def _title(poison: Rows, run: int) -> str:
 
 
 def _names(axes: Any, shown: Rows, colours: Sequence[str]) -> None:
-    """What went wrong, in words."""
+    """The texts of each kind."""
     axes.axis("off")
     axes.set_xlim(0, 1)
     for y, (row, colour) in enumerate(zip(shown, colours, strict=True)):
@@ -86,7 +87,7 @@ def _names(axes: Any, shown: Rows, colours: Sequence[str]) -> None:
 
 
 def _bars(axes: Any, shown: Rows, colours: Sequence[str]) -> None:
-    """How many there were, and how many of them are dead now."""
+    """The number of dead letters, and of those that are still dead."""
     largest = max(row["count"] for row in shown)
     for y, (row, colour) in enumerate(zip(shown, colours, strict=True)):
         axes.barh(y, row["count"], 0.55, color=colour, alpha=GONE, linewidth=0)
@@ -129,7 +130,7 @@ def _legend(figure: Any, mpl: Any) -> None:
 
     handles = [
         patch(KNOWN, 1, "dead now"),
-        patch(KNOWN, GONE, "dead no more"),
+        patch(KNOWN, GONE, "no longer dead"),
         patch(NEW, 1, "new since the last run"),
     ]
     figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=8)

@@ -1,4 +1,4 @@
-"""Dead letters brought back by rules: what would be done, and doing it."""
+"""Redrives dead letters by rules: makes a plan, and carries it out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq.spark.pipeline import ledger
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE, Line
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rq_dlq.broker import Broker
+    from rq_dlq.client.broker import Broker
     from rq_dlq.spark.pipeline.rules import Rule
     from rq_dlq.spark.pipeline.stages import Stage
 
 CHUNK: Final = 250
 QUARANTINED: Final = "quarantined"
-"""Given up by an earlier run."""
+"""Quarantined by an earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the rules mean for the dead letters that there are.
+    """What the rules do with the present dead letters.
 
     Attributes:
         lines: redrive or quarantine, by rule and queue, the oldest death first.
-        quarantined: by rule: how many were given up before.
+        quarantined: how many earlier runs quarantined, by rule.
     """
 
     lines: Sequence[Line]
     quarantined: dict[str, int] = field(default_factory=dict[str, int])
 
     def count(self, action: str, rule: str | None = None) -> int:
-        """How many messages that happens to."""
+        """The number of messages with an action, of one rule or of all."""
         return sum(line.action == action and rule in {None, line.rule} for line in self.lines)
 
 
 def plan(letters: DataFrame, rules: Sequence[Rule], folder: Path, run: int) -> Plan:
-    """Decide about dead letters, as view `dlq` gives them."""
+    """Plan what to do with dead letters, which are rows of the view `dlq`."""
     names = [rule.name for rule in rules]
     number = F.coalesce(*(F.when(rule.fits(), F.lit(n)) for n, rule in enumerate(rules)))
     limits = F.array(*(F.lit(rule.max_redriven) for rule in rules))
@@ -77,7 +77,7 @@ def plan(letters: DataFrame, rules: Sequence[Rule], folder: Path, run: int) -> P
 
 
 def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker, folder: Path, stage: Stage) -> int:
-    """Do what a plan says; how many messages came back. What is dead no more meanwhile is left alone."""
+    """Carry out a plan; returns how many messages came back. Messages no longer dead are left alone."""
     ledger.append(folder, (line for line in plan.lines if line.action == QUARANTINE))
     lines = [line for line in plan.lines if line.action == REDRIVE]
     stage.expect(len(lines))
@@ -92,13 +92,13 @@ def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker, folder: Path, s
 
 
 def _redriven_before() -> Column:
-    """How often a message was redriven by anybody, as far as its bounded history tells."""
+    """How often a message was redriven at all, as far as its bounded history shows."""
     events = F.filter("history", lambda event: event["cause"] == "redriven")
     return F.coalesce(F.size(events), F.lit(0))
 
 
 def _paced(lines: Iterator[Line], rate: float | None) -> Iterator[list[Line]]:
-    """The lines in chunks, not more of them a second than the rate."""
+    """The lines in chunks, no more per second than the rate."""
     size = CHUNK if rate is None else max(1, min(CHUNK, int(rate)))
     due = time.monotonic()
     while chunk := list(islice(lines, size)):

@@ -1,10 +1,10 @@
-"""Rules for what is redriven: a TOML file, one table a rule, the first that fits a dead letter holds.
+"""Rules for redriving: a TOML file, one table per rule. The first rule that matches a dead letter applies.
 
     ["the gateway was down"]
     queue = "orders*"
     error_class = "TimeoutError"
-    max_redriven = 2    # times; what dies once more is quarantined
-    rate = 50           # messages a second
+    max_redriven = 2    # times; a message that dies once more is quarantined
+    rate = 50           # messages per second
 
 A rule has one or more of queue, error_class (both may have `*`), fingerprint and reason, and all must be met.
 """
@@ -16,12 +16,12 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy_files._toml_lines import line_of, lines_of
-from rq_dlq.spark.pipeline.source import expression
+from rq_dlq.spark.pipeline.patterns import expression
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,14 +36,14 @@ MOST: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Dead letters that are worth another try.
+    """A choice of dead letters to redrive.
 
     Attributes:
         name: for people, and in the ledger.
         queue, error_class: patterns with `*`; empty: any.
         fingerprint, reason: empty: any.
-        max_redriven: a message that was redriven so often is quarantined.
-        rate: messages a second; None: no limit.
+        max_redriven: a message that was redriven this often is quarantined.
+        rate: messages per second; None: no limit.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Rule:
         """Check the values.
 
         Raises:
-            InvalidInput: one makes no sense.
+            InvalidInput: a value is not valid.
         """
         for key in KEYS:
             if wrong := _wrong(key, getattr(self, key)):
@@ -66,12 +66,12 @@ class Rule:
                 raise InvalidInput(message)
         if not any(getattr(self, name) for name in CONDITIONS):
             message = (
-                f'a rule without a condition fits everything: add {", ".join(CONDITIONS)}, or queue = "*"'
+                f'a rule without a condition matches everything: add {", ".join(CONDITIONS)}, or queue = "*"'
             )
             raise InvalidInput(message)
 
     def fits(self) -> Column:
-        """Whether it fits a dead letter, for rows as view `dlq` gives them."""
+        """Whether the rule matches a dead letter, for rows of the view `dlq`."""
         met = F.lit(True)  # noqa: FBT003
         for name in ("queue", "error_class"):
             if pattern := getattr(self, name):
@@ -86,15 +86,16 @@ def read_rules(text: str, name: str = "rules") -> tuple[Rule, ...]:
     """The rules of a file.
 
     Args:
+        text: of the file.
         name: of the file, for the error.
 
     Raises:
-        InvalidInput: all that is wrong with it, with the lines.
+        InvalidInput: the file has errors; the text lists all of them with their lines.
     """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        message = f"{name}: no TOML: {error}"
+        message = f"{name}: not TOML: {error}"
         raise InvalidInput(message) from None
     lines = lines_of(text)
     rules: list[Rule] = []
@@ -107,19 +108,19 @@ def read_rules(text: str, name: str = "rules") -> tuple[Rule, ...]:
         if not wrong:
             rules.append(Rule(name=title, **table))
     if not tables:
-        problems.append(f'{name}: there is no rule, that is a table such as ["the gateway was down"]')
+        problems.append(f'{name}: there is no rule. A rule is a table such as ["the gateway was down"]')
     if problems:
         raise InvalidInput("\n".join(problems))
     return tuple(rules)
 
 
 def _problems(title: str, table: object) -> dict[str, str]:
-    """What is wrong with a rule, by the name of its setting; empty: with the rule as a whole."""
+    """The errors in a rule, by setting; the empty name stands for the rule as a whole."""
     if not isinstance(table, dict):
-        return {"": f'no rule: write its settings below a line such as ["{title}"]'}
+        return {"": f'not a rule: write its settings below a line such as ["{title}"]'}
     given = cast("Mapping[str, Any]", table)
     known = ", ".join(KEYS)
-    wrong = {key: f"there is no such setting; there are {known}" for key in given if key not in KEYS}
+    wrong = {key: f"there is no such setting. The settings are {known}" for key in given if key not in KEYS}
     wrong |= {key: why for key in given if key in KEYS and (why := _wrong(key, given[key]))}
     if not wrong:
         try:
@@ -130,17 +131,17 @@ def _problems(title: str, table: object) -> dict[str, str]:
 
 
 def _wrong(key: str, value: object) -> str:
-    """Why this cannot be the value of a setting; empty: it can."""
+    """Why a value is not valid for a setting; empty: it is valid."""
     if key == "max_redriven":
         whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST
-        return "" if whole else f"{shown(value)} is no whole number from 1 to {MOST:,}"
+        return "" if whole else f"{shown(value)} is not a whole number from 1 to {MOST:,}"
     if key == "rate":
         number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST
-        return "" if value is None or number else f"{shown(value)} is no number above 0, at most {MOST:,}"
+        return "" if value is None or number else f"{shown(value)} is not a number above 0, at most {MOST:,}"
     if not isinstance(value, str):
-        return f"{shown(value)} is no text"
+        return f"{shown(value)} is not text"
     if key == "reason" and value not in {"", *REASONS}:
-        return f"{shown(value)} is none of {', '.join(REASONS)}"
+        return f"{shown(value)} is not one of {', '.join(REASONS)}"
     if key == "fingerprint" and re.search(r"[*\s]", value):
-        return f"{shown(value)} is no fingerprint: copy one from the report, as a whole"
+        return f"{shown(value)} is not a fingerprint: copy a whole one from the report"
     return ""

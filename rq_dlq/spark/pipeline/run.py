@@ -1,4 +1,4 @@
-"""The steps of a run: archive, trim, report, draw, remember, redrive."""
+"""The steps of a run: archive, trim, report, plot, update the manifest, redrive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq._calls import outcomes
 from rq_dlq.spark import register
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rq_dlq.spark.pipeline.tables import Rows
 
 _BEGINNING = "0-0"
-OFF = "; a queue keeps them where its setting outcomes says how many"
+OFF = "; a queue keeps events only if its setting outcomes is set"
 SILENT = Stages()
 
 
@@ -42,13 +42,13 @@ class Summary:
 
     Attributes:
         run: its number, 1 for the first into this directory.
-        queues: that it looked at.
+        queues: that it read.
         events, letters: new in the archive.
         trimmed: events dropped from Redis.
-        new_kinds: kinds of failure that no run saw before.
-        tables: by name: the rows, as they are in the Parquet files.
-        picture: of the report on dead letters; None: there is none.
-        plan: what the rules mean.
+        new_kinds: kinds of failure that no earlier run saw.
+        tables: the rows of the Parquet files, by name.
+        picture: of the report on dead letters; None: no picture.
+        plan: what the rules decide.
         redriven: messages that came back; 0 without `apply`.
     """
 
@@ -65,14 +65,24 @@ class Summary:
 
 
 def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT) -> Summary:
-    """Do one run. It can be cut off anywhere, and run again: nothing is archived twice or trimmed unseen.
+    """Do one run. After an interruption, run it again.
+
+    It archives no event twice, and trims only archived events.
+
+    Args:
+        spark: the session.
+        settings: of the run.
+        stages: report the progress; the default reports nothing.
+
+    Returns:
+        What the run did.
 
     Raises:
-        InvalidInput: there is no such queue; the directory cannot be written, is in use, or has the archive
-            of another server, namespace or format.
-        ConfigurationError: Delta, where nothing can write it.
+        InvalidInput: there is no such queue; or the directory cannot be written, is in use, or has the
+            archive of another server, namespace or format.
+        ConfigurationError: the format is delta, and nothing installed can write it.
         BrokerUnavailable: Redis cannot be reached.
-        RqDlqError: the archive does not hold what was written.
+        RqDlqError: the archive does not have what was written.
     """
     register(spark)
     source = Source.of(spark, settings)
@@ -81,7 +91,7 @@ def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT
 
 
 class _Run:
-    """One run into a directory that is held."""
+    """One run into a locked directory."""
 
     def __init__(self, source: Source, settings: PipelineSettings, stages: Stages) -> None:
         self.source, self.settings, self.stages = source, settings, stages
@@ -117,7 +127,7 @@ class _Run:
         )
 
     def archive_events(self) -> tuple[int, dict[str, str]]:
-        """Add the new events; how many, and by queue the last that is there now."""
+        """Archive the new events; returns how many, and the last archived event by queue."""
         with self.stages.stage("archive the outcome history") as stage, _kept(self._new_events()) as events:
             count = archive.add(self.store, EVENTS, events)
             latest = F.max_by("event_id", event_order("event_id")).alias("last")
@@ -128,24 +138,24 @@ class _Run:
         return count, {**self._last_events(), **last}
 
     def archive_letters(self, dead: DataFrame) -> int:
-        """Add the new dead letters; how many."""
+        """Archive the new dead letters; returns how many."""
         with self.stages.stage("archive the dead letters") as stage:
             count = archive.add(self.store, LETTERS, dead)
             stage.say(f"{count:,} new dead letters")
         return count
 
     def trim(self, last_events: Mapping[str, str]) -> int:
-        """Drop what was read back from the archive from Redis; how many events."""
+        """Drop the events that were read back from the archive from Redis; returns how many."""
         with self.stages.stage("trim the outcome history") as stage:
             trimmed = 0
             for name, last in last_events.items():
-                keys = self.broker.queue(name).work.keys
-                trimmed += self.broker.run_steps(_step(outcomes.trim(keys, through=last)))
+                keys = self.broker.queue(name)._core.keys
+                trimmed += self.broker._run(_step(outcomes.trim(keys, through=last)))
             stage.say(f"{trimmed:,} events dropped from Redis")
         return trimmed
 
     def report(self, dead: DataFrame) -> dict[str, Rows]:
-        """Make the tables: the same archive gives the same ones."""
+        """Make the tables. The same archive always gives the same tables."""
         with self.stages.stage("report") as stage:
             events = self._wanted(self.store.read(EVENTS), "at")
             letters, dead = (self._wanted(rows, "dead_at") for rows in (self.store.read(LETTERS), dead))
@@ -160,7 +170,7 @@ class _Run:
         return written
 
     def draw(self, poison: Rows) -> Path | None:
-        """Draw the report on dead letters; None: there is nothing to draw, or to draw with."""
+        """Plot the report on dead letters; None: there are no dead letters, or matplotlib is missing."""
         with self.stages.stage("draw") as stage:
             if not poison:
                 stage.say("there are no dead letters to draw")
@@ -174,7 +184,7 @@ class _Run:
         return path
 
     def redrive(self, dead: DataFrame) -> tuple[Plan, int]:
-        """Bring back what the rules say, or say what that would be; how many came back."""
+        """Redrive by the rules, or only report the plan; returns the plan and how many came back."""
         rules, out = self.settings.rules, self.settings.out
         with self.stages.stage("redrive by rules") as stage:
             plan = redrive.plan(dead, rules, out, self.number)
@@ -187,12 +197,12 @@ class _Run:
         return plan, redriven
 
     def _last_events(self) -> dict[str, str]:
-        """By queue of this run: the last event in the archive, as the manifest has it."""
+        """The last archived event by queue of this run, from the manifest."""
         known = self.before.last_events
         return {name: known[name] for name in self.source.names if name in known}
 
     def _new_events(self) -> DataFrame:
-        """The events after those that the manifest knows."""
+        """The events after those in the manifest."""
         known = self._last_events()
         rows = [(name, known.get(name, _BEGINNING)) for name in self.source.names]
         since = min(int(last.partition("-")[0]) for _, last in rows)
@@ -202,7 +212,7 @@ class _Run:
         return new.select(*EVENTS.columns.names)
 
     def _wanted(self, rows: DataFrame, at: str) -> DataFrame:
-        """Those of these queues, since the time that was asked for."""
+        """The rows of these queues, from `since` on."""
         chosen = rows.where(F.col("queue").isin(*self.source.names))
         since = self.settings.since
         return chosen if since is None else chosen.where(F.col(at) >= F.lit(since))
@@ -210,7 +220,7 @@ class _Run:
 
 @contextmanager
 def _kept(rows: DataFrame) -> Generator[DataFrame]:
-    """Rows that are read once, whatever is done with them."""
+    """Persist rows, so that they are read only once."""
     kept = rows.persist()
     try:
         yield kept
@@ -220,7 +230,7 @@ def _kept(rows: DataFrame) -> Generator[DataFrame]:
 
 @contextmanager
 def _utc(spark: SparkSession) -> Generator[None]:
-    """Times as text and in files are UTC meanwhile."""
+    """Set the session's time zone to UTC meanwhile, for times as text and in files."""
     name = "spark.sql.session.timeZone"
     before = spark.conf.get(name)
     spark.conf.set(name, "UTC")

@@ -1,4 +1,4 @@
-"""What a run may be told."""
+"""The settings of a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rq_dlq.durations import shown
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
+from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,20 +23,20 @@ COMPARED: Final = {f"{n} redeliveries": RedeliveryPolicy(max_redeliveries=n) for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSettings:
-    """What one run does.
+    """The settings of one run.
 
     Attributes:
-        queue: a name, several with commas between them, or patterns with `*`.
-        out: a directory that the driver and all executors see under this name.
+        queue: a name, several separated by commas, or patterns with `*`.
+        out: a directory that the driver and all executors can reach by this name.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: what all keys begin with.
+        namespace: the prefix of all keys.
         format: of the archive, parquet or delta; the tables are always Parquet.
-        since: the reports leave out what happened before; the archive gets everything. None: all.
-        rules: which dead letters are redriven, the first that fits.
-        apply: do it; False: say what would be done.
-        trim: drop the outcome history from Redis as far as it is in the archive.
-        plot: draw the report on dead letters.
-        policies: for the table what_if, by a name.
+        since: the reports leave out earlier events; the archive gets all. None: the reports have all, too.
+        rules: choose the dead letters to redrive; the first that matches applies.
+        apply: redrive them; False: only report what would be redriven.
+        trim: drop archived events from Redis.
+        plot: plot the report on dead letters.
+        policies: for the table what_if, by name.
     """
 
     queue: str
@@ -52,17 +52,17 @@ class PipelineSettings:
     policies: Mapping[str, RedeliveryPolicy] = field(default_factory=lambda: COMPARED)
 
     def __post_init__(self) -> None:
-        """Check what can be checked.
+        """Check the values.
 
         Raises:
-            InvalidInput: a value makes no sense.
+            InvalidInput: a value is not valid.
         """
         if self.format not in FORMATS:
             message = f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}"
             raise InvalidInput(message)
         if ":/" in str(self.out):  # of which pathlib makes one slash
             message = (
-                f"out is {shown(str(self.out))}. Pass a directory that is mounted on all machines, no URL"
+                f"out is {shown(str(self.out))}. Pass a directory that is mounted on all machines, not a URL"
             )
             raise InvalidInput(message)
         if self.since is not None and self.since.tzinfo is None:

@@ -1,4 +1,4 @@
-"""What a run looks like in a terminal: a line for each step while it lasts, then the tables."""
+"""Shows a run in a terminal: a line for each step while it lasts, then the tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq._terminal import visible
-from rq_dlq.durations import human
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
 from rq_dlq.spark.pipeline.manifest import Kind
 from rq_dlq.spark.pipeline.stages import Stage, Stages
 from rq_dlq.spark.pipeline.tables import kind_of
+from rq_dlq.values.durations import human
+from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -59,11 +59,11 @@ TITLES: Final = {
 TEXTS: Final = ("", "queue", "fingerprint", "reason", "error", "policy")
 SHARES: Final = ("share", "redelivery_ratio", "expiry_ratio", "score")
 SPANS: Final = {"success_ms_p50": 1, "success_ms_p99": 1, "wait_seconds": 1000, "policy_wait_seconds": 1000}
-"""Columns that are durations: milliseconds in one of them."""
+"""Columns with durations: the milliseconds in their unit."""
 
 
 class _Bar(BarColumn):
-    """A bar for the steps whose end is known."""
+    """A bar for the steps with a known total."""
 
     def render(self, task: Task) -> Any:
         return super().render(task) if task.fields["counted"] else Text("")
@@ -89,14 +89,14 @@ class _Shown(Stage):
 
 
 class ShownStages(Stages):
-    """The steps of a run as lines that fill."""
+    """The steps of a run as progress lines."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     @staticmethod
     def progress(console: Console) -> Progress:
-        """The lines."""
+        """The progress display."""
         return Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
@@ -109,7 +109,7 @@ class ShownStages(Stages):
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
-        """One line."""
+        """Show one step as a line."""
         task = self._progress.add_task(name, total=None, said="", counted=False)
         yield _Shown(self._progress, task)
         total = self._progress.tasks[self._progress.task_ids.index(task)].total or 1
@@ -117,7 +117,7 @@ class ShownStages(Stages):
 
 
 def show(console: Console, summary: Summary, settings: PipelineSettings) -> None:
-    """Print what a run found."""
+    """Print the result of a run."""
     new = set(summary.new_kinds) if summary.run > 1 else set[Kind]()
     for name, rows in summary.tables.items():
         if rows:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rq_dlq.broker import Broker
+from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.pipeline.patterns import fits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,10 +20,12 @@ MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The queues that a run looks at.
+    """The queues of a run.
 
     Attributes:
-        url: with its password; never shown.
+        spark: the session.
+        url: of Redis, with its password; never shown.
+        namespace: of the queues.
         names: of the queues, sorted.
     """
 
@@ -50,18 +52,18 @@ class Source:
 
     def read(self, view: str, **options: str) -> DataFrame:
         """A view of these queues."""
-        told = {"url": self.url, "namespace": self.namespace, "queue": ",".join(self.names), "view": view}
-        return self.spark.read.format("rq_dlq").options(**told, **options).load()
+        given = {"url": self.url, "namespace": self.namespace, "queue": ",".join(self.names), "view": view}
+        return self.spark.read.format("rq_dlq").options(**given, **options).load()
 
 
 def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
-    """The queues that are meant.
+    """The names of the queues that the settings choose.
 
     Raises:
         InvalidInput: there is no such queue.
         BrokerUnavailable: Redis cannot be reached.
     """
-    with Broker(url, namespace=settings.namespace) as broker:  # which gives up soon
+    with Broker(url, namespace=settings.namespace) as broker:  # gives up sooner than those of tasks
         there = broker.queues()
     names: set[str] = set()
     for pattern in settings.queue.split(","):
@@ -69,17 +71,7 @@ def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
         if not found:
             known = ", ".join(there[:MOST_NAMED]) or "none"
             more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
-            message = f"no queue {pattern.strip()!r} at {broker.url}; there are: {known}{more}"
+            message = f"no queue {pattern.strip()!r} at {broker.url}. The queues are: {known}{more}"
             raise InvalidInput(message)
         names |= found
     return tuple(sorted(names))
-
-
-def fits(pattern: str, text: str) -> bool:
-    """Whether a text is as the pattern says; `*` stands for anything."""
-    return re.fullmatch(expression(pattern), text) is not None
-
-
-def expression(pattern: str) -> str:
-    """A pattern as a regular expression, of Python and of Spark."""
-    return ".*".join(re.sub(r"(\W)", r"\\\1", part) for part in pattern.split("*"))

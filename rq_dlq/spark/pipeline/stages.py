@@ -1,4 +1,4 @@
-"""How a run tells where it is; this says nothing, `show` has one for terminals."""
+"""Reports the progress of a run. These classes report nothing; `show` has those for terminals."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Stage:
     """One step of a run."""
 
     def expect(self, total: int) -> None:
-        """How much there is to do."""
+        """Set the total amount of work."""
 
     def advance(self, count: int) -> None:
-        """So much more is done."""
+        """Add to the amount done."""
 
     def say(self, text: str) -> None:
-        """What came of it."""
+        """Report the result."""
 
 
 class Stages:
@@ -27,6 +27,6 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
-        """One step, while it lasts."""
+        """Report one step while it lasts."""
         del name
         yield Stage()

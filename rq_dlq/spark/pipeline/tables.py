@@ -1,11 +1,11 @@
-"""The tables of a run, and what the report on dead letters has in addition."""
+"""The tables of a run, and the additional columns of its report on dead letters."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow.parquet as pq
-from pyspark.sql import functions as F  # noqa: N812 - as everybody who uses Spark writes it
+from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq.spark.pipeline.manifest import Kind
 from rq_dlq.spark.report import poison_report
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Rows: TypeAlias = list[dict[str, Any]]
-"""Of a table; times are UTC."""
+"""The rows of a table; times are UTC."""
 
 FOLDER = "tables"
 KIND = ("queue", "fingerprint", "reason")
@@ -25,16 +25,17 @@ _FIRST_RUNS = "queue string, fingerprint string, reason string, first_run int"
 
 
 def poison(letters: DataFrame, dead: DataFrame, first_runs: Mapping[Kind, int], run: int) -> DataFrame:
-    """The report on dead letters, with what the archive knows.
+    """The report on dead letters, with columns from the archive.
 
     Args:
         letters: of the archive.
-        dead: those that are dead now.
-        first_runs: by kind: the run that saw it first; a kind that is not there is new in this run.
+        dead: the present dead letters.
+        first_runs: the run that saw a kind first, by kind; a missing kind is new in this run.
+        run: the number of this run.
 
     Returns:
         The columns of `poison_report`, and
-        dead_now bigint: of these messages, in the dead-letter queue at present,
+        dead_now bigint: how many of these messages are dead now,
         first_run int: the run of this archive that saw the kind first.
     """
     known = [(*_of(kind), number) for kind, number in first_runs.items()]
@@ -48,14 +49,14 @@ def poison(letters: DataFrame, dead: DataFrame, first_runs: Mapping[Kind, int], 
 
 
 def write(tables: Mapping[str, DataFrame], out: Path) -> dict[str, Rows]:
-    """Write tables in place of those of the run before, each a file of Parquet; by name: the rows."""
+    """Write each table to a Parquet file, in place of the previous run's; returns the rows by name."""
     folder = out / FOLDER
     folder.mkdir(exist_ok=True)
     return {name: _written(table, folder / f"{name}.parquet") for name, table in tables.items()}
 
 
 def kind_of(row: Mapping[str, Any]) -> Kind:
-    """The kind that a row of the poison report is about."""
+    """The kind of a row of the poison report."""
     return Kind(*(row[name] for name in KIND))
 
 

@@ -104,9 +104,9 @@ async def art_b101(broker: Any) -> None:
 async def art_b103(broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send("x", priority=1)
-    assert await queue.select().prioritise(8) == 1
+    assert await queue.select().prioritize(8) == 1
     with pytest.raises(InvalidInput, match="priority 23"):
-        await queue.select().prioritise(23)
+        await queue.select().prioritize(23)
     assert (await one(queue)).priority == 8
 
 
@@ -134,10 +134,10 @@ async def art_b107(broker: Any) -> None:
     assert [m.id for m in await target.select(places=["ready"]).browse()] == ["first", *ready]
     await lose_replies(broker, "purge", times=3)
     with pytest.raises(BrokerUnavailable):
-        await target.select(limit=350).remove()
+        await target.select(limit=350).purge()
     done = 401 - await target.select().count()
     assert 0 < done < 350
-    assert await target.select(limit=350 - done).remove() == 350 - done
+    assert await target.select(limit=350 - done).purge() == 350 - done
 
 
 async def art_b108(broker: Any, clock: Clock) -> None:

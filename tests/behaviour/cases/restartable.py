@@ -10,7 +10,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq.durations import Duration
+from rq_dlq.values.durations import Duration
 from tests import servers
 from tests.audit import audit
 from tests.colours import Awaited

@@ -4,7 +4,6 @@ A breadth-first search over worlds. A world is what a queue's keys hold (`world`
 every call of the scope (`actions`, `verbs`) is made of it there (`server`), and what comes of it is
 checked (`rules`, `replies`). Worlds that no script tells apart are one (`reduced`), so the search ends by
 itself, with no bound on time, on workers or on how often they try: nothing else can happen to the messages.
-`scopes` says which verbs meet in which search, `walk` tells what was found. What needs a second queue, a job
-or other settings (transfer, the scripts of jobs, configure, set_policy) is left to the model (T2) and to the
-stops (T4).
+`scopes` says which verbs meet in which search, and which are left to the model (T2) and to the stops (T4),
+`walk` tells what was found.
 """

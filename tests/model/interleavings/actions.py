@@ -68,16 +68,6 @@ def divided_before(queue: Queue) -> Iterator[Arguments]:
     return ((NOBODY, token, 0) for token in queue.claims)
 
 
-def begun(queue: Queue) -> Iterator[Arguments]:
-    """Of what an attributed claim holds: none, any one, all."""
-    for token, claim in queue.claims.items():
-        held = queue.held_by(token)
-        if claim.begun is not None:
-            yield from (
-                (token, some) for some in dict.fromkeys(((), *((name,) for name in held), tuple(held)))
-            )
-
-
 def lapsed(queue: Queue) -> list[str]:
     return [token for token, claim in queue.claims.items() if claim.until <= NOW]
 

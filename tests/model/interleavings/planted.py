@@ -35,13 +35,13 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "a message leaves its index": Fault(
-        "I1: a message is nowhere", 4, "deliveries", "lib/due", "redis.call('ZADD', ready, unpack(places))"
+        "I1: a message is nowhere", 4, "deliveries", "lib/promote", "redis.call('ZADD', ready, unpack(moved))"
     ),
     "the dead are dropped": Fault(
-        "I1: m0 was leased -", 2, "deliveries", "lib/bury", "stand(id, state, head)", "discard(id)"
+        "I1: m0 was leased -", 2, "deliveries", "lib/bury", "put(id, state, head)", "discard(id)"
     ),
     "a lease stays without its claim": Fault(
-        "I1: t0 has a lease, and no claim", 3, "deliveries", "lib/lapse", "redis.call('ZREM', leases, token)"
+        "I1: t0 has a lease, and no claim", 3, "deliveries", "lib/sweep", "redis.call('ZREM', leases, token)"
     ),
     "an item that is there twice counts twice": Fault(
         "I1: the totals", 2, "sessions", "ack_all", "and not seen[id] then", "then"
@@ -50,25 +50,28 @@ FAULTS = {
         "I1: the totals", 2, "commits", "commit", "held and not seen[id] then", "held then"
     ),
     "what is dropped is not counted": Fault(
-        "I1: the totals", 2, "discarding", "lib/bury", "redis.call('HINCRBY', counters, 'discarded', 1)"
+        "I1: the totals", 2, "discarding", "lib/discard", "redis.call('HINCRBY', counters, 'discarded', 1)"
     ),
     "anyone settles what is held": Fault(
         "I1: t0 holds", 2, "deliveries", "lib/holds", "find(needle, 1, true)", "find(' +', 1, true)"
     ),
     "a claim that is repeated gives others": Fault(
-        "I1: t[09] holds", 1, "deliveries", "lib/given_before", "if first then", "if false then"
+        "I1: t[09] holds", 1, "deliveries", "lib/given_before", "if not holding then", "if true then"
     ),
     "a lease is taken too early": Fault(
-        "I2: m0 was taken from t0", 2, "deliveries", "lib/lapse", "'-inf', now,", "'-inf', '+inf',"
+        "I2: m0 was taken from t0", 2, "deliveries", "lib/sweep", "'-inf', now,", "'-inf', '+inf',"
     ),
     "who lost a lease is told that it settled": Fault(
-        "I2: t0 would be told", 3, "deliveries", "lib/lapse", "state.token = ''", "state.reason = ''"
+        "I2: t0 would be told", 3, "deliveries", "lib/sweep_message", "state.token = ''", "state.reason = ''"
     ),
     "a known message is sent again": Fault(
-        "I2: it was not its to do", 1, "sends", "lib/add", "existing[n] or seen[id] then", "seen[id] then"
+        "I2: it was not its to do", 1, "sends", "lib/add", "not existing[n] and not seen", "not seen"
+    ),
+    "a number is not compared": Fault(
+        "I12: told 1, and repeated 0", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
     ),
     "a delivery is not counted": Fault(
-        "I3, I4: m0 had", 1, "deliveries", "lib/take", "' 0000000000000 1 0", "' 0000000000000 0 0"
+        "I3, I4: m0 had", 1, "deliveries", "lib/lease_head", "' 0000000000000 1 0", "' 0000000000000 0 0"
     ),
     "a redrive forgets": Fault(
         "I3, I4: m0 had", 3, "redrives", "redrive", "charged, state.delay", "charged, state.deliveries"
@@ -77,7 +80,12 @@ FAULTS = {
         "I3, I4: m0 had", 2, "deliveries", "lib/judge", "failure.charge and 1", "failure.charge and 2"
     ),
     "a delay ends early": Fault(
-        "I5: m0 became ready 1000 ms early", 3, "deliveries", "lib/due", "'-inf', now,", "'-inf', now + 1000,"
+        "I5: m0 became ready 1000 ms early",
+        3,
+        "deliveries",
+        "lib/promote",
+        "'-inf', now,",
+        "'-inf', now + 1000,",
     ),
     "a delay is too short": Fault(
         "I5: m0 is due in 999 ms", 2, "deliveries", "lib/judge", "= now + delay\n", "= now + delay - 1\n"
@@ -97,13 +105,30 @@ FAULTS = {
         "lib/judge",
         "remember(id, event, state.deliveries, delay, failure.consumer, failure.error)",
     ),
-    "the innocent are charged": Fault(
-        "I6: the story of m0",
+    "the first lapse under a worker is charged": Fault(
+        "I3, I4: m0 had",
         3,
-        "attributed",
-        "lib/lapse",
-        "begun and not begun:find",
-        "begun and begun:find",
+        "workers",
+        "lib/sweep_message",
+        "failure.charge, failure.delay, failure.forgiven = false, 0, true",
+        "failure.delay = 0",
+    ),
+    "every lapse under a worker is forgiven": Fault(
+        "I3, I4: m0 had", 5, "workers", "lib/sweep_message", "by_worker and state.lapsed == 0", "by_worker"
+    ),
+    "a suspect is taken with others": Fault(
+        "suspects: of", 3, "workers", "lib/past_suspects", "if alone or #found", "if #found"
+    ),
+    "a suspect is taken after others": Fault(
+        "suspects: of", 5, "workers", "lib/past_suspects", "alone and #found == 0 then", "alone then"
+    ),
+    "a worker that runs a suspect takes another": Fault(
+        "suspects: of",
+        3,
+        "workers",
+        "lib/past_suspects",
+        "if not suspect or alone and #found == 0 then",
+        "if true then",
     ),
     "a redelivery outlives its message": Fault(
         "I7: m1 would fall due too late",
@@ -117,7 +142,7 @@ FAULTS = {
         "I7: .'m1'. have expired", 2, "times to live", "claim", "  expire(STEPS)\n"
     ),
     "the last come first": Fault(
-        "I8: .'m1'. came before", 1, "deliveries", "lib/take", "'ZRANGE', source", "'ZREVRANGE', source"
+        "I8: .'m1'. came before", 1, "deliveries", "lib/lease_head", "'ZRANGE', source", "'ZREVRANGE', source"
     ),
     "what is released goes to the end": Fault(
         "I8: m0 did not return",
@@ -131,7 +156,7 @@ FAULTS = {
         "I12: ", 2, "deliveries", "lib/refusal", "return SETTLED_BEFORE", "return LOST"
     ),
     "a session that is repeated loses its reply": Fault(
-        "I12: ", 2, "commits", "commit", "elseif not held and not sent then", "elseif not held then"
+        "I12: ", 2, "commits", "commit", "elseif not held and not done then", "elseif not held then"
     ),
     "a message leaves its story behind": Fault(
         "I13: something is left of",

@@ -31,11 +31,13 @@ class Reduction:
     Attributes:
         stamps: one of them makes a message due now; else what was due before is as what is due now.
         graves: one of them asks for the oldest of the dead or the expired; else their order says nothing.
+        workers: one of them claims as a worker does: then a lease that ran out decides, too.
         kept: milliseconds for which the dead are kept: so long their age counts.
     """
 
     stamps: bool
     graves: bool
+    workers: bool
     kept: int = 0
 
     def __call__(self, queue: Queue, now: int) -> tuple[Queue, Names]:
@@ -66,8 +68,7 @@ class Reduction:
         given = [names[name] if name in held else GONE for name in claim.given if name]
         while given[-1] == GONE:
             given.pop()
-        begun = None if claim.begun is None else frozenset(names[name] for name in claim.begun & held)
-        return Claim(NOW + max(claim.until - now, 0), tuple(given), begun)
+        return Claim(NOW + max(claim.until - now, 0), tuple(given), claim.by_worker)
 
     def _messages(self, queue: Queue, ids: list[str], names: Names, now: int) -> dict[str, Message]:
         old = [queue.messages[name] for name in ids]
@@ -87,7 +88,9 @@ class Reduction:
                 # Who settled it last is told so when it repeats its call, which it does at once; no more.
                 token=names.get(message.holder, ""),
                 counts=counts,
-                story=(STORY,) if counts.charged else (),  # lines are added to it, whatever it says
+                story=(STORY,)
+                if counts.charged or (self.workers and counts.lapsed)
+                else (),  # lines are added to it, whatever it says
             )
         return new
 
@@ -97,7 +100,8 @@ class Reduction:
             return Counts()
         charged = message.counts.charged if message.part == "live" else 2
         redriven = 1 if message.expires is None else min(message.counts.redriven, 1)
-        return Counts(delivered=1, charged=charged, nacked=1, lapsed=1, released=1, redriven=redriven)
+        lapsed = min(message.counts.lapsed, 1) if self.workers else 1
+        return Counts(delivered=1, charged=charged, nacked=1, lapsed=lapsed, released=1, redriven=redriven)
 
     def _shift(self, now: int, times: Iterable[int]) -> Shift:
         """Relative to now. Of what is over only the order matters, and what was at the same time."""

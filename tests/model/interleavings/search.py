@@ -19,6 +19,7 @@ from tests.model.interleavings.scopes import Scope
 from tests.model.interleavings.server import GET, KEYS, Server, Trip, unpack
 from tests.model.interleavings.verbs import POLICY, verbs
 from tests.model.interleavings.world import Queue, read, write
+from tests.verbs import Again
 
 AT_ONCE = 128  # actions in one round trip
 
@@ -108,13 +109,15 @@ class Search:
 
     def trip(self, put: bytes, action: Action) -> Trip:
         """What is done in a world that is put there, and done again where its reply may be lost."""
-        again = self.verbs[action.verb].again and not action.refused
+        again = self.verbs[action.verb].again is not Again.GOES_ON and not action.refused
         return Trip(put, self._call(action)[1], 1 + again)
 
     def _call(self, action: Action) -> tuple[Call[Any], bytes]:
         """An action's call, and as it is sent."""
         if action not in self._calls:
-            call = self.verbs[action.verb].call(*action.args)
+            variant = self.verbs[action.verb]
+            call = variant.call(*action.args)
+            assert call.script == variant.of, f"{action.verb} is not {variant.of}"
             self._calls[action] = call, self.server.packed(call.command(self.scripts))
         return self._calls[action]
 
@@ -139,7 +142,7 @@ class Search:
         check(step, self.verbs[action.verb])
         check_reply(step)
         for reply, then in again:
-            check_again(step, call.read(reply, True), then)
+            check_again(step, self.verbs[action.verb].again, call.read(reply, True), then)
 
     def _world(self, cells: bytes, number: int, action: Action) -> Queue:
         """What these cells are; the world that stands for it is visited, too."""

@@ -1,4 +1,4 @@
-"""Every verb: what there is to try of it, its call, and what it may do to messages."""
+"""Each variant of a verb: what there is to try of it, its call, and what it may do to messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims, scans
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import Driver, packed
 from tests.model.interleavings import actions
 from tests.model.interleavings.actions import (
@@ -31,6 +32,7 @@ from tests.model.interleavings.actions import (
 from tests.model.interleavings.reduced import TICK
 from tests.model.interleavings.world import WAITING, Queue
 from tests.model.world import CAUSE
+from tests.verbs import VERBS, Again
 
 POLICY = RedeliveryPolicy(initial_delay=TICK / 1_000, multiplier=1, collision_avoidance=0, max_redeliveries=1)
 
@@ -46,27 +48,34 @@ TAKES = "ready leased, scheduled leased, leased leased"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verb:
-    """What can be done.
+class Variant:
+    """A verb, in one way to call it.
 
     Attributes:
+        of: the verb.
         call: what does it, with the arguments.
         choices: the arguments to try in a world.
         refused: those that must change nothing.
         moves: what it may do to messages.
         put: the world in which it is done, where that depends on the arguments.
-        again: its reply may be lost, and it is done again (I12).
+        once: it is not repeated: it is a repetition itself, or takes what comes next.
     """
 
+    of: str
     call: Callable[..., Call[Any]]
     choices: Choices = nothing
     refused: Choices = nothing
     moves: frozenset[str] = frozenset()
     put: Callable[..., Queue] | None = None
-    again: bool = True
+    once: bool = False
+
+    @property
+    def again(self) -> Again:
+        """What comes of a repetition; GOES_ON: nothing that could be told beforehand."""
+        return Again.GOES_ON if self.once else VERBS[self.of].again
 
 
-def verbs(queue: Driver, most: int) -> dict[str, Verb]:
+def verbs(queue: Driver, most: int) -> dict[str, Variant]:
     """All of them, by their names, for at most so many messages at a time."""
     return {
         **delivery(queue, most), **settling(queue, most), **whole_claims(queue), **upkeep(queue),
@@ -74,19 +83,21 @@ def verbs(queue: Driver, most: int) -> dict[str, Verb]:
     }  # fmt: skip
 
 
-def delivery(queue: Driver, most: int) -> dict[str, Verb]:
+def delivery(queue: Driver, most: int) -> dict[str, Variant]:
     """Sent and claimed."""
 
-    def claim(counts: tuple[int, ...], takes: str = TAKES, **options: Any) -> Verb:
-        return Verb(
+    def claim(counts: tuple[int, ...], takes: str = TAKES, **options: Any) -> Variant:
+        return Variant(
+            of="claim",
             call=lambda token, count: queue.claim_call(token, count, lease=TICK, **options),
             choices=always(*((FRESH, count) for count in counts)),
             moves=moves(f"{takes}, {LAPSES}, scheduled ready, {EXPIRES}"),
             put=actions.woken if takes == TAKES else None,
         )
 
-    def send(to: str, delay: int = 0) -> Verb:
-        return Verb(
+    def send(to: str, delay: int = 0) -> Variant:
+        return Variant(
+            of="send",
             call=lambda names: queue.send_call(*((name, 4) for name in names), delay=delay),
             choices=actions.a_new_one(most),
             refused=actions.all_known,
@@ -98,20 +109,22 @@ def delivery(queue: Driver, most: int) -> dict[str, Verb]:
         "send later": send("scheduled", delay=TICK),
         "claim": claim((1, 2)),
         "claim three": claim((3,)),
-        "claim, attributed": claim((3,), attributed=True),
+        "claim as a worker": claim((1, 3), suspects="alone"),
+        "claim past suspects": claim((1, 3), suspects="none"),
         "claim the dead": claim((1,), "dead leased, leased leased", part="dead"),
-        "claim again": Verb(
-            call=lambda token: queue.claim_call(token, 1, lease=TICK), choices=tokens, again=False
+        "claim again": Variant(
+            of="claim", call=lambda token: queue.claim_call(token, 1, lease=TICK), choices=tokens, once=True
         ),
     }
 
 
-def settling(queue: Driver, most: int) -> dict[str, Verb]:
+def settling(queue: Driver, most: int) -> dict[str, Variant]:
     """By who holds a message, and by who does not."""
     keys = queue.keys
 
-    def settle(call: Callable[[Items], Call[Any]], *to: str) -> Verb:
-        return Verb(
+    def settle(of: str, call: Callable[[Items], Call[Any]], *to: str) -> Variant:
+        return Variant(
+            of=of,
             call=call,
             choices=by_holders,
             refused=by_nobody,
@@ -129,46 +142,45 @@ def settling(queue: Driver, most: int) -> dict[str, Verb]:
 
     def commit(items: Items, names: tuple[str, ...]) -> Call[Any]:
         groups = [_calls.Outgoing(0, 0, packed((name, 4))) for name in names]
-        return _calls.commit([_calls.Share(keys, items, groups)], "c")
+        return _calls.commit(queue.sender(), [_calls.Share(keys, items, groups)])
 
     return {
-        "commit": Verb(
+        "commit": Variant(
+            of="commit",
             call=commit,
             choices=actions.committed(most),
             refused=lambda queue: ((items, (NEW,)) for (items,) in by_nobody(queue)),
             moves=moves("leased -, - ready"),
         ),
-        "ack": settle(lambda items: _calls.ack(keys, items), "-"),
-        "ack all": settle(lambda items: _calls.ack_all(keys, items), "-"),
-        "nack": settle(nack(None), "scheduled", *GRAVES),
-        "nack at once": settle(nack(0), "ready", *GRAVES),
-        "poison": settle(poison, *GRAVES),
-        "release": settle(lambda items: _calls.release(keys, items), "ready", *GRAVES),
-        "extend": settle(lambda items: _calls.extend(keys, items, lease=TICK)),
+        "ack": settle("ack", lambda items: _calls.ack(keys, items), "-"),
+        "ack all": settle("ack_all", lambda items: _calls.ack_all(keys, items), "-"),
+        "nack": settle("nack", nack(None), "scheduled", *GRAVES),
+        "nack at once": settle("nack", nack(0), "ready", *GRAVES),
+        "poison": settle("poison", poison, *GRAVES),
+        "release": settle("release", lambda items: _calls.release(keys, items), "ready", *GRAVES),
+        "extend": settle("extend", lambda items: _calls.extend(keys, items, lease=TICK)),
     }
 
 
-def whole_claims(queue: Driver) -> dict[str, Verb]:
+def whole_claims(queue: Driver) -> dict[str, Variant]:
     """By their tokens."""
     keys = queue.keys
     return {
-        "begin": Verb(
-            call=lambda token, ids: _calls.begin(keys, token, ids),
-            choices=actions.begun,
-            refused=always((NOBODY, ("m0",))),
-        ),
-        "ack a claim": Verb(
+        "ack a claim": Variant(
+            of="ack_claim",
             call=lambda token: claims.ack_claim(keys, token),
             choices=tokens,
             refused=always((NOBODY,)),
             moves=moves("leased -"),
         ),
-        "extend a claim": Verb(
+        "extend a claim": Variant(
+            of="extend_claim",
             call=lambda token: claims.extend_claim(keys, [token], lease=TICK),
             choices=tokens,
             refused=always((NOBODY,)),
         ),
-        "divide a claim": Verb(
+        "divide a claim": Variant(
+            of="divide_claim",
             call=lambda token, to, keep: claims.divide_claim(keys, token, to=to, keep=keep),
             choices=actions.divided,
             refused=actions.divided_before,
@@ -177,7 +189,7 @@ def whole_claims(queue: Driver) -> dict[str, Verb]:
     }
 
 
-def upkeep(queue: Driver) -> dict[str, Verb]:
+def upkeep(queue: Driver) -> dict[str, Variant]:
     """What maintenance does, a message at a time, or all."""
     keys, one = queue.keys, always((1,))
 
@@ -185,34 +197,35 @@ def upkeep(queue: Driver) -> dict[str, Verb]:
         del first
         return _calls.sweep(keys, limit=limit, seed=0.5, default_policy=queue.wire)
 
-    def step(call: Callable[..., Call[Any]], does: str) -> Verb:
-        return Verb(call=lambda limit: call(keys, limit=limit), choices=one, moves=moves(does), again=False)
+    def step(of: str, call: Callable[..., Call[Any]], does: str) -> Variant:
+        return Variant(of=of, call=lambda limit: call(keys, limit=limit), choices=one, moves=moves(does))
 
     return {
-        "sweep": Verb(
-            call=sweep, choices=actions.swept, moves=moves(LAPSES), put=actions.sweep_first, again=False
+        "sweep": Variant(
+            of="sweep", call=sweep, choices=actions.swept, moves=moves(LAPSES), put=actions.sweep_first
         ),
-        "promote": step(_calls.promote, "scheduled ready"),
-        "expire": step(_calls.expire, EXPIRES),
-        "retire": step(_calls.retire, "dead -, expired -"),
+        "promote": step("promote", _calls.promote, "scheduled ready"),
+        "expire": step("expire", _calls.expire, EXPIRES),
+        "retire": step("retire", _calls.retire, "dead -, expired -"),
     }
 
 
-def operators(queue: Driver) -> dict[str, Verb]:
+def operators(queue: Driver) -> dict[str, Variant]:
     """By hand."""
     keys = queue.keys
 
     def redrive(place: Any, ids: tuple[str, ...], limit: int = 0) -> Call[Any]:
-        return _calls.redrive(keys, part=place, by='"op"', ids=ids, limit=limit)
+        return _calls.redrive(queue.sender(), place=place, by='"op"', ids=ids, limit=limit)
 
     def dead_letter(place: Any, ids: tuple[str, ...]) -> Call[Any]:
-        return _calls.dead_letter(keys, place=place, ids=ids, by='"op"', cause=CAUSE)
+        return _calls.dead_letter(queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE)
 
-    def prioritise(place: Any, ids: tuple[str, ...], priority: int) -> Call[Any]:
-        return _calls.prioritise(keys, place=place, ids=ids, priority=priority)
+    def prioritize(place: Any, ids: tuple[str, ...], priority: int) -> Call[Any]:
+        return _calls.prioritize(queue.sender(), place=place, ids=ids, priority=priority)
 
-    def by_hand(call: Callable[..., Call[Any]], *places: str, to: str) -> Verb:
-        return Verb(
+    def by_hand(of: str, call: Callable[..., Call[Any]], *places: str, to: str) -> Variant:
+        return Variant(
+            of=of,
             call=call,
             choices=each_at(*places),
             refused=none_at(*places),
@@ -220,45 +233,57 @@ def operators(queue: Driver) -> dict[str, Verb]:
         )
 
     return {
-        "redrive": by_hand(redrive, *GRAVES, to="ready"),
-        "redrive the oldest": Verb(
-            call=redrive, choices=always(("dead", (), 1)), moves=moves("dead ready"), again=False
+        "redrive": by_hand("redrive", redrive, *GRAVES, to="ready"),
+        "redrive the oldest": Variant(
+            of="redrive", call=redrive, choices=always(("dead", (), 1)), moves=moves("dead ready"), once=True
         ),
-        "purge": by_hand(lambda place, ids: _calls.purge(keys, place=place, ids=ids), *PLACES, to="-"),
-        "dead-letter": by_hand(dead_letter, *WAITING, "expired", to="dead"),
+        "purge": by_hand(
+            "purge", lambda place, ids: _calls.purge(queue.sender(), place=place, ids=ids), *PLACES, to="-"
+        ),
+        "dead-letter": by_hand("dead_letter", dead_letter, *WAITING, "expired", to="dead"),
         "expire now": by_hand(
-            lambda place, ids: _calls.expire_now(keys, place=place, ids=ids), *WAITING, to="expired"
+            "expire_now",
+            lambda place, ids: _calls.expire_now(queue.sender(), place=place, ids=ids),
+            *WAITING,
+            to="expired",
         ),
-        "deliver now": by_hand(lambda _, ids: _calls.deliver_now(keys, ids=ids), "scheduled", to="ready"),
-        "prioritise": Verb(
-            call=prioritise,
+        "deliver now": by_hand(
+            "deliver_now", lambda _, ids: _calls.deliver_now(queue.sender(), ids=ids), "scheduled", to="ready"
+        ),
+        "prioritize": Variant(
+            of="prioritize",
+            call=prioritize,
             choices=each_at(*WAITING, more=((9,), (4,))),
             refused=none_at(*WAITING, more=(9,)),
             moves=moves("ready ready, scheduled scheduled"),
         ),
-        "pause": Verb(
-            call=lambda paused: _calls.pause(keys, paused=paused), choices=always((True,), (False,))
+        "pause": Variant(
+            of="pause",
+            call=lambda paused: _calls.pause(keys, paused=paused),
+            choices=always((True,), (False,)),
         ),
-        "reset": Verb(call=lambda: _calls.reset(keys), choices=always(())),
+        "reset": Variant(of="reset", call=lambda: _calls.reset(keys), choices=always(())),
     }
 
 
-def reading(queue: Driver) -> dict[str, Verb]:
+def reading(queue: Driver) -> dict[str, Variant]:
     """What touches nothing."""
     keys = queue.keys
 
     def scan(index: Any) -> Call[Any]:
-        wanted = scans.Wanted()
-        return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=ALL, wanted=wanted)
+        return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=ALL, wanted=WHOLE)
 
     return {
-        "read a claim": Verb(
-            call=lambda token: claims.read_claim(keys, token, first=0, limit=ALL), refused=tokens
+        "read a claim": Variant(
+            of="read_claim",
+            call=lambda token: claims.read_claim(keys, token, first=0, limit=ALL),
+            refused=tokens,
         ),
-        "browse": Verb(
-            call=lambda place: _calls.browse(keys, place=place, limit=ALL),
+        "browse": Variant(
+            of="browse",
+            call=lambda place: _calls.browse(keys, place=place, ids=["m1", "m2"]),
             refused=always(("ready",), ("leased",), ("dead",)),
         ),
-        "stats": Verb(call=lambda: _calls.stats(keys, "q"), refused=always(())),
-        "scan": Verb(call=scan, refused=always(("ready",), ("dead",))),
+        "stats": Variant(of="stats", call=lambda: _calls.stats(keys, "q"), refused=always(())),
+        "scan": Variant(of="scan", call=scan, refused=always(("ready",), ("dead",))),
     }

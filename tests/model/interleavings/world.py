@@ -11,7 +11,7 @@ HASHES = ("messages", "states", "history", "claims", "counters", "settings")
 INDEXES = ("ready", "scheduled", "dead", "expired", "expiring", "leases")
 NAMES = (*HASHES, *INDEXES, "wake")
 WAITING = ("ready", "scheduled")
-EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/lib/record.lua, place.lua
+EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/lib/record.lua, order.lua
 CONSUMER = b'"c"'
 
 Cells = Sequence[Sequence[bytes]]  # of each key of NAMES, flat
@@ -76,12 +76,12 @@ class Claim(NamedTuple):
     Attributes:
         until: when its lease lapses.
         given: the ids; empty where a sweep or a division took one.
-        begun: those whose handlers run; None: it does not say.
+        by_worker: a worker made it.
     """
 
     until: int
     given: tuple[str, ...]
-    begun: frozenset[str] | None = None
+    by_worker: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,10 @@ def _claims(
     for token, until in _pairs(leases):
         assert {token, f"{token}:held"} <= fields.keys(), f"I1: {token} has a lease, and no claim"
         assert int(fields[f"{token}:held"]) == holders.count(token) > 0, f"I1: {token} holds {fields}"
-        _, *given = fields[token].decode().split("\n")
-        begun = fields.get(f"{token}:begun")
-        running = None if begun is None else frozenset(begun.decode().split())
-        claims[token] = Claim(int(until), tuple(given), running)
+        maker, *given = fields[token].decode().split("\n")
+        claims[token] = Claim(int(until), tuple(given), maker.endswith("\tworker"))
     assert {*holders} - {""} <= claims.keys(), f"I1: {holders} hold messages, {[*claims]} have a lease"
-    known = {f"{token}{field}" for token in claims for field in ("", ":held", ":begun")}
+    known = {f"{token}{field}" for token in claims for field in ("", ":held")}
     assert fields.keys() <= known, f"I13: {fields.keys() - known} of no lease"
     return claims
 
@@ -227,10 +225,9 @@ def write(queue: Queue) -> Cells:
         if message.story:
             flat["history"][name] = b"\n".join(message.story)
     for token, claim in queue.claims.items():
-        flat["claims"][token] = "\n".join((CONSUMER.decode(), *claim.given)).encode()
+        maker = CONSUMER + b"\tworker" * claim.by_worker
+        flat["claims"][token] = "\n".join((maker.decode(), *claim.given)).encode()
         flat["claims"][f"{token}:held"] = b"%d" % len(queue.held_by(token))
-        if claim.begun is not None:
-            flat["claims"][f"{token}:begun"] = "\n".join(sorted(claim.begun)).encode()
     flat["counters"] = {name: b"%d" % n for name, n in (*queue.totals.items(), ("birth", queue.last))}
     flat["settings"] = {name: text.encode() for name, text in queue.settings.items()}
     hashes = [

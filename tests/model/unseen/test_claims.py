@@ -16,7 +16,7 @@ from tests.model.bench import Bench
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
     "ack": lambda bench, held: _calls.ack(bench.keys, held),
     "ack all": lambda bench, held: _calls.ack_all(bench.keys, held),
-    "commit": lambda bench, held: _calls.commit([Share(bench.keys, held, [])], "c"),
+    "commit": lambda bench, held: _calls.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
 }
 
 
@@ -54,14 +54,13 @@ def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
     assert (claimed.rows, claimed.wait) == ([], 0)
 
 
-def test_a_division_says_to_both_what_was_begun(bench: Bench) -> None:
-    """So of the other claim, where nothing was begun, nothing is charged."""
+def test_a_division_says_to_both_that_a_worker_made_the_claim(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
-    bench.claim("t", 2, lease=1_000, attributed=True)
+    bench.claim("t", 2, lease=1_000, suspects="alone")
     assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1)) == 1
     bench.step(1_000)
     bench.sweep(9)
-    assert bench.raw.hmget(bench.keys["counters"], "lapsed", "released") == [b"1", b"1"]
+    assert [row.charged for row in bench.queue.browse("ready")] == [0, 0]
 
 
 def test_a_message_of_two_rows_is_claimed_once(bench: Bench) -> None:
@@ -125,19 +124,43 @@ def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, a
     assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
 
 
-def test_what_was_begun_is_found_by_its_whole_id(bench: Bench) -> None:
-    """Which is no pattern."""
-    bench.send(("x", 4), ("a-b", 4))
-    bench.claim("t", 2, attributed=True)
-    assert bench.queue.run(_calls.begin(bench.keys, "t", ["a-b"]))
-    assert bench.claim("t", 2, attributed=True) == ["x", "a-b"]
-    assert bench.raw.hget(bench.keys["claims"], "t:begun") == b"a-b"
+def test_who_claimed_is_known_by_name_also_of_a_worker(bench: Bench) -> None:
+    """What else a claim remembers stands behind a tab, and is none of the story."""
+    bench.send(("m", 4))
+    bench.claim("t", lease=1_000, suspects="alone")
+    assert bench.raw.hget(bench.keys["claims"], "t") == b'"c"\tworker\nm'
+    bench.step(1_000)
+    bench.sweep(1)
+    ((event,),) = [message.history for message in bench.queue.browse("ready")]
+    assert (event.event, event.consumer) == ("lapsed", "c")
+
+
+def test_what_a_later_version_notes_of_a_claim_stays(bench: Bench) -> None:
+    """Behind another tab: it is kept by a sweep in parts, and read by none of these."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, lease=1_000, suspects="alone")
+    bench.raw.hset(bench.keys["claims"], "t", '"c"\tworker\tnew\na\nb')
+    bench.step(1_000)
+    bench.sweep(1)
+    assert bench.raw.hget(bench.keys["claims"], "t") == b'"c"\tworker\tnew\n\nb'
+    bench.sweep(1)
+    assert [message.charged for message in bench.queue.browse("ready")] == [0, 0]
+
+
+def test_where_a_sweep_goes_on_is_not_divided(bench: Bench) -> None:
+    """The line is one of the first claim's list."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t", 2, suspects="alone")
+    bench.raw.hset(bench.keys["claims"], "t", '"c"\tworker\t1\na\nb')
+    bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=1))
+    assert bench.raw.hget(bench.keys["claims"], "t") == b'"c"\tworker\t1\na\n'
+    assert bench.raw.hget(bench.keys["claims"], "u") == b'"c"\tworker\t\nb'
 
 
 def test_a_message_of_no_content_is_a_message(bench: Bench) -> None:
     """With a time to live its record is as short as a sound one can be."""
     items: list[str | bytes] = ["m", bytes((9,))]
-    bench.queue.run(_calls.send(bench.keys, delay=0, ttl=1_000, items=items))
+    bench.queue.run(_calls.send(bench.queue.sender(), delay=0, ttl=1_000, items=items))
     bench.step(1_000)
     assert bench.claim("t") == []
     assert [bench.raw.zcard(bench.keys[place]) for place in ("ready", "expired")] == [0, 1]

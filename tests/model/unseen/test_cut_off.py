@@ -27,9 +27,9 @@ def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chose
     rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
     bench.claim("t")
     bench.raw.zadd(bench.keys["ready"], dict(rows))
-    assert bench.queue.run(_calls.purge(bench.keys, place="ready", **chosen)) == []
+    assert bench.queue.run(_calls.purge(bench.queue.sender(), place="ready", **chosen)) == 0
     assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))
-    bench.queue.run(_calls.purge(bench.keys, place="ready", limit=9))
+    bench.queue.run(_calls.purge(bench.queue.sender(), place="ready", limit=9))
 
 
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
@@ -102,9 +102,9 @@ def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=1_000)
-        call = _calls.prioritise(bench.keys, place="scheduled", ids=["m"], priority=9)
+        call = _calls.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
         stopped = stopped_at(bench, call, n)
-        assert bench.queue.run(call) == ["m"], f"stopped at {n}"
+        assert bench.queue.run(call) == 1, f"stopped at {n}"
         emptied(bench)
         if not stopped:
             break

@@ -64,7 +64,7 @@ class Stepping:
             remaining = [name.decode() for name in raw.hkeys("rq:{work}:messages")]
             told = sums(place.journals, remaining)
             self._look(raw, told)
-            queue.broker.close()
+            queue._broker.close()
         return told
 
     def _step(self, server: SkewedServer, place: Place, queue: rq_dlq.Queue[int], crowd: Crowd) -> None:
@@ -173,8 +173,8 @@ def failover(run: Run, skew: int) -> bool:
         wait_until(lambda: _take(promoted, taken) == len(sent) - len(acked), PATIENCE)
         late = [said.id for said in promoted.ack(held) if said]
         well = {*acked, *taken} == sent and not late and is_empty(promoted) and not audited(other, "work")
-        queue.broker.close()
-        promoted.broker.close()
+        queue._broker.close()
+        promoted._broker.close()
         return well
 
 

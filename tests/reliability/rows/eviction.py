@@ -17,10 +17,10 @@ from click.testing import CliRunner
 import rq_dlq.asyncio
 from rq_dlq import Broker, BrokerRefused
 from rq_dlq.cli import main
-from rq_dlq.durations import milliseconds
-from rq_dlq.maintenance import Maintenance
-from rq_dlq.stopping import TICK
+from rq_dlq.values.durations import milliseconds
 from rq_dlq.worker import Worker
+from rq_dlq.worker.maintenance import Maintenance
+from rq_dlq.worker.stopping import TICK
 from tests.reliability.row import Figures, Row, Run
 from tests.servers import Server, wait_until
 

@@ -19,8 +19,8 @@ from tests.reliability.actors import note_acked
 from tests.reliability.findings import audited, counters, unexplained, wrong
 from tests.reliability.journal import Journal, sums
 from tests.reliability.row import Figures, Row, Run
-from tests.sentinels import Watched
 from tests.servers import Server, wait_until
+from tests.servers.sentinels import Watched
 
 EACH = 10  # messages of a claim
 PATIENT = Retries(attempts=None, seconds=30)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rq_dlq import Broker, BrokerRefused, Message, Queue, RedeliveryPolicy
-from rq_dlq.settings import version_of
+from rq_dlq.client.settings import version_of
 from tests.audit import audit
 from tests.reliability.actors import note_acked
 from tests.reliability.journal import Journal, sums
@@ -134,7 +134,7 @@ def trial(load: Load, pool: ThreadPoolExecutor, seconds: float) -> Figures:
     for thread in threads:
         thread.result()
     totals, dead = queue.stats().totals, audit(load.raw, "q")
-    remaining = [key.decode() for key in load.raw.hkeys(queue.work.keys["messages"])]
+    remaining = [key.decode() for key in load.raw.hkeys(queue._core.keys["messages"])]
     came_of = sums(load.directory / "journals", remaining)
     load.raw.config_set("maxmemory", 0)  # the dead letters alone may fill it, and a redrive takes some more
     redriven = queue.dlq.redrive()

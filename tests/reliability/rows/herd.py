@@ -105,7 +105,7 @@ def judge(herd: Herd, raw: Any) -> Figures:
             f"connections in {WINDOW} s": over(max(herd.busiest), most),
             "% of a core used by an idle server": over(100 * herd.idle.server, 100 * IDLE),
         }
-    ) + audited(raw, herd.place.queue().work.keys.home)
+    ) + audited(raw, herd.place.queue()._core.keys.home)
     killed, restarted = herd.busiest
     counted = [
         f"{herd.workers:,} idle workers claim {herd.idle.scripts:,.0f} times a second",

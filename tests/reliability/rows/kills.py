@@ -43,7 +43,7 @@ def try_out(
 
 def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figures:
     """Compare what the processes wrote with what the queue counted, and with what is left of it."""
-    keys, done = trial.queue.work.keys, trial.done
+    keys, done = trial.queue._core.keys, trial.done
     told = sums(place.journals, (name.decode() for name in raw.hkeys(keys["messages"])))
     totals = counters(raw, keys.home)
     held = sum(len(zombie.held) for zombie in done.frozen)

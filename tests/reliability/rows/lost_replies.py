@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rq_dlq.settings import version_of
+from rq_dlq.client.settings import version_of
 from tests.reliability.findings import first
 from tests.reliability.program import server_version
 from tests.reliability.row import CORES, Figures, Row, Run

@@ -17,7 +17,7 @@ from tests.reliability.row import Figures, Row, Run
 from tests.servers import Server
 
 # In place of lua/lib/now.lua: all falls due at once, and when the row says so.
-MOVED = Scripts({"lib/now": "local now = tonumber(redis.call('GET', 'clock'))\n"})
+MOVED = Scripts({"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('GET', 'clock'))\n"})
 BEGIN = 1_790_000_000_000  # milliseconds
 LASTS = 60_000  # of each lease and each time to live
 BY_HAND = ((8, 0.1), (1_000, 0.1))  # claims of so many messages, for so many of all; batches claim the others
@@ -73,16 +73,16 @@ class Mass:
             for _ in range(round(self.half * part / size)):
                 self.queue.claim(size)
         rest = self.queue.stats().ready
-        self.queue.run(batches.claim_batch(self.queue.work, "mass", limit=rest, lease=LASTS))
+        self.queue._run(batches.claim_batch(self.queue._core, "mass", limit=rest, lease=LASTS))
         self.queue.send_many(({"number": number} for number in range(self.half)), ttl=LASTS / 1000)
 
     def work_off(self) -> None:
         """Let all that is under way fall due, and maintain the queue, while a consumer claims and acks."""
         self._pass(2 * LASTS)
-        watched = _work.Watched(self.queue.work.keys)
+        watched = _work.MaintainedQueue(self.queue._core.keys)
         work = deque((watched, name) for name in ("swept", "expired", "promoted"))
         while work:
-            self.queue.run(_work.work_off(work, Counter(), enough=ROUND_TRIPS))
+            self.queue._run(_work.work_off(work, Counter(), enough=ROUND_TRIPS))
             self.queue.ack(self.queue.claim(COUNT))
 
     def _pass(self, milliseconds: int) -> None:
@@ -96,7 +96,7 @@ def run(run: Run) -> Figures:
         mass = Mass(server.url, raw, messages)
         assert server.process is not None
         meter = Meter(server.process.pid)
-        meter.attach(mass.queue.broker.connections)
+        meter.attach(mass.queue._broker._connected())
         mass.work_off()
         between = mass.queue.stats()
         mass.work_off()
@@ -112,7 +112,7 @@ def run(run: Run) -> Figures:
             }
         )
         if run.scale == "short":  # it reads all keys
-            found += audited(raw, mass.queue.work.keys.home)
+            found += audited(raw, mass.queue._core.keys.home)
     calls = sum(map(len, meter.spent.values()))
     most = ", ".join(f"{name} {spent:.1f}" for name, spent in sorted(meter.p99().items()))
     counted = f"{calls:,} round trips; Redis busy, p99 in ms: {most}"

@@ -71,7 +71,7 @@ def run(run: Run) -> Figures:
     with Server(run.directory) as server:
         world = World(server)
         with world.broker("default") as broker:
-            modern = broker.connections.run(broker.settings.check_server()) >= (7,)
+            modern = broker._connected().run(broker.settings.check_server()) >= (7,)
             expected = {
                 role: {verb: _tried(world, broker, role, verb) for verb in verbs}
                 for role, verbs in VERBS.items()
@@ -120,7 +120,7 @@ def _all_keys() -> Iterator[str]:
     """All keys, those of ORDERS and of the namespace one by one."""
     keys = QueueKeys(NAMESPACE, ORDERS)
     yield from keys.by_name.values()
-    yield from (keys.commit("*"), keys.stage("*", "*"), keys.job("*"), keys.stream("*"))
+    yield from (keys.sender("*"), keys.stage("*", "*"), keys.job("*"), keys.stream("*"))
     for of_all in (_keys.queues, _keys.policies, _keys.aliases, _keys.maintainers):
         yield of_all(NAMESPACE)
     yield f"{NAMESPACE}:{{shop}}.b*"
@@ -144,7 +144,7 @@ def _tried(world: World, broker: rq_dlq.Broker, role: str, verb: str) -> tuple[A
 def _begin_anew(world: World, broker: rq_dlq.Broker, user: Lacking) -> None:
     """Nothing is known of rights, nor to the server of scripts where they could not be loaded."""
     with suppress(BrokerRefused):  # without SELECT there is no connection at all
-        broker.connections._link.forget_rights()
+        broker._connected()._link.forget_rights()
     if user.taken == "+script|load":
         world.raw.script_flush()
 

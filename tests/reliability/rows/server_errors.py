@@ -16,15 +16,25 @@ import yaml
 import rq_dlq
 from rq_dlq import BrokerRefused, BrokerUnavailable
 from rq_dlq._redis import Retries
-from rq_dlq.settings import version_of
+from rq_dlq.client.settings import version_of
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE
 from tests.reliability.row import Figures, Row, Run
 from tests.servers import Server, free_port, wait_until
+from tests.verbs import Kind
 
 TABLE = Path(__file__).parents[1] / "data" / "server_errors.yaml"
 BRIEFLY = Retries(attempts=3, seconds=0.3)
 VERBS = ("send", "claim", "ack", "nack", "redrive", "stats")
+_ALIKE = "a call like those of the other kinds: what a server says instead does not depend on the script"
+WITHOUT: dict[Kind, str] = {
+    "session": _ALIKE,
+    "batch": _ALIKE,
+    "job": _ALIKE,
+    "configure": _ALIKE,
+    "upkeep": "maintenance tries again, and tells nobody",
+}
+"""The kinds of verbs that are not tried, and why."""
 KINDS = {"unavailable": BrokerUnavailable, "refused": BrokerRefused}
 SLOTS = 16_384
 TOGETHER = 5  # servers in trouble at a time

@@ -144,7 +144,7 @@ def drained(place: Place) -> list[str]:
         came += [delivery.id for delivery in claimed]
         queue.ack(claimed)
     queue.maintain()
-    queue.broker.close()
+    queue._broker.close()
     return came
 
 

@@ -143,9 +143,9 @@ def soak(run: Run) -> Figures:
             assert crowd.alive(name)
             crowd.kill(name)
         with server.client() as raw:
-            queue.broker.close()
-            found = sums(place.journals, (name.decode() for name in raw.hkeys(queue.work.keys["messages"])))
-            counted, bad = counters(raw, queue.work.keys.home), audited(raw, queue.work.keys.home)
+            queue._broker.close()
+            found = sums(place.journals, (name.decode() for name in raw.hkeys(queue._core.keys["messages"])))
+            counted, bad = counters(raw, queue._core.keys.home), audited(raw, queue._core.keys.home)
     bad += wrong({"lost": len(found.lost), "unexpected": len(found.unexpected), "early": found.early,
                   "settled twice": len(found.settled_twice),
                   **unexplained(counted, found)})  # fmt: skip
@@ -157,7 +157,7 @@ def soak(run: Run) -> Figures:
         note="; ".join(
             [
                 *bad,
-                f"{found.unsure:,} acks said again",
+                f"{found.indeterminate:,} acks repeated",
                 *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items())),
             ]
         ),

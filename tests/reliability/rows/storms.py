@@ -74,7 +74,7 @@ class Storm:
             self.crowd.kill(name)
 
     def _total(self, name: str) -> int:
-        return int(self.raw.hget(self.queue.work.keys["counters"], name) or 0)
+        return int(self.raw.hget(self.queue._core.keys["counters"], name) or 0)
 
     @staticmethod
     def _wait(condition: Callable[[], object]) -> None:
@@ -120,7 +120,7 @@ def judge(storm: Storm) -> Figures:
             "claims a second of an idle consumer": over(per_consumer, IDLE_CLAIMS),
             "% of a core used by idle workers": over(100 * storm.idle.clients, 100 * IDLE),
         }
-    ) + audited(storm.raw, storm.queue.work.keys.home)
+    ) + audited(storm.raw, storm.queue._core.keys.home)
     busy = f"workers {storm.idle.clients:.1%}, Redis {storm.idle.server:.1%} busy"
     counted = [
         f"{attempts:,} attempts by {storm.scripts:,} scripts",

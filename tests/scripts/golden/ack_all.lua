@@ -1,9 +1,10 @@
--- Done, all or nothing: the end of a session that sends nothing. Returns a verdict for each item that is not held
--- (its place, 1, 2, …, and the verdict); if there is one, nothing was done.
-local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local leases, claims, counters, settings, outcomes = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- Acks all of the messages or none: the end of a session that sends nothing. Returns the position (1, 2, …) and the
+-- verdict of each item that is not held. If there is one, nothing was changed.
+-- drains
 -- items from ARGV[1]: id, token
--- The fence (I2): only the token that holds a message settles it.
+local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local counters, settings, outcomes = KEYS[6], KEYS[7], KEYS[8]
+-- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then
@@ -11,8 +12,8 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- What to say of a message that the caller's token does not hold. A token that settled it before is known, so
--- that a call whose reply was lost can be repeated (I12).
+-- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+-- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 
 local function refusal(id, token, text)
@@ -21,14 +22,7 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
--- The lease goes with the last message of its claim.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
-  end
-end
--- The messages that were acked are gone, and with them everything that was kept about them (I13).
+-- Removes messages that were acked, and everything that was kept about them (I13).
 local function remove_acked(ids)
   local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
   if noted then
@@ -36,20 +30,25 @@ local function remove_acked(ids)
   end
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
   redis.call('HDEL', history, unpack(ids))
-  redis.call('HDEL', states, unpack(ids)) -- the last: by it a sweep knows an ack that was cut off
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
   redis.call('HINCRBY', counters, 'acked', #ids)
   if noted then
-    -- Notes what was acked in the outcome history, by the records and the states that there were. Statements, as in
-    -- lib/take: only a queue that keeps outcomes needs them.
-    -- The server's clock in whole milliseconds, read once a script (I11).
-    local clock = redis.call('TIME')
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+    -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+    -- that it blocks no other message, and a version that can read it finds it.
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
     -- The immutable half of a message, written once by send:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-    --   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
-    --            outlive its failure (persistent=False), the rest is the sender's
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
     --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: headers and body; no script looks into it
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
     local EXPIRES, TRANSIENT = 0x10, 0x80
 
     local function pack_number(value, width)
@@ -61,7 +60,7 @@ local function remove_acked(ids)
       return string.char(unpack(bytes))
     end
 
-    -- The births of one call differ in their last bytes only, so the first five are kept.
+    -- The births of one call differ only in their last two bytes, so the first five are kept.
     local packed_high, packed_prefix
     local function pack_birth(birth)
       local low = birth % 65536
@@ -84,7 +83,8 @@ local function remove_acked(ids)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
-    -- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+    -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+    -- something.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
@@ -96,35 +96,37 @@ local function remove_acked(ids)
         transient = record:byte(8) >= TRANSIENT,
       }
     end
-    -- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
-    -- sets are indexes of it). Absent until someone claims or delays the message.
-    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+    -- indexes of it. Absent until someone claims or delays the message.
+    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
     -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-    -- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-    local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+    -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
     local function new_state(due)
       return {
-        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
         deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
       }
     end
 
     local function parse_state(text, birth)
       local s = new_state(math.floor(birth / 4096))
-      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
       if text then
-        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
           text:match(STATE)
       end
-      if part then
+      if part and (more == '' or more:gsub(MORE, '') == '') then
         s.part, s.reason, s.mark, s.token = part, reason, mark, token
         local at = tonumber(due)
         s.due = at > 0 and at < LATER and at or s.due
         s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
         s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-        s.delay = tonumber(delay)
+        s.delay, s.more = tonumber(delay), more
       end
       return s
     end
@@ -133,59 +135,74 @@ local function remove_acked(ids)
       local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
       return table.concat({
         part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-      }, ' ')
+      }, ' ') .. s.more
     end
 
-    -- A death ends the time to live: what was redriven does not expire again.
+    -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
     local function expiry_of(head, state)
       return state.redriven == 0 and head.expires or nil
     end
-    -- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
-    -- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
-    -- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
-    --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
-    --   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
-    -- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
-    local function read_json(text)
-      local decoded, value = pcall(cjson.decode, text or '')
-      return decoded and type(value) == 'table' and value or {}
-    end
-    -- What the queue's settings say, read once a script; false where they say nothing.
+    -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
     local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
     local function setting(name)
       found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
       return found[FIELDS[name]]
     end
+    -- The server's clock in whole milliseconds, read once a script (I11).
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+    local function read_json(text)
+      local decoded, value = pcall(cjson.decode, text or '')
+      return decoded and type(value) == 'table' and value or {}
+    end
+    -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+    -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+    -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+    -- their names once.
+    --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+    --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
     local names = {} -- of consumers, by their JSON
-    local function outcome(event, id, head, state, delay, told)
+    local function outcome(event, id, head, state, delay, detail)
       local kept = setting('outcomes')
       if not kept then
         return
       end
-      told = told or {}
+      detail = detail or {}
       local age = math.max(now - math.floor(head.birth / 4096), 0)
-      local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+      local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
       names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
       redis.pcall(
         'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
         'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
         'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-        'reason', state.reason, 'cause', told.cause or ''
+        'reason', state.reason, 'cause', detail.cause or ''
       )
     end
     -- Who was given the messages of a claim, as a JSON text.
     local holders = {}
     local function holder(token)
-      holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
+      holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
       return holders[token]
     end
-    for n, id in ipairs(ids) do
-      if records[n] then -- else an ack was cut off
-        local head = read_record(records[n])
-        local state = parse_state(texts[n], head.birth)
-        outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+    -- Notes in the outcome history what was acked, from the records and the states that it had, where they can be read.
+    local function note_acked(ids, records, texts)
+      for n, id in ipairs(ids) do
+        if records[n] and not is_later(records[n], texts[n]) then -- else an ack was cut off
+          local head = read_record(records[n])
+          local state = parse_state(texts[n], head.birth)
+          outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+        end
       end
     end
+    note_acked(ids, records, texts)
+  end
+end
+-- Takes settled messages off a claim. The lease goes with the last of them.
+local function let_go(token, count)
+  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
   end
 end
 local ids, held, lost, seen = {}, {}, {}, {}
@@ -193,7 +210,7 @@ for i = 1, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
   local text = redis.call('HGET', states, id)
   local verdict = holds(token, text) and SETTLED or refusal(id, token, text)
-  if verdict == SETTLED and not seen[id] then -- an item may be there twice
+  if verdict == SETTLED and not seen[id] then -- an item may come twice
     ids[#ids + 1], held[token], seen[id] = id, (held[token] or 0) + 1, true
   elseif verdict ~= SETTLED then
     lost[#lost + 1], lost[#lost + 2] = (i + 1) / 2, verdict

@@ -1,17 +1,27 @@
--- Looks at messages without touching them. Returns id, record, state, history, lease deadline for each: those
--- of the items that are in the place, or a page of the place in its order, from the rank `first`; of what is leased,
--- a page of the leases, the first to lapse first.
-local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local ready, scheduled, dead, expired = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local leases, claims = KEYS[8], KEYS[9]
-local place, first, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, leased, dead, expired; empty: any
--- items from ARGV[4]: id
+-- Reads messages by their ids, as far as they are in the place, and changes nothing. Returns the ids, the records, the
+-- states, the histories and the deadlines of the leases (empty: not leased), each a list; a part that is not asked for
+-- is an empty list.
+local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
+local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- what to return: whole, head or no; yes or no; yes or no
+-- items from ARGV[5]: id
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -23,7 +33,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -46,7 +56,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -58,35 +69,37 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
 local function new_state(due)
   return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
     deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
   }
 end
 
 local function parse_state(text, birth)
   local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
   if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
       text:match(STATE)
   end
-  if part then
+  if part and (more == '' or more:gsub(MORE, '') == '') then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
     local at = tonumber(due)
     s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
+    s.delay, s.more = tonumber(delay), more
   end
   return s
 end
@@ -95,20 +108,19 @@ local function format_state(s)
   local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
   return table.concat({
     part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
+  }, ' ') .. s.more
 end
 
--- A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -122,47 +134,30 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The id in a member of an index (see lib/place for what stands before it).
-local function id_of(member)
-  return member:sub(member:byte(1) < 16 and 9 or 3)
-end
-local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place]
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 
-local function is_there(id, record, text)
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
+local function is_there(id, whole, text)
+  if is_later(whole, text) then
+    return place == 'leased' and text:find(' %+%S+ ') ~= nil
+  end
+  local head = read_record(whole)
+  local known = parse_state(text, head.birth)
   if place == 'leased' then
-    return state.mark == '+'
+    return known.mark == '+'
   end
-  return state.mark == '-' and redis.call('ZSCORE', index, member_of(id, head, state.due))
+  return known.mark == '-' and redis.call('ZSCORE', index, member_of(id, head, known.due))
 end
 
-local ids = {}
-if #ARGV >= 4 then
-  for i = 4, #ARGV do
-    ids[#ids + 1] = ARGV[i]
-  end
-else
-  for _, row in ipairs(redis.call('ZRANGE', index, first, first + limit - 1)) do
-    if place == 'leased' then
-      for id in (redis.call('HGET', claims, row) or ''):gmatch('\n([^\n]+)') do
-        ids[#ids + 1] = id
-      end
-    else
-      ids[#ids + 1] = id_of(row)
-    end
+local ids, records, texts, stories, deadlines = {}, {}, {}, {}, {}
+for i = 5, #ARGV do
+  local id = ARGV[i]
+  local whole, text = redis.call('HGET', messages, id), redis.call('HGET', states, id) or ''
+  if whole and (place == '' or is_there(id, whole, text)) then
+    local n, token = #ids + 1, text:match(' %+(%S+) ')
+    ids[n], deadlines[n] = id, token and redis.call('ZSCORE', leases, token) or ''
+    records[n] = record == 'whole' and whole or record == 'head' and whole:sub(1, 14) or nil
+    texts[n] = state == 'yes' and text or nil
+    stories[n] = story == 'yes' and (redis.call('HGET', history, id) or '') or nil
   end
 end
-local doubtful = #ARGV >= 4 and place ~= '' or place == 'leased' -- a claim lists what it held at first
-local reply = {}
-for _, id in ipairs(ids) do
-  local record = redis.call('HGET', messages, id)
-  local state = redis.call('HGET', states, id) or ''
-  if record and (not doubtful or is_there(id, record, state)) then
-    local token = state:match(' %+(%S+) ')
-    reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, state
-    reply[#reply + 1] = redis.call('HGET', history, id) or ''
-    reply[#reply + 1] = token and redis.call('ZSCORE', leases, token) or ''
-  end
-end
-return reply
+return { ids, records, texts, stories, deadlines }

@@ -1,17 +1,47 @@
--- Scheduled messages become ready at once, at the place where they were born, so ahead of what came later (I8).
--- Returns the ids.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired, wake, leases = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
--- items from ARGV[1]: id
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Makes scheduled messages ready at once. They stand where they were born, so ahead of what came later (I8). Returns
+-- how many.
+local number = ARGV[1]
+-- items from ARGV[2]: id
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local sender = KEYS[11]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+
+-- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
+-- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
+-- repeated.
+local function note_done(count, more)
+  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
+  return count
+end
+if done then
+  return done
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -23,7 +53,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -46,7 +76,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -58,35 +89,37 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
 local function new_state(due)
   return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
     deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
   }
 end
 
 local function parse_state(text, birth)
   local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
   if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
       text:match(STATE)
   end
-  if part then
+  if part and (more == '' or more:gsub(MORE, '') == '') then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
     local at = tonumber(due)
     s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
+    s.delay, s.more = tonumber(delay), more
   end
   return s
 end
@@ -95,20 +128,19 @@ local function format_state(s)
   local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
   return table.concat({
     part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
+  }, ' ') .. s.more
 end
 
--- A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -122,11 +154,112 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
--- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
--- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
--- after a step back of the clock a message that was ready may be due in the future.
-local function stand(id, state, head, waits)
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
+  if #ARGV >= first then
+    for i = first, #ARGV do
+      ids[#ids + 1] = ARGV[i]
+    end
+  elseif range then
+    -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+    -- score as many as a binary search finds.
+
+    -- By bytes, as Redis sorts; Lua compares by the server's locale.
+    local function is_after(one, other)
+      for i = 1, math.min(#one, #other) do
+        local a, b = one:byte(i), other:byte(i)
+        if a ~= b then
+          return a > b
+        end
+      end
+      return #one > #other
+    end
+
+    local function rows_up_to(index, score, member)
+      local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+      local high = low + redis.call('ZCOUNT', index, score, score)
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      return low
+    end
+    -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+    -- member of the last of them, where more follow, else both empty.
+    local function rows_of_range(index, range)
+      local low = rows_up_to(index, range.score, range.member)
+      local stop = rows_up_to(index, range.last_score, range.last_member)
+      local high = math.min(low + range.limit, stop)
+      if low >= high then
+        return {}, '', ''
+      end
+      local rows = redis.call('ZRANGE', index, low, high - 1)
+      if high >= stop then
+        return rows, '', ''
+      end
+      return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+    end
+    rows, next_score, next_member = rows_of_range(index, range)
+    for n, row in ipairs(rows) do
+      ids[n] = id_of(row)
+    end
+  end
+  for n, id in ipairs(ids) do
+    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
+    if not (record and is_later(record, text)) then
+      local head = record and read_record(record)
+      local state = record and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not record then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
+      end
+    end
+  end
+  return count, next_score, next_member
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+local function put(id, state, head, waits)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -143,74 +276,20 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
--- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
--- polls, and a message wakes one client of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
--- The id in a member of an index (see lib/place for what stands before it).
-local function id_of(member)
-  return member:sub(member:byte(1) < 16 and 9 or 3)
-end
--- The messages that an operation on a waiting part of the queue is about: the ids given from ARGV[first] on, or
--- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
--- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
--- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
--- that no damage strands a message where nobody finds it.
-local function left_over(index, row, id, state, head)
-  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
-    return true
-  end
-  local member = member_of(id, head, state.due)
-  local places = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-  for _, place in ipairs(places) do
-    if (place ~= index or member ~= row) and redis.call('ZSCORE', place, member) then
-      return true
-    end
-  end
-  return false
-end
-local function each_chosen(index, first, limit, highest, visit)
-  local ids, rows, seen = {}, {}, {}
-  if #ARGV >= first then
-    for i = first, #ARGV do
-      ids[#ids + 1] = ARGV[i]
-    end
-  else
-    rows = redis.call('ZRANGEBYSCORE', index, '-inf', highest, 'LIMIT', 0, limit)
-    for n, row in ipairs(rows) do
-      ids[n] = id_of(row)
-    end
-  end
-  for n, id in ipairs(ids) do
-    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-    local head = record and read_record(record)
-    local state = record and parse_state(text, head.birth)
-    local member = rows[n] or state and member_of(id, head, state.due)
-    local waits = state and not left_over(index, member, id, state, head)
-    if waits and not seen[id] and redis.call('ZSCORE', index, member) then
-      seen[id] = true
-      visit(id, state, head, member)
-    elseif rows[n] then -- left behind by a script that was cut off
-      if not record then
-        redis.call('HDEL', states, id)
-        redis.call('HDEL', history, id)
-      end
-      redis.call('ZREM', index, member)
-    end
-  end
-end
-local delivered = {}
-each_chosen(scheduled, 1, 0, 0, function(id, state, head, member)
+local delivered = each_chosen(scheduled, 2, function(id, state, head, member)
   state.due = math.min(now, math.floor(head.birth / 4096))
-  stand(id, state, head)
+  put(id, state, head)
   redis.call('ZREM', scheduled, member)
-  delivered[#delivered + 1] = id
 end)
-if #delivered > 0 then
+if delivered > 0 then
   wake_one()
 end
-return delivered
+return note_done(delivered)

@@ -1,10 +1,27 @@
--- A claim keeps the first `keep` messages that it still holds; the others go to another token, under a lease that
--- ends at the same time. Nobody's message: it stays leased, counts and story untouched. Can be repeated. Returns how
--- many the other token holds.
-local states, leases, claims = KEYS[1], KEYS[2], KEYS[3]
+-- Divides a claim: it keeps the first `keep` messages that it still holds, the others go to another token, under a
+-- lease that ends at the same time. The messages stay leased; their counts and stories do not change. Can be
+-- repeated. Returns how many the other token holds.
+-- drains
 local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local MOST = 1000 -- messages that a claim is given at most
--- The fence (I2): only the token that holds a message settles it.
+local states, leases, claims = KEYS[1], KEYS[2], KEYS[3]
+-- The ids that a claim was given: those on `limit` lines of its list, from line `first` (0, 1, …). What a sweep or a
+-- division took away leaves its line empty, so a line means the same message for as long as the claim lives.
+local function claimed(token, first, limit)
+  local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
+  local ids, position = {}, 0
+  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+    if position >= first + limit then
+      break
+    end
+    if id ~= '' and position >= first then
+      ids[#ids + 1] = id
+    end
+    position = position + 1
+  end
+  return ids
+end
+-- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then
@@ -12,26 +29,10 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- The ids that a claim was given, of `limit` places of its list from `first` on. What a sweep or a division took
--- away left its place empty, so that a place means the same message for as long as the claim lives.
-local function claimed(token, first, limit)
-  local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids, place = {}, 0
-  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-    if place >= first + limit then
-      break
-    end
-    if id ~= '' and place >= first then
-      ids[#ids + 1] = id
-    end
-    place = place + 1
-  end
-  return ids
-end
-local consumer, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
+local maker, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
 local ends = redis.call('ZSCORE', leases, token) or 0
 local given, wanted = claimed(to, 0, MOST), {}
-for _, id in ipairs(given) do -- the division was done before, or cut off
+for _, id in ipairs(given) do -- an earlier call made this division, or a part of it
   wanted[id] = true
 end
 
@@ -51,20 +52,17 @@ for n, id in ipairs(ids) do
 end
 if #moved > 0 then
   redis.call('ZADD', leases, ends, to)
-  redis.call('HSET', claims, to, consumer .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
-  local begun = redis.call('HGET', claims, token .. ':begun')
-  if begun then -- it may name more than the other token holds: that says nothing
-    redis.call('HSET', claims, to .. ':begun', begun)
-  end
+  local its = maker:gsub('^([^\t]*\t[^\t]*\t)%d+', '%1') -- without the line where a sweep of the first claim goes on
+  redis.call('HSET', claims, to, its .. '\n' .. table.concat(moved, '\n'), to .. ':held', #moved)
   redis.call('HSET', states, unpack(stated)) -- from here on they are the other token's
 end
 if kept > 0 then
   local left = list:gsub('[^\n]+', function(id)
     return wanted[id] and '' or id
   end)
-  redis.call('HSET', claims, token, consumer .. '\n' .. left, token .. ':held', kept)
+  redis.call('HSET', claims, token, maker .. '\n' .. left, token .. ':held', kept)
 else
-  redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
+  redis.call('HDEL', claims, token, token .. ':held')
   redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
 end
 return tonumber(redis.call('HGET', claims, to .. ':held') or 0)

@@ -1,17 +1,28 @@
--- The waiting messages whose time to live is over go to the expiry queue. Returns how many were looked at.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes = KEYS[9], KEYS[10], KEYS[11]
+-- Moves waiting messages whose time to live is over to the expiry queue. Returns how many were looked at.
+-- drains
 local limit = ARGV[1]
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local outcomes = KEYS[11]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -23,7 +34,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -46,7 +57,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -58,35 +70,37 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
 local function new_state(due)
   return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
     deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
   }
 end
 
 local function parse_state(text, birth)
   local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
   if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
       text:match(STATE)
   end
-  if part then
+  if part and (more == '' or more:gsub(MORE, '') == '') then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
     local at = tonumber(due)
     s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
+    s.delay, s.more = tonumber(delay), more
   end
   return s
 end
@@ -95,20 +109,19 @@ local function format_state(s)
   local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
   return table.concat({
     part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
+  }, ' ') .. s.more
 end
 
--- A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -122,11 +135,34 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
--- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
--- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
--- after a step back of the clock a message that was ready may be due in the future.
-local function stand(id, state, head, waits)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+-- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+local function read_strategy()
+  return read_json(setting('dead_letter'))
+end
+-- Discards a message, as the queue's settings say; it is counted (I14).
+local function discard(id)
+  redis.call('HDEL', messages, id) -- from here on it is discarded
+  redis.call('HDEL', history, id)
+  redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
+  redis.call('HINCRBY', counters, 'discarded', 1)
+end
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+local function put(id, state, head, waits)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -143,56 +179,35 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
--- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
---   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
--- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
--- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
--- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
 --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
---   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
--- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
--- What the queue's settings say, read once a script; false where they say nothing.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-  return found[FIELDS[name]]
-end
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
-local function outcome(event, id, head, state, delay, told)
+local function outcome(event, id, head, state, delay, detail)
   local kept = setting('outcomes')
   if not kept then
     return
   end
-  told = told or {}
+  detail = detail or {}
   local age = math.max(now - math.floor(head.birth / 4096), 0)
-  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', told.cause or ''
+    'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+-- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
 local strategy
-local function read_strategy()
-  return read_json(setting('dead_letter'))
-end
 
-local function discard(id)
-  redis.call('HDEL', messages, id) -- from here on it is discarded
-  redis.call('HDEL', history, id)
-  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
-  redis.call('HINCRBY', counters, 'discarded', 1)
-end
-
--- told: what the outcome history says of it (lib/outcome)
-local function bury(id, state, head, part, reason, told)
+-- detail: for the outcome history (lib/outcome)
+local function bury(id, state, head, part, reason, detail)
   strategy = strategy or read_strategy()
   local fate = strategy[part]
   if fate ~= 'dead' and fate ~= 'discard' then
@@ -207,17 +222,16 @@ local function bury(id, state, head, part, reason, told)
     discard(id)
   else
     state.part, state.due = fate, now
-    stand(id, state, head)
+    put(id, state, head)
   end
-  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
   if fate == 'discard' then
-    outcome('discarded', id, head, state, 0, told)
+    outcome('discarded', id, head, state, 0, detail)
     return 'discarded'
   end
   return fate
 end
--- Messages whose time to live is over, found by an index of those that have one and wait (I7).
--- The end of the time to live of a message that waits (I7).
+-- Expires one waiting message (I7).
 local function expire_message(id, state, head)
   local member = member_of(id, head, state.due)
   bury(id, state, head, 'expired', 'expired')
@@ -225,13 +239,18 @@ local function expire_message(id, state, head)
   redis.call('ZREM', scheduled, member)
   redis.call('ZREM', expiring, id)
 end
+-- Expires messages whose time to live is over. An index holds those that have one and wait (I7). Returns how many
+-- rows it looked at.
 local function expire(limit)
   local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
   for _, id in ipairs(ids) do
     local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
+    local later = record and is_later(record, text)
     local head = record and read_record(record)
     local state = record and parse_state(text, head.birth)
-    if state and state.part == 'live' and state.mark == '-' then
+    if later then
+      redis.call('ZADD', expiring, now + AGAIN, id)
+    elseif state and state.part == 'live' and state.mark == '-' then
       expire_message(id, state, head)
     else
       redis.call('ZREM', expiring, id) -- left behind by a script that was cut off

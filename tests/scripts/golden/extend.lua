@@ -1,11 +1,13 @@
--- The lease starts anew: the lease of a claim is one, so all that the token still holds is kept.
-local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
+-- Starts the lease anew. A claim has one lease, so everything that the token still holds is kept. Returns the new
+-- deadline, then a verdict for each item.
+-- drains
 local lease = ARGV[1] -- milliseconds
 -- items from ARGV[2]: id, token
+local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The fence (I2): only the token that holds a message settles it.
+-- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then
@@ -13,8 +15,8 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- What to say of a message that the caller's token does not hold. A token that settled it before is known, so
--- that a call whose reply was lost can be repeated (I12).
+-- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+-- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 
 local function refusal(id, token, text)
@@ -23,7 +25,6 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
--- Returns the new deadline, then a verdict for each item.
 local ids, reply = {}, { now + lease }
 for i = 2, #ARGV, 2 do
   ids[#ids + 1] = ARGV[i]

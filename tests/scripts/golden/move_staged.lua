@@ -1,19 +1,19 @@
--- Moves messages of a committed job from the head of one of its lists into the queue. Returns how many; 0: there are
--- no more, or it is too early for one who has not committed them.
-local messages, states, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local expiring, counters, wake, settings = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local committed, staged = KEYS[9], KEYS[10]
+-- Moves messages of a committed job from the head of one of its lists into the queue. Returns how many; 0 where there
+-- are no more, or where it is too early for a caller that did not commit them.
 local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) -- milliseconds
-local early = ARGV[5] -- 1: by who has committed them
+local early = ARGV[5] -- 1: from the caller that committed them
+local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local counters, settings, wake, committed, staged = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -25,7 +25,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -48,7 +48,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -60,13 +61,12 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -80,18 +80,18 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
--- polls, and a message wakes one client of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns the places (1, 2, …) of the items that were known.
+-- state, is left as it is (I12). Returns how many it did not know.
 local function add(items, first, last, delay, ttl)
-  local ids, known, seen = {}, {}, {}
+  local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
@@ -99,13 +99,13 @@ local function add(items, first, last, delay, ttl)
   local allowed, paused = said[1], said[2] == '1'
   if allowed then
     -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
-    -- once, at send (Artemis' rule: the default is for who has none, and then the bounds do not count).
+    -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
     --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
     local function allowed_ttl(asked, allowed)
       if allowed == 'never' then
         return 0
       end
-      local function span(text) -- what is no time counts as unset
+      local function span(text) -- what is not a duration counts as unset
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
@@ -122,16 +122,15 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
-  local records, places, stated, deadlines = {}, {}, {}, {}
-  local placed, place
+  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local scored, text
   for n, id in ipairs(ids) do
-    if existing[n] or seen[id] then
-      known[#known + 1] = n
-    else
+    if not existing[n] and not seen[id] then
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
-      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1 -- see lib/place
+      -- What is delayed is never due when it was born, see lib/order.
+      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       if ttl > 0 then
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
         deadlines[#deadlines + 1] = now + ttl
@@ -144,17 +143,17 @@ local function add(items, first, last, delay, ttl)
       records[#records + 1] = id
       records[#records + 1] = pack_birth(birth) .. payload
       local score = delay > 0 and due or score_of(head.priority, due)
-      if score ~= placed then -- a number is turned into text by Redis, which costs more than the rest
-        placed, place = score, string.format('%.0f', score)
+      if score ~= scored then -- Redis would print each number anew, which costs more than the rest
+        scored, text = score, string.format('%.0f', score)
       end
-      places[#places + 1] = place
-      places[#places + 1] = member_of(id, head, due)
+      rows[#rows + 1] = text
+      rows[#rows + 1] = member_of(id, head, due)
       seen[id], birth = true, birth + 1
     end
   end
   if #records > 0 then
     redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
     if delay > 0 then
       redis.call('HSET', states, unpack(stated))
     end
@@ -163,11 +162,11 @@ local function add(items, first, last, delay, ttl)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
       wake_one()
     end
   end
-  return known
+  return #records / 2
 end
 local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then
@@ -176,7 +175,7 @@ end
 local items = redis.call('LRANGE', staged, 0, 2 * limit - 1) -- id, payload, …
 if #items > 0 then
   add(items, 1, #items, delay, ttl)
-  redis.call('LTRIM', staged, #items, -1) -- cut off before, they are added again, which changes nothing (I12)
+  redis.call('LTRIM', staged, #items, -1) -- if cut off before, they are added again, which changes nothing (I12)
 end
 if redis.call('EXISTS', staged) == 0 then
   redis.call('ZREM', committed, member)

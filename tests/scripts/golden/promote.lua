@@ -1,15 +1,17 @@
--- The scheduled messages that have fallen due become ready. Returns how many.
-local ready, scheduled, wake = KEYS[1], KEYS[2], KEYS[3]
+-- Makes the scheduled messages that have fallen due ready. Returns how many.
+-- drains
 local limit = ARGV[1]
+local ready, scheduled, wake = KEYS[1], KEYS[2], KEYS[3]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -21,7 +23,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -44,7 +46,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -56,13 +59,12 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -79,24 +81,26 @@ end
 -- The move of due messages: from the scheduled to the ready. Only the index moves; the state says the same.
 local function promote(limit)
   local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  local places, members = {}, {}
+  local moved, members = {}, {}
   for i = 1, #rows, 2 do
     members[#members + 1] = rows[i]
-    places[#places + 1] = score_of(9 - rows[i]:byte(1), tonumber(rows[i + 1]))
-    places[#places + 1] = rows[i]
+    local first = rows[i]:byte(1)
+    local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
+    moved[#moved + 1] = score_of(priority, tonumber(rows[i + 1]))
+    moved[#moved + 1] = rows[i]
   end
   if #members > 0 then
-    redis.call('ZADD', ready, unpack(places))
+    redis.call('ZADD', ready, unpack(moved))
     redis.call('ZREM', scheduled, unpack(members))
   end
   return #members
 end
--- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
--- polls, and a message wakes one client of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
 local promoted = promote(limit)

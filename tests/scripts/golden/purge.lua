@@ -1,18 +1,56 @@
--- Removes messages that wait, for good; what is leased is left alone. Returns the ids.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local history, dead, expired = KEYS[6], KEYS[7], KEYS[8]
-local counters, settings, outcomes, leases = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local place, limit, before = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
--- items from ARGV[4]: id; none: the first `limit` whose score is no higher than `before`
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Removes waiting messages for good. What is leased is left alone. Returns how many, and after which row the range goes
+-- on.
+-- drains
+local number, place, limit = ARGV[1], ARGV[2], ARGV[3] -- place: ready, scheduled, dead or expired
+local score, member = ARGV[4], ARGV[5] -- of the row after which the range begins
+local last_score, last_member = ARGV[6], ARGV[7] -- of the last row of the range
+-- items from ARGV[8]: id; none: the first `limit` of the range
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local settings, outcomes, sender = KEYS[11], KEYS[12], KEYS[13]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+
+-- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
+-- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
+-- repeated.
+local function note_done(count, more)
+  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
+  return count
+end
+if done then
+  -- What a call on a range that was done before returns again, from its note: how many messages it changed, then the score
+  -- and the member of the row after which the range goes on (empty: it is over).
+  local function range_done()
+    local score, member = register:match('^%d+ (%S*) (.*) %d*$')
+    return { done, score or '', member or '' } -- of a later call, if this one arrives late: nobody reads that
+  end
+  return range_done()
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -24,7 +62,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -47,7 +85,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -59,35 +98,37 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
 local function new_state(due)
   return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
     deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
   }
 end
 
 local function parse_state(text, birth)
   local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
   if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
       text:match(STATE)
   end
-  if part then
+  if part and (more == '' or more:gsub(MORE, '') == '') then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
     local at = tonumber(due)
     s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
+    s.delay, s.more = tonumber(delay), more
   end
   return s
 end
@@ -96,20 +137,19 @@ local function format_state(s)
   local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
   return table.concat({
     part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
+  }, ' ') .. s.more
 end
 
--- A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -123,107 +163,158 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The id in a member of an index (see lib/place for what stands before it).
-local function id_of(member)
-  return member:sub(member:byte(1) < 16 and 9 or 3)
-end
--- The messages that an operation on a waiting part of the queue is about: the ids given from ARGV[first] on, or
--- the first `limit` of the index whose score is no higher than `highest`. `visit` gets those that do wait there.
--- Whether a row of an index was left behind by a script that was cut off: a lease holds its message, or it stands at
--- another place, where its state says. The only row of a message counts, whatever a damaged record or state says, so
--- that no damage strands a message where nobody finds it.
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
 local function left_over(index, row, id, state, head)
   if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
     return true
   end
   local member = member_of(id, head, state.due)
-  local places = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-  for _, place in ipairs(places) do
-    if (place ~= index or member ~= row) and redis.call('ZSCORE', place, member) then
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
       return true
     end
   end
   return false
 end
-local function each_chosen(index, first, limit, highest, visit)
-  local ids, rows, seen = {}, {}, {}
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
   if #ARGV >= first then
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
-  else
-    rows = redis.call('ZRANGEBYSCORE', index, '-inf', highest, 'LIMIT', 0, limit)
+  elseif range then
+    -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+    -- score as many as a binary search finds.
+
+    -- By bytes, as Redis sorts; Lua compares by the server's locale.
+    local function is_after(one, other)
+      for i = 1, math.min(#one, #other) do
+        local a, b = one:byte(i), other:byte(i)
+        if a ~= b then
+          return a > b
+        end
+      end
+      return #one > #other
+    end
+
+    local function rows_up_to(index, score, member)
+      local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+      local high = low + redis.call('ZCOUNT', index, score, score)
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      return low
+    end
+    -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+    -- member of the last of them, where more follow, else both empty.
+    local function rows_of_range(index, range)
+      local low = rows_up_to(index, range.score, range.member)
+      local stop = rows_up_to(index, range.last_score, range.last_member)
+      local high = math.min(low + range.limit, stop)
+      if low >= high then
+        return {}, '', ''
+      end
+      local rows = redis.call('ZRANGE', index, low, high - 1)
+      if high >= stop then
+        return rows, '', ''
+      end
+      return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+    end
+    rows, next_score, next_member = rows_of_range(index, range)
     for n, row in ipairs(rows) do
       ids[n] = id_of(row)
     end
   end
   for n, id in ipairs(ids) do
     local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-    local head = record and read_record(record)
-    local state = record and parse_state(text, head.birth)
-    local member = rows[n] or state and member_of(id, head, state.due)
-    local waits = state and not left_over(index, member, id, state, head)
-    if waits and not seen[id] and redis.call('ZSCORE', index, member) then
-      seen[id] = true
-      visit(id, state, head, member)
-    elseif rows[n] then -- left behind by a script that was cut off
-      if not record then
-        redis.call('HDEL', states, id)
-        redis.call('HDEL', history, id)
+    if not (record and is_later(record, text)) then
+      local head = record and read_record(record)
+      local state = record and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not record then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
       end
-      redis.call('ZREM', index, member)
     end
   end
+  return count, next_score, next_member
 end
--- A message that waits is gone, with everything that was kept about it (I13).
+-- Removes a waiting message and everything that was kept about it (I13).
 local function remove(id, index, member)
   redis.call('HDEL', messages, id) -- from here on it is gone
   redis.call('HDEL', states, id)
   redis.call('HDEL', history, id)
   redis.call('ZREM', expiring, id)
-  redis.call('ZREM', index, member) -- the last: by it a claim finds what was cut off
+  redis.call('ZREM', index, member) -- the last: by it a claim finds what was left behind
 end
--- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
--- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
--- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
---   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
--- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
--- What the queue's settings say, read once a script; false where they say nothing.
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
 local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
   return found[FIELDS[name]]
 end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
-local function outcome(event, id, head, state, delay, told)
+local function outcome(event, id, head, state, delay, detail)
   local kept = setting('outcomes')
   if not kept then
     return
   end
-  told = told or {}
+  detail = detail or {}
   local age = math.max(now - math.floor(head.birth / 4096), 0)
-  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', told.cause or ''
+    'reason', state.reason, 'cause', detail.cause or ''
   )
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local purged = {}
-each_chosen(index, 4, limit, before, function(id, state, head, member)
-  remove(id, index, member)
+local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
+local purged, next_score, next_member = each_chosen(index, 8, function(id, state, head, row)
+  remove(id, index, row)
   outcome('purged', id, head, state, 0)
-  purged[#purged + 1] = id
-end)
-if #purged > 0 then
-  redis.call('HINCRBY', counters, 'purged', #purged)
+end, range)
+if purged == 0 then
+  return { 0, next_score, next_member } -- without a note, which a full Redis 6.2 would refuse
 end
-return purged
+redis.call('HINCRBY', counters, 'purged', purged)
+note_done(purged, next_score .. ' ' .. next_member .. ' ')
+return { purged, next_score, next_member }

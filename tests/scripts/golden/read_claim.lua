@@ -1,30 +1,30 @@
--- A part of what a claim was given, as far as it still holds it: the same messages to whoever asks again. Touches
--- nothing. Returns id, record, state, history for each.
+-- Reads a part of what a claim was given, as far as the claim still holds it; the same messages on every call.
+-- Changes nothing. Returns id, record, state and history for each.
+local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- first: a line of its list, from 0
 local messages, states, history, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, first, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- first: a place in its list, from 0
--- The fence (I2): only the token that holds a message settles it.
+-- The ids that a claim was given: those on `limit` lines of its list, from line `first` (0, 1, …). What a sweep or a
+-- division took away leaves its line empty, so a line means the same message for as long as the claim lives.
+local function claimed(token, first, limit)
+  local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
+  local ids, position = {}, 0
+  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+    if position >= first + limit then
+      break
+    end
+    if id ~= '' and position >= first then
+      ids[#ids + 1] = id
+    end
+    position = position + 1
+  end
+  return ids
+end
+-- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then
     needle_of, needle = token, ' +' .. token .. ' '
   end
   return text and text:find(needle, 1, true) ~= nil
-end
--- The ids that a claim was given, of `limit` places of its list from `first` on. What a sweep or a division took
--- away left its place empty, so that a place means the same message for as long as the claim lives.
-local function claimed(token, first, limit)
-  local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids, place = {}, 0
-  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-    if place >= first + limit then
-      break
-    end
-    if id ~= '' and place >= first then
-      ids[#ids + 1] = id
-    end
-    place = place + 1
-  end
-  return ids
 end
 local ids, reply = claimed(token, first, limit), {}
 if #ids == 0 then

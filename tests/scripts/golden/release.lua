@@ -1,17 +1,102 @@
--- Given back unseen or unfairly: not charged, due now, at its old place (I8).
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- Gives messages back that nobody has handled, or that should not be charged: due now, at their old position (I8).
+-- Returns a verdict for each.
+-- drains
 -- items from ARGV[1]: id, token
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+-- call whose reply was lost can be repeated (I12).
+local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
+
+local function refusal(id, token, text)
+  if text and text:find(' -' .. token .. ' ', 1, true) then
+    return SETTLED_BEFORE
+  end
+  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+end
+-- The fence (I2): only the token that holds a message may settle it.
+local needle_of, needle
+local function holds(token, text)
+  if token ~= needle_of then
+    needle_of, needle = token, ' +' .. token .. ' '
+  end
+  return text and text:find(needle, 1, true) ~= nil
+end
+-- Takes settled messages off a claim. The lease goes with the last of them.
+local function let_go(token, count)
+  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+  end
+end
+-- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
+-- item whose token holds, i being the position of the item in ARGV; then finish(); then lets their leases go. Returns
+-- for each item a verdict, or what act returned; LOST: it was left alone.
+local function settle(first, width, act, finish)
+  local ids, verdicts, let, done = {}, {}, {}, {}
+  for i = first, #ARGV, width do
+    ids[#ids + 1] = ARGV[i]
+  end
+  local texts = redis.call('HMGET', states, unpack(ids))
+  for n, id in ipairs(ids) do
+    local i = first + (n - 1) * width
+    local token = ARGV[i + 1]
+    if done[id] then
+      verdicts[n] = SETTLED_BEFORE
+    elseif holds(token, texts[n]) then
+      verdicts[n] = act(id, texts[n], i) or SETTLED
+      if verdicts[n] ~= LOST then
+        done[id], let[token] = true, (let[token] or 0) + 1
+      end
+    else
+      verdicts[n] = refusal(id, token, texts[n])
+    end
+  end
+  if next(done) and finish then
+    finish()
+  end
+  for token, count in pairs(let) do
+    let_go(token, count)
+  end
+  return verdicts
+end
+-- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
+local function held_record(id)
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id)
+  end
+  return record
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The record of a message that is to be settled; or nil and a verdict, where an ack was cut off, or a later version has
+-- taken the message over, in a form of its own.
+local function record_or_verdict(id, text)
+  local record = held_record(id)
+  if not record then
+    return nil, GONE
+  elseif is_later(record, text) then
+    return nil, LOST
+  end
+  return record
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -23,7 +108,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -46,7 +131,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -58,35 +144,37 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
 
 local function new_state(due)
   return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
     deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
   }
 end
 
 local function parse_state(text, birth)
   local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
   if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
       text:match(STATE)
   end
-  if part then
+  if part and (more == '' or more:gsub(MORE, '') == '') then
     s.part, s.reason, s.mark, s.token = part, reason, mark, token
     local at = tonumber(due)
     s.due = at > 0 and at < LATER and at or s.due
     s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
     s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
+    s.delay, s.more = tonumber(delay), more
   end
   return s
 end
@@ -95,20 +183,19 @@ local function format_state(s)
   local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
   return table.concat({
     part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
+  }, ' ') .. s.more
 end
 
--- A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -122,11 +209,11 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
--- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
--- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
--- after a step back of the clock a message that was ready may be due in the future.
-local function stand(id, state, head, waits)
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+local function put(id, state, head, waits)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -143,129 +230,69 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
--- The fence (I2): only the token that holds a message settles it.
-local needle_of, needle
-local function holds(token, text)
-  if token ~= needle_of then
-    needle_of, needle = token, ' +' .. token .. ' '
-  end
-  return text and text:find(needle, 1, true) ~= nil
-end
--- What to say of a message that the caller's token does not hold. A token that settled it before is known, so
--- that a call whose reply was lost can be repeated (I12).
-local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
-local function refusal(id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
-    return SETTLED_BEFORE
-  end
-  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
-end
--- The lease goes with the last message of its claim.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
-  end
-end
-
--- Settles the items (id, token, …) that begin at ARGV[first]: calls act(id, text, i) for those whose token
--- holds, i being the item's place in ARGV, then finish(), then lets their leases go. Returns for each item a
--- verdict, or what act said became of it.
-local function settle(first, width, act, finish)
-  local ids, verdicts, let, done = {}, {}, {}, {}
-  for i = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[i]
-  end
-  local texts = redis.call('HMGET', states, unpack(ids))
-  for n, id in ipairs(ids) do
-    local i = first + (n - 1) * width
-    local token = ARGV[i + 1]
-    if done[id] then
-      verdicts[n] = SETTLED_BEFORE
-    elseif holds(token, texts[n]) then
-      verdicts[n] = act(id, texts[n], i) or SETTLED
-      done[id], let[token] = true, (let[token] or 0) + 1
-    else
-      verdicts[n] = refusal(id, token, texts[n])
-    end
-  end
-  if next(done) and finish then
-    finish()
-  end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
-  return verdicts
-end
--- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
-local function held_record(id)
-  local record = redis.call('HGET', messages, id)
-  if not record then
-    redis.call('HDEL', history, id)
-    redis.call('HDEL', states, id)
-  end
-  return record
-end
--- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
--- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
--- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
---   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
--- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
--- What the queue's settings say, read once a script; false where they say nothing.
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
 local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
   return found[FIELDS[name]]
 end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 local names = {} -- of consumers, by their JSON
-local function outcome(event, id, head, state, delay, told)
+local function outcome(event, id, head, state, delay, detail)
   local kept = setting('outcomes')
   if not kept then
     return
   end
-  told = told or {}
+  detail = detail or {}
   local age = math.max(now - math.floor(head.birth / 4096), 0)
-  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
   names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', told.cause or ''
+    'reason', state.reason, 'cause', detail.cause or ''
   )
+end
+-- Gives back a message that was not handled, or that must not be charged: due now, at its old position (I8).
+-- consumer: the one that held it, for the outcome history.
+local function give_back(id, state, head, consumer)
+  state.released = state.released + 1
+  put(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = consumer })
 end
 -- Who was given the messages of a claim, as a JSON text.
 local holders = {}
 local function holder(token)
-  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\n]*')
+  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
   return holders[token]
 end
--- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
--- consumer: who held it, for the outcome history
-local function give_back(id, state, head, consumer)
-  state.released = state.released + 1
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, 'released', 1)
-  outcome('released', id, head, state, 0, { consumer = consumer })
-end
--- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
--- polls, and a message wakes one client of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
 return settle(1, 2, function(id, text)
-  local record = held_record(id)
+  local record, verdict = record_or_verdict(id, text)
   if not record then
-    return GONE
+    return verdict
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)

@@ -1,4 +1,5 @@
--- The totals begin anew: what is in the queue now counts as sent, so that the sums still add up (I1).
+-- Starts the totals anew: what is in the queue now counts as sent, so that the sums still add up (I1). Returns how
+-- many messages that is.
 local messages, counters = KEYS[1], KEYS[2]
 for _, name in ipairs(redis.call('HKEYS', counters)) do
   if name ~= 'birth' then

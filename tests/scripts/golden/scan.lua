@@ -1,19 +1,16 @@
--- Looks at a range of an index, a page a call, and touches nothing. A row that stays where it is is seen exactly
--- once, whatever comes and goes between two pages: the next one begins after the last row, by its score and its
--- member, even where that row is gone. Returns the score and the member of the last row (empty: the range is over),
--- then the ids, the records, the states, the histories, each a list; an id is nil where there is no such message.
-local messages, states, history = KEYS[1], KEYS[2], KEYS[3]
-local ready, scheduled, dead, expired = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local place, limit = ARGV[1], tonumber(ARGV[2]) -- place: ready, scheduled, dead, expired
-local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what is wanted: whole, head or no; yes or no; yes or no
-local score, member = ARGV[6], ARGV[7] -- of the row after which to begin
-local last_score, last_member = ARGV[8], ARGV[9] -- of the last row of the range
--- The id in a member of an index (see lib/place for what stands before it).
-local function id_of(member)
-  return member:sub(member:byte(1) < 16 and 9 or 3)
-end
-local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local part = (place == 'dead' or place == 'expired') and place or 'live'
+-- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once,
+-- whatever comes and goes between two pages: the next page begins after the score and the member of the last row, even
+-- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
+-- at which the next page begins or ends (empty: the range is over), then the ids, the records, the states and the
+-- histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+local place, limit, order = ARGV[1], tonumber(ARGV[2]), ARGV[3] -- place: as in browse; order: oldest or newest first
+local record, state, story = ARGV[4], ARGV[5], ARGV[6] -- what to return: whole, head or no; yes or no; yes or no
+local score, member = ARGV[7], ARGV[8] -- of the row after which the range begins
+local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
+-- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+-- score as many as a binary search finds.
 
 -- By bytes, as Redis sorts; Lua compares by the server's locale.
 local function is_after(one, other)
@@ -26,13 +23,12 @@ local function is_after(one, other)
   return #one > #other
 end
 
--- How many rows stand before a place or in it: those of a lower score, and of the equal ones as a search finds.
-local function rows_up_to(at, name)
-  local low = redis.call('ZCOUNT', index, '-inf', '(' .. at)
-  local high = low + redis.call('ZCOUNT', index, at, at)
+local function rows_up_to(index, score, member)
+  local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+  local high = low + redis.call('ZCOUNT', index, score, score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if is_after(redis.call('ZRANGE', index, middle, middle)[1], name) then
+    if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
       high = middle
     else
       low = middle + 1
@@ -40,33 +36,193 @@ local function rows_up_to(at, name)
   end
   return low
 end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place]
+local part = (place == 'dead' or place == 'expired') and place or 'live'
 
--- Whether the row was left behind by a script that was cut off. A state that says nothing contradicts nothing.
-local function is_elsewhere(text)
+-- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
+local function is_elsewhere(row, id, text)
   local said, mark = text:match('^(%a+)/?%a* ([+-])')
-  return (said == 'live' or said == 'dead' or said == 'expired') and (said ~= part or mark == '+')
+  if not said or said == part and mark == '-' then
+    return false
+  end
+  -- The immutable half of a message, written once by send:
+  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+  --            when it fails (persistent=False); the other bits are the sender's
+  --   6 bytes  expiry in milliseconds, only with that flag
+  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+  local EXPIRES, TRANSIENT = 0x10, 0x80
+
+  local function pack_number(value, width)
+    local bytes = {}
+    for i = width, 1, -1 do
+      bytes[i] = value % 256
+      value = math.floor(value / 256)
+    end
+    return string.char(unpack(bytes))
+  end
+
+  -- The births of one call differ only in their last two bytes, so the first five are kept.
+  local packed_high, packed_prefix
+  local function pack_birth(birth)
+    local low = birth % 65536
+    local high = (birth - low) / 65536
+    if high ~= packed_high then
+      packed_high, packed_prefix = high, pack_number(high, 5)
+    end
+    return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+  end
+
+  local function unpack_number(text, first, width)
+    local value = 0
+    for i = first, first + width - 1 do
+      value = value * 256 + text:byte(i)
+    end
+    return value
+  end
+
+  local function has_expiry(record)
+    return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+  end
+
+  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+  -- something.
+  local function read_record(record)
+    if #record < 14 and (#record < 8 or has_expiry(record)) then
+      return { birth = 0, priority = 4 }
+    end
+    return {
+      birth = unpack_number(record, 1, 7),
+      priority = math.min(record:byte(8) % EXPIRES, 9),
+      expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+      transient = record:byte(8) >= TRANSIENT,
+    }
+  end
+  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+  -- indexes of it. Absent until someone claims or delays the message.
+  --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+  -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+  -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+  local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+  local MORE = ' [%w_]+=%S*'
+  local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+  local function new_state(due)
+    return {
+      part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+      deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+    }
+  end
+
+  local function parse_state(text, birth)
+    local s = new_state(math.floor(birth / 4096))
+    local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+    if text then
+      part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+        text:match(STATE)
+    end
+    if part and (more == '' or more:gsub(MORE, '') == '') then
+      s.part, s.reason, s.mark, s.token = part, reason, mark, token
+      local at = tonumber(due)
+      s.due = at > 0 and at < LATER and at or s.due
+      s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+      s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+      s.delay, s.more = tonumber(delay), more
+    end
+    return s
+  end
+
+  local function format_state(s)
+    local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+    return table.concat({
+      part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+    }, ' ') .. s.more
+  end
+
+  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+  local function expiry_of(head, state)
+    return state.redriven == 0 and head.expires or nil
+  end
+  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+  -- reads the priority from the member.
+  local BAND = 2 ^ 42
+
+  local function score_of(priority, due)
+    return (9 - priority) * BAND + due
+  end
+
+  local function member_of(id, head, due)
+    local number = head.birth % 4096
+    if math.floor(head.birth / 4096) == due then
+      return string.char(16 + math.floor(number / 256), number % 256) .. id
+    end
+    return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  end
+  -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+  -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+  -- that no damage hides a message from everyone.
+  local function left_over(index, row, id, state, head)
+    if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+      return true
+    end
+    local member = member_of(id, head, state.due)
+    local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+    for _, other in ipairs(indexes) do
+      if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+        return true
+      end
+    end
+    return false
+  end
+  local head = read_record(redis.call('HGET', messages, id))
+  return left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
-local first = rows_up_to(score, member)
-local stop = rows_up_to(last_score, last_member)
-local rows = first < stop and redis.call('ZRANGE', index, first, math.min(first + limit, stop) - 1) or {}
-if #rows == 0 then
+local first, stop = rows_up_to(index, score, member), rows_up_to(index, last_score, last_member)
+local low, high = first, math.min(first + limit, stop)
+if order == 'newest' then
+  low, high = math.max(first, stop - limit), stop
+end
+if low >= high then
   return { '', '', {}, {}, {}, {} }
 end
-local ids = {}
-for n, row in ipairs(rows) do
-  ids[n] = id_of(row)
+local rows = redis.call('ZRANGE', index, low, high - 1)
+local next_score, next_member = '', ''
+if order == 'newest' and low > first then
+  next_member = redis.call('ZRANGE', index, low - 1, low - 1)[1]
+elseif order == 'oldest' and high < stop then
+  next_member = rows[#rows]
 end
-local records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
+if next_member ~= '' then
+  next_score = redis.call('ZSCORE', index, next_member)
+end
+if place == 'leased' then
+  return { next_score, next_member, rows, {}, {}, {} }
+end
+local ids, row_of = {}, {}
+for n, row in ipairs(rows) do
+  local id = id_of(row)
+  ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
+end
+local texts = redis.call('HMGET', states, unpack(ids))
+local records = record == 'no' and {} or redis.call('HMGET', messages, unpack(ids))
 local stories = story == 'yes' and redis.call('HMGET', history, unpack(ids)) or {}
-for n = 1, #ids do
-  if not records[n] or texts[n] and is_elsewhere(texts[n]) then
+for n, id in ipairs(ids) do
+  local is_known = records[n] or record == 'no' and redis.call('HEXISTS', messages, id) == 1
+  if not is_known or texts[n] and is_elsewhere(row_of[id], id, texts[n]) then
     ids[n] = false
   elseif record == 'head' then
     records[n] = records[n]:sub(1, 14)
   end
 end
-local over = first + #rows >= stop
-local next_score = over and '' or redis.call('ZSCORE', index, rows[#rows])
-local wanted_records, wanted_states = record == 'no' and {} or records, state == 'no' and {} or texts
-return { next_score, over and '' or rows[#rows], ids, wanted_records, wanted_states, stories }
+return { next_score, next_member, ids, records, state == 'yes' and texts or {}, stories }

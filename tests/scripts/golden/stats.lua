@@ -1,5 +1,5 @@
--- The counts of a queue: now, those by state, then the oldest ready, the next due, the next lapse (times; empty:
--- none), whether it is paused, then the counters since the queue began, name by name.
+-- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next
+-- lapse (times; empty: none); 1 if the queue is paused; then the counters since the queue began, name by name.
 local messages, ready, scheduled, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local leases, counters, settings = KEYS[6], KEYS[7], KEYS[8]
 -- The server's clock in whole milliseconds, read once a script (I11).

@@ -1,18 +1,57 @@
--- The lapsed leases: what they still held comes back by the policy, charged. Returns how many
--- messages were looked at: some may have been settled before.
-local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local leases, claims, history, dead, expired = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, wake, settings, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- Takes back what lapsed leases held, and judges it by the policy. Returns how many messages were looked at; some of
+-- them may have been settled before.
+-- drains
 local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
+-- an arithmetic that is not known, so a later version brought it.
+local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+local function is_number(value)
+  return type(value) == 'number' and value == value -- NaN is not itself
+end
+
+local function read_policy(text)
+  local found = read_json(text).redelivery
+  if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+    return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
+  end
+  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+    sound = sound and is_number(wait)
+  end
+  return sound and found or nil
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 when an expiry follows, 0x80 for a message that need not
---            outlive its failure (persistent=False), the rest is the sender's
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
 --   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: headers and body; no script looks into it
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
@@ -24,7 +63,7 @@ local function pack_number(value, width)
   return string.char(unpack(bytes))
 end
 
--- The births of one call differ in their last bytes only, so the first five are kept.
+-- The births of one call differ only in their last two bytes, so the first five are kept.
 local packed_high, packed_prefix
 local function pack_birth(birth)
   local low = birth % 65536
@@ -47,7 +86,8 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
--- A record that someone else damaged still has to reach the dead-letter queue, so it reads as something.
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
@@ -59,57 +99,12 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
--- The mutable half of a message: one line of text, and the truth about where the message is (the sorted
--- sets are indexes of it). Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: its time to be ready, or of its death, 0: when it was born; delay: the last redelivery's, milliseconds.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
-local LATER = 2 ^ 42 -- milliseconds: a time that no place has room for (lib/place), so it is a stranger's word
-
-local function new_state(due)
-  return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0,
-    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-  }
-end
-
-local function parse_state(text, birth)
-  local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay
-  if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay =
-      text:match(STATE)
-  end
-  if part then
-    s.part, s.reason, s.mark, s.token = part, reason, mark, token
-    local at = tonumber(due)
-    s.due = at > 0 and at < LATER and at or s.due
-    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay = tonumber(delay)
-  end
-  return s
-end
-
-local function format_state(s)
-  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-  return table.concat({
-    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ')
-end
-
--- A death ends the time to live: what was redriven does not expire again.
-local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
-end
--- Where a message stands in a sorted set (I8): priority, then due time, then send order.
--- The score says priority and due time. Ties of the score sort by the bytes of the member, so the member
--- begins with the send order: its number within the millisecond (2 bytes, the first 16 to 31) while the
--- message stands where it was born, since the score says that millisecond already; else 9 - priority and
--- the whole birth (8 bytes, the first 0 to 9).
--- What is scheduled is never due in the millisecond of its birth, which a clock that stepped back could bring about:
--- promote reads the priority from the member.
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -123,11 +118,57 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The only way a message comes to stand somewhere. The new place first, then the state, which is the moment
--- it counts; the caller removes the old place last. Cut off anywhere, it leaves at worst an index entry that
--- the state contradicts, and whoever meets one drops it (I9). waits: for state.due, which alone would not say it:
--- after a step back of the clock a message that was ready may be due in the future.
-local function stand(id, state, head, waits)
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+local function put(id, state, head, waits)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -144,111 +185,13 @@ local function stand(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send what expired to the
--- dead letters, or have it dropped, which is counted (I14). Says where the message went: dead, expired, discarded.
---   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
--- The outcome history, for who looks later what became of deliveries and messages: an entry an event, in a stream that
--- keeps about as many as the queue's settings say, and none where they say nothing. Noted after it has happened; what
--- cannot be noted stops nothing. The fields are the same in every entry, so that Redis stores their names once.
---   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
---   told: { cause, consumer, error }, what there is of them, the last two as in lib/history
--- A setting that is JSON, as a table; an empty one where it cannot be read, which must not stop the queue.
-local function read_json(text)
-  local decoded, value = pcall(cjson.decode, text or '')
-  return decoded and type(value) == 'table' and value or {}
-end
--- What the queue's settings say, read once a script; false where they say nothing.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-  return found[FIELDS[name]]
-end
-local names = {} -- of consumers, by their JSON
-local function outcome(event, id, head, state, delay, told)
-  local kept = setting('outcomes')
-  if not kept then
-    return
-  end
-  told = told or {}
-  local age = math.max(now - math.floor(head.birth / 4096), 0)
-  local consumer, failure = told.consumer or '""', told.error and read_json(told.error:match('^[^\t]*')) or {}
-  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
-  redis.pcall(
-    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
-    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
-    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', told.cause or ''
-  )
-end
-local strategy
-local function read_strategy()
-  return read_json(setting('dead_letter'))
-end
-
-local function discard(id)
-  redis.call('HDEL', messages, id) -- from here on it is discarded
-  redis.call('HDEL', history, id)
-  redis.call('HDEL', states, id) -- the last: by it a sweep knows one that was cut off
-  redis.call('HINCRBY', counters, 'discarded', 1)
-end
-
--- told: what the outcome history says of it (lib/outcome)
-local function bury(id, state, head, part, reason, told)
-  strategy = strategy or read_strategy()
-  local fate = strategy[part]
-  if fate ~= 'dead' and fate ~= 'discard' then
-    fate = part
-  end
-  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
-    fate = 'discard'
-  end
-  redis.call('HINCRBY', counters, reason, 1)
-  state.reason = reason
-  if fate == 'discard' then
-    discard(id)
-  else
-    state.part, state.due = fate, now
-    stand(id, state, head)
-  end
-  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, told)
-  if fate == 'discard' then
-    outcome('discarded', id, head, state, 0, told)
-    return 'discarded'
-  end
-  return fate
-end
--- The story of a message: a line an event, tab-separated (a cell is a number, a word or JSON, which holds no
--- raw tab or newline). The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13).
---   event  at  delivery  delay  consumer  error  traceback
--- at: now, unless it is told later.
-local KEEP = 15
-
-local function remember(id, event, delivery, delay, consumer, failure, at)
-  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
-  local text = redis.call('HGET', history, id)
-  if text then
-    local lines = {}
-    for old in text:gmatch('[^\n]+') do
-      lines[#lines + 1] = old
-    end
-    if #lines > 0 then
-      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
-    end
-    if #lines >= 2 * KEEP then
-      table.remove(lines, KEEP + 1)
-    end
-    lines[#lines + 1] = line
-    line = table.concat(lines, '\n')
-  end
-  redis.call('HSET', history, id, line)
-end
--- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since
--- both do the same operations on doubles in the same order. Whoever changes one changes the other.
+-- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
+-- the same operations on doubles in the same order. Change both or neither.
 --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
--- cjson.null is a true value in Redis, so a field that can be null is asked for its type.
+-- cjson.null is true in Lua, so the type of a field that can be null is checked.
 local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
 
-local function grown(p, n) -- held, as 0 * inf is no number
+local function grown(p, n) -- bounded, as 0 * inf is not a number
   return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
 end
 
@@ -271,13 +214,13 @@ end
 local function activemq_delay(p, n, r, previous)
   local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
   if previous and n > 1 then
-    wait, n = previous, 2 -- one step: the scripts know the wait before, so their work is bounded (I9)
+    wait, n = previous, 2 -- one step: the state knows the wait before, so the work is bounded (I9)
   end
   for _ = 2, n do
     if wait > 0 and p.multiplier > 1 then
       wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
     else
-      wait = math.max(p.redelivery_delay, 0) -- below 0 Python refuses; a script has to go on
+      wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script has to go on
     end
     wait = java_spread(p, wait, r)
   end
@@ -289,42 +232,123 @@ local arithmetics = { rq = rq_delay, artemis = artemis_delay, activemq = activem
 local function policy_delay(redelivery, n, r, previous)
   return arithmetics[redelivery.arithmetic](redelivery, n, r, previous)
 end
--- What becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7).
--- The policy is the one that stands in Redis, so that whoever sweeps judges a lapse as the consumer would.
--- The redelivery policy of a text; nil where it cannot be read: damaged, or of an arithmetic that a newer version
--- brought. That must not stop the queue.
-local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
+-- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
+-- I13).
+--   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless the caller gives another time.
+local KEEP = 15
 
-local function is_number(value)
-  return type(value) == 'number' and value == value -- NaN is not itself
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
+  local text = redis.call('HGET', history, id)
+  if text then
+    local lines = {}
+    for old in text:gmatch('[^\n]+') do
+      lines[#lines + 1] = old
+    end
+    if #lines > 0 then
+      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    end
+    if #lines >= 2 * KEEP then
+      table.remove(lines, KEEP + 1)
+    end
+    lines[#lines + 1] = line
+    line = table.concat(lines, '\n')
+  end
+  redis.call('HSET', history, id, line)
 end
+-- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+local function read_strategy()
+  return read_json(setting('dead_letter'))
+end
+-- Discards a message, as the queue's settings say; it is counted (I14).
+local function discard(id)
+  redis.call('HDEL', messages, id) -- from here on it is discarded
+  redis.call('HDEL', history, id)
+  redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
+  redis.call('HINCRBY', counters, 'discarded', 1)
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, detail)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or ''
+  )
+end
+-- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+-- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+local strategy
 
-local function read_policy(text)
-  local found = read_json(text).redelivery
-  if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
-    return nil
+-- detail: for the outcome history (lib/outcome)
+local function bury(id, state, head, part, reason, detail)
+  strategy = strategy or read_strategy()
+  local fate = strategy[part]
+  if fate ~= 'dead' and fate ~= 'discard' then
+    fate = part
   end
-  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
-  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
-  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
-    sound = sound and is_number(wait)
+  if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+    fate = 'discard'
   end
-  return sound and found or nil
+  redis.call('HINCRBY', counters, reason, 1)
+  state.reason = reason
+  if fate == 'discard' then
+    discard(id)
+  else
+    state.part, state.due = fate, now
+    put(id, state, head)
+  end
+  outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
+  if fate == 'discard' then
+    outcome('discarded', id, head, state, 0, detail)
+    return 'discarded'
+  end
+  return fate
 end
+-- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
+-- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
 
--- The client draws one number a call; golden-ratio steps from there spread a batch evenly over [-1, 1).
+-- The client draws one number a call; steps of the golden ratio from there spread a batch evenly over [-1, 1).
 local function draw()
   drawn = drawn and (drawn + 0.6180339887498949) % 1 or tonumber(seed)
   return 2 * drawn - 1
 end
 
--- Says what became of it: 'dead', 'expired', 'discarded', 'kept' (in its dead-letter queue) or 'redelivered <delay>'.
+-- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+local function can_judge()
+  if redelivery == nil then
+    local stands, later = read_policy(setting('redelivery'))
+    redelivery = stands or not later and read_policy(default_policy)
+  end
+  return redelivery ~= false
+end
+
+-- Returns what became of it: dead, expired, discarded, kept (in its dead-letter queue) or redelivered <delay>.
 local function judge(id, state, head, event, failure)
-  redelivery = redelivery or read_policy(setting('redelivery')) or read_policy(default_policy)
   if state.part ~= 'live' then
-    stand(id, state, head) -- no dead-letter queue of a dead-letter queue: it stays where it is
+    put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
     return 'kept'
   end
   state[event] = state[event] + 1
@@ -336,7 +360,7 @@ local function judge(id, state, head, event, failure)
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
-    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- a damaged policy may make it NaN
+    delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)
@@ -345,22 +369,18 @@ local function judge(id, state, head, event, failure)
   elseif expiry and now + delay >= expiry then
     return bury(id, state, head, 'expired', 'expired', failure)
   end
-  state.delay = delay
-  if delay > 0 then -- without a delay it returns to its old place (I8)
+  state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+  if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/place
+    if state.due == math.floor(head.birth / 4096) then -- see lib/order
       state.due = state.due + 1
     end
   end
-  stand(id, state, head, delay > 0)
+  put(id, state, head, delay > 0)
   outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end
--- The sweep of lapsed leases: what a claim still held comes back by the policy, charged (I15). Where its holder said
--- which handlers run (begin.lua) only those are charged: the rest is not what it died of, and goes back as it came.
--- A claim larger than the limit is swept in parts: what is swept leaves its place in the list empty (lib/claimed),
--- the lease stays until the last part.
--- The fence (I2): only the token that holds a message settles it.
+-- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
   if token ~= needle_of then
@@ -368,14 +388,7 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- The lease goes with the last message of its claim.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
-  end
-end
--- The record of a message that is held; nil where an ack or a discard was cut off: what it left behind goes, too.
+-- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
 local function held_record(id)
   local record = redis.call('HGET', messages, id)
   if not record then
@@ -384,17 +397,9 @@ local function held_record(id)
   end
   return record
 end
--- A message goes back unseen, or unfairly held: not charged, due now, at its old place (I8).
--- consumer: who held it, for the outcome history
-local function give_back(id, state, head, consumer)
-  state.released = state.released + 1
-  stand(id, state, head)
-  redis.call('HINCRBY', counters, 'released', 1)
-  outcome('released', id, head, state, 0, { consumer = consumer })
-end
--- Whether a message in a lapsed claim's list is nowhere: a stranger wrote over its state while it was held, so that no
--- lease that there is holds it, and no index has it, in either form of its member (lib/place).
-local function stranded(id, state, head)
+-- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
+-- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
+local function orphaned(id, state, head)
   if state.mark == '+' then
     return not redis.call('ZSCORE', leases, state.token)
   end
@@ -409,63 +414,104 @@ local function stranded(id, state, head)
   end
   return true
 end
-
-local function sweep_message(id, token, consumer, begun)
+-- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
+-- worker's claim a message's first lapse is not charged, since another message may have killed the worker: it is back at
+-- once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
+-- alone, since only a later version can judge it.
+local function sweep_message(id, token, consumer, by_worker)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
   local record = held and held_record(id) or redis.call('HGET', messages, id)
   if not record then
     return held and 1 or 0
+  elseif is_later(record, text) then
+    return not held and 0 or nil
   end
   local head = read_record(record)
   local state = parse_state(text, head.birth)
-  if not held and not stranded(id, state, head) then
+  if not held and not orphaned(id, state, head) then
     return 0
+  elseif not can_judge() then
+    return nil
   end
-  state.token = '' -- its holder did not settle it, and is not to be told so when it repeats a call
-  if begun and not begun:find('\n' .. id .. '\n', 1, true) then
-    give_back(id, state, head, consumer)
-  else
-    judge(id, state, head, 'lapsed', { charge = true, consumer = consumer, error = lapse_error })
+  state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
+  local failure = { charge = true, consumer = consumer, error = lapse_error }
+  if by_worker and state.lapsed == 0 then
+    failure.charge, failure.delay, failure.forgiven = false, 0, true
   end
+  judge(id, state, head, 'lapsed', failure)
   return held and 1 or 0
 end
-
-local function sweep(limit)
-  local looked = 0
-  for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, limit)) do
-    if looked == limit then
-      break
-    end
-    local claim = redis.call('HMGET', claims, token, token .. ':begun')
-    local consumer, list = (claim[1] or ''):match('^([^\n]*)\n?(.*)$')
-    local begun = claim[2] and '\n' .. claim[2] .. '\n'
-    local swept, place = 0, 1 -- the place after what was looked at
-    local first, last = list:find('[^\n]+')
-    while first and looked < limit do
-      looked, place = looked + 1, last + 1
-      swept = swept + sweep_message(list:sub(first, last), token, consumer, begun)
-      first, last = list:find('[^\n]+', place)
-    end
-    if not first then
-      redis.call('HDEL', claims, token, token .. ':held', token .. ':begun')
-      redis.call('ZREM', leases, token)
-    else
-      local empty = list:sub(1, place - 1):gsub('[^\n]+', '')
-      redis.call('HSET', claims, token, consumer .. '\n' .. empty .. list:sub(place))
-      if swept > 0 then -- minus nothing is "-0", which Redis does not count with
-        let_go(token, swept)
+-- Takes settled messages off a claim. The lease goes with the last of them.
+local function let_go(token, count)
+  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+  end
+end
+-- Sweeps lapsed leases, message by message (lib/sweep_message). A claim larger than the limit is swept in parts: a swept
+-- message leaves its line of the list empty (lib/claimed), and the lease stays until the last part. Messages that only a
+-- later version can judge stay on the list. They count up to the limit, too: the claim then records the line where the
+-- next sweep continues, and once the end of the list is reached, its lease is extended.
+-- Returns how many messages were swept and how many were left alone, at most `most` and `most_left`.
+local function sweep_claim(token, most, most_left)
+  local maker, list = (redis.call('HGET', claims, token) or ''):match('^([^\n]*)\n?(.*)$')
+  local consumer, kind, noted, more = maker:match('^([^\t]*)\t?([^\t]*)\t?(%d*)(.*)$')
+  local from, line, stopped = tonumber(noted) or 0, -1, false
+  local looked, left, swept, gone = 0, 0, 0, {}
+  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
+    line = line + 1
+    if id ~= '' and line >= from then
+      stopped = looked == most or left == most_left
+      if stopped then
+        break
+      end
+      local count = sweep_message(id, token, consumer, kind == 'worker')
+      if count then
+        looked, swept, gone[id] = looked + 1, swept + count, ''
+      else
+        left = left + 1
       end
     end
   end
+  local kept = from > 0 or left > 0
+  if not stopped and not kept then
+    redis.call('HDEL', claims, token, token .. ':held')
+    redis.call('ZREM', leases, token)
+    return looked, left
+  end
+  local on = stopped and kept and line or 0
+  if on ~= from then
+    maker = table.concat({ consumer, kind, on .. more }, '\t')
+  end
+  local emptied = list:gsub('[^\n]+', gone)
+  redis.call('HSET', claims, token, maker .. '\n' .. emptied)
+  if not stopped then
+    redis.call('ZADD', leases, now + AGAIN, token)
+  end
+  if swept > 0 then -- -0 becomes "-0", which Redis does not take as a number
+    let_go(token, swept)
+  end
+  return looked, left
+end
+
+local function sweep(limit)
+  local looked, left = 0, 0
+  for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, limit)) do
+    if looked == limit or left == limit then
+      break
+    end
+    local more, more_left = sweep_claim(token, limit - looked, limit - left)
+    looked, left = looked + more, left + more_left
+  end
   return looked
 end
--- One token, never more: it wakes one waiting client, whose claim passes it on where work is left. So no one
--- polls, and a message wakes one client of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
-    redis.call('PEXPIRE', wake, 5000) -- who comes later looks before it waits; so none is left behind (I13)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
 local looked = sweep(limit)

@@ -30,7 +30,7 @@ def bodies(world: World, queue: str) -> list[str]:
 
 def until_moved(world: World, queue: rq_dlq.Queue[Any]) -> None:
     """Maintenance goes on until all that was committed is in the queue."""
-    committed = queue.work.keys["committed"]
+    committed = queue._core.keys["committed"]
     wait_for(lambda: queue.maintain() and not world.raw.exists(committed), "maintenance moves")
 
 

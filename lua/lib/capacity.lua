@@ -1,0 +1,20 @@
+-- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
+-- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
+-- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
+-- command.
+-- needs: keys: messages, ready, scheduled, dead, expired, settings; args: part, count
+-- gives: capacity
+local capacity = count
+if part == 'live' then
+  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight')
+  local most = tonumber((said[2] or ''):match('^%d+$') or nil)
+  if said[1] == '1' then
+    capacity = 0
+  elseif most and most > 0 then
+    local in_flight = redis.call('HLEN', messages)
+    for _, index in ipairs({ ready, scheduled, dead, expired }) do
+      in_flight = in_flight - redis.call('ZCARD', index)
+    end
+    capacity = math.max(0, math.min(count, most - in_flight))
+  end
+end

@@ -1,0 +1,43 @@
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+-- needs: is_later, id_of, read_record, parse_state, member_of, left_over; keys: messages, states, history
+-- gives: each_chosen
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
+  if #ARGV >= first then
+    for i = first, #ARGV do
+      ids[#ids + 1] = ARGV[i]
+    end
+  elseif range then
+    -- needs: rows_of_range
+    rows, next_score, next_member = rows_of_range(index, range)
+    for n, row in ipairs(rows) do
+      ids[n] = id_of(row)
+    end
+  end
+  for n, id in ipairs(ids) do
+    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
+    if not (record and is_later(record, text)) then
+      local head = record and read_record(record)
+      local state = record and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not record then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
+      end
+    end
+  end
+  return count, next_score, next_member
+end

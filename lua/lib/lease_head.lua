@@ -1,0 +1,70 @@
+-- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
+-- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there, and whether
+-- to look again, since it met only messages of a later form. What is rarely needed is defined when it is needed.
+-- needs: now, lapsed_before; keys: messages, states, history, expiring, leases, claims
+-- needs: args: token, answer, lease, consumer, suspects
+-- gives: lease_head
+local function lease_head(source, most, reply)
+  local rows, ids, met = redis.call('ZRANGE', source, 0, most - 1), {}, false
+  for n, row in ipairs(rows) do
+    ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+  end
+  local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
+  for _, text in ipairs(suspects == 'all' and {} or texts) do
+    met = met or text and text:find(lapsed_before)
+  end
+  if met then
+    -- needs: past_suspects
+    rows, ids, texts = past_suspects(source, most)
+  end
+  if #rows == 0 then
+    return met, false
+  end
+  local records = redis.call('HMGET', messages, unpack(ids))
+  local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
+  -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
+  local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+  for n = 1, #ids do
+    local id, text = ids[n], texts[n]
+    local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
+    local line = record and fresh
+    local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
+    if touched then
+      not_fresh = not_fresh or (function()
+        -- needs: not_fresh_line
+        return not_fresh_line
+      end)()
+      line = not_fresh(source, rows[n], id, record, text)
+    end
+    if line ~= 'later' then -- else it stays
+      taken[#taken + 1] = rows[n]
+      mortal[#mortal + 1] = touched and id or nil
+      if not records[n] then -- left behind by a send or a purge that was cut off
+        redis.call('HDEL', states, id)
+        redis.call('HDEL', history, id)
+      elseif line then
+        local size = #reply
+        chosen[#chosen + 1], seen[id] = id, true
+        leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+        if answer == 'rows' then
+          reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
+          reply[size + 4] = text and redis.call('HGET', history, id) or ''
+        end
+      end
+    end
+  end
+  if #chosen > 0 then
+    reply[3] = answer == 'count' and #chosen or reply[3]
+    redis.call('ZADD', leases, now + lease, token)
+    local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
+    redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+    redis.call('HSET', states, unpack(leased)) -- from here on they are leased
+  end
+  if #taken > 0 then
+    redis.call('ZREM', source, unpack(taken))
+  end
+  if #mortal > 0 then
+    redis.call('ZREM', expiring, unpack(mortal))
+  end
+  return false, #taken == 0
+end

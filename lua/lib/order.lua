@@ -1,0 +1,21 @@
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+-- needs: pack_birth
+-- gives: score_of, member_of
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if math.floor(head.birth / 4096) == due then
+    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end

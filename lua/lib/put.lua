@@ -1,0 +1,23 @@
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+-- needs: member_of, score_of, expiry_of, format_state; keys: states, ready, scheduled, dead, expired, expiring
+-- gives: put
+local function put(id, state, head, waits)
+  local member = member_of(id, head, state.due)
+  if state.part == 'dead' then
+    redis.call('ZADD', dead, state.due, member)
+  elseif state.part == 'expired' then
+    redis.call('ZADD', expired, state.due, member)
+  elseif waits then
+    redis.call('ZADD', scheduled, state.due, member)
+  else
+    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+  end
+  if state.part == 'live' and expiry_of(head, state) then
+    redis.call('ZADD', expiring, head.expires, id)
+  end
+  state.mark = '-'
+  redis.call('HSET', states, id, format_state(state))
+end

@@ -1,0 +1,7 @@
+-- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+--   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+-- needs: read_json, setting
+-- gives: read_strategy
+local function read_strategy()
+  return read_json(setting('dead_letter'))
+end

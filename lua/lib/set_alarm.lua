@@ -1,0 +1,23 @@
+-- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live. The others
+-- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
+-- -1 for a client that sleeps on.
+-- needs: now; keys: scheduled, expiring, leases, alarm; args: alarmed, patience
+-- gives: set_alarm
+local function set_alarm()
+  local event
+  for _, index in ipairs({ scheduled, leases, expiring }) do
+    local at = tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
+    if at and (not event or at < event) then
+      event = at
+    end
+  end
+  local taken = tonumber(redis.call('GET', alarm) or nil)
+  -- The client that holds the alarm keeps it.
+  local another = event and taken and taken > now and taken <= event and alarmed ~= '1'
+  if not event or event > now + patience or another then
+    return -1
+  end
+  local wait = math.max(event - now, 0)
+  redis.call('SET', alarm, event, 'PX', wait + 1000)
+  return wait
+end

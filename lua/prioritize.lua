@@ -1,0 +1,24 @@
+-- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
+-- many.
+local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: ready or scheduled
+-- items from ARGV[4]: id
+-- needs: done
+if done then
+  return done
+end
+-- needs: note_done, each_chosen, put, EXPIRES, member_of; keys: messages, ready, scheduled
+local index = place == 'ready' and ready or scheduled
+local changed = each_chosen(index, 4, function(id, state, head, member)
+  local record = redis.call('HGET', messages, id)
+  local flags = record:byte(8)
+  if not flags then -- the record is damaged
+    return false
+  end
+  head.priority = priority
+  put(id, state, head, place == 'scheduled')
+  redis.call('HSET', messages, id, record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9))
+  if member_of(id, head, state.due) ~= member then
+    redis.call('ZREM', index, member)
+  end
+end)
+return note_done(changed)

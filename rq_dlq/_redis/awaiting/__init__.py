@@ -1,0 +1,1 @@
+"""Runs steps, awaiting: the source of `blocking`."""

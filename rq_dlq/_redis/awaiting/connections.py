@@ -1,0 +1,211 @@
+"""Runs steps, awaiting."""
+
+from __future__ import annotations
+
+import random
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tenacity
+from redis import exceptions
+
+from rq_dlq._calls import Call
+from rq_dlq._redis.awaiting.link import AsyncLink
+from rq_dlq._redis.awaiting.nodes import AsyncNodes
+from rq_dlq._redis.awaiting.own import sleep
+from rq_dlq._redis.cluster import is_node
+from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
+from rq_dlq._redis.exchange import perform
+from rq_dlq._redis.pools import AWAITING, pool_of
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
+from rq_dlq._redis.urls import masked
+from rq_dlq._work import Wait
+from rq_dlq.errors import BrokerUnavailable, MissingRights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step, Steps
+
+R = TypeVar("R")
+
+
+class AsyncConnections:
+    """Runs steps, awaiting, in one event loop at a time.
+
+    Args:
+        url: of Redis; for a pool that is passed in, its name in error messages.
+        scripts: the Lua files.
+        retries: how long a call is repeated while Redis does not answer.
+        pool: a redis-py connection pool to use instead of the URL.
+        revive: called before a call is repeated; restarts an embedded server that has died.
+    """
+
+    _link: AsyncLink | AsyncNodes
+
+    def __init__(
+        self,
+        url: str,
+        scripts: Scripts,
+        retries: Retries = FAIL_FAST,
+        pool: Any = None,
+        revive: Callable[[], object] | None = None,
+    ) -> None:
+        self._url = url
+        self.scripts = scripts
+        self._revive = revive
+        ours = pool is None
+        self.use(AsyncLink(pool_of(url, AWAITING) if ours else pool, ours=ours), retries)
+
+    def use(self, link: AsyncLink | AsyncNodes, retries: Retries) -> None:
+        """Talk through this link from now on, with these retries."""
+        self._link, self._talk, self._proven = link, link.talk, link.proven
+        self._patience = retries
+        self._timeout = self.pool.connection_kwargs.get("socket_timeout")
+        clustered = isinstance(link, AsyncNodes) and retries == FAIL_FAST
+        self._retries = (IN_CLUSTER if clustered else retries).settings()
+
+    @property
+    def pool(self) -> Any:
+        """The pool of redis-py; in a cluster, of the node at the URL."""
+        return self._link.pool
+
+    async def run(self, steps: Steps[R]) -> R:
+        """Run the steps to their end; returns their result."""
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                step = steps.send(value) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            value, error = None, None
+            try:
+                value = await self._perform(step)
+            except exceptions.ResponseError as raised:  # a new connection was refused
+                error = refusal(raised)
+            except BaseException as raised:  # noqa: BLE001 - the steps decide
+                if isinstance(raised, MissingRights):
+                    self._link.forget_rights()
+                error = raised
+
+    async def _perform(self, step: Step) -> Any:
+        try:
+            return await self._once(step, repeated=False)
+        except TRANSIENT as error:
+            if is_final(error):
+                raise unavailable(self._url, error) from None
+            (tries := Tries(step)).failed(error)
+        if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
+            return await self._spread(step)
+        if self._revive is not None:
+            self._revive()
+        try:
+            return await tenacity.AsyncRetrying(**self._retries)(self._again, step, tries)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error, indeterminate=tries.indeterminate) from error
+
+    async def _again(self, step: Step, tries: Tries) -> Any:
+        try:
+            return await self._once(step, repeated=tries.indeterminate)
+        except TRANSIENT as error:
+            tries.failed(error)
+            raise
+
+    async def _spread(self, cut_off: Wait) -> float:
+        """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""
+        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
+        await sleep(pause, self._patience.until)
+        return pause
+
+    async def _once(self, step: Step, *, repeated: bool) -> Any:
+        if isinstance(step, Call) and step.script in self._proven:  # nearly always: no generators
+            command = step.command(self.scripts)
+            (reply,) = await self._talk([command])
+            if not isinstance(reply, Exception):
+                return step.read(reply, repeated)
+            if not isinstance(reply, exceptions.NoScriptError):
+                raise refusal(reply, command)
+        await self._link.prove(step, self.scripts)
+        talk = perform(step, self.scripts, repeated=repeated, timeout=self._timeout)
+        commands = next(talk)
+        while True:
+            replies = await self._talk(commands)
+            try:
+                commands = talk.send(replies)
+            except StopIteration as stop:
+                return stop.value
+
+    async def alone(self, talk: Exchange) -> Any:
+        """Run an exchange on one connection, without other calls in between.
+
+        Raises:
+            BrokerUnavailable: the server does not answer; the exchange is not repeated.
+        """
+        try:
+            return await self._link.alone(talk)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+
+    async def route(self) -> None:
+        """If the server is a node of a cluster, send each call to the node of its queue from now on."""
+        link = self._link
+        if isinstance(link, AsyncLink) and await self.run(is_node()):
+            self.use(AsyncNodes(link), self._patience)
+            await self.masters()
+
+    async def masters(self) -> dict[str, AsyncConnections]:
+        """Connections to each node of a cluster that has slots, by address; or to the only server.
+
+        They fail fast: another node may take the place of a lost one.
+        """
+        if isinstance(self._link, AsyncLink):
+            return {masked(self._url): self}
+        try:
+            links = await self._link.by_name()
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+        each = {name: self._over(link, FAIL_FAST) for name, link in links.items()}
+        return each or {masked(self._url): self}  # in a new cluster no node has slots
+
+    async def link_of(self, key: str) -> AsyncLink:
+        """The link to the server that has a key."""
+        if isinstance(self._link, AsyncLink):
+            return self._link
+        try:
+            return await self._link.link_of(key)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+
+    async def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
+        """Run the same steps on each master; returns the results by address, without unreachable masters.
+
+        Raises:
+            BrokerUnavailable: no master can be reached.
+        """
+        results: dict[str, R] = {}
+        failure: BrokerUnavailable | None = None
+        masters = await self.masters()
+        for name, master in masters.items():
+            try:
+                results[name] = await master.run(make())
+            except BrokerUnavailable as error:
+                failure = error
+        if failure is not None and not results:
+            raise failure
+        return results
+
+    def _over(self, link: AsyncLink | AsyncNodes, retries: Retries) -> AsyncConnections:
+        other = copy(self)
+        other.use(link, retries)
+        return other
+
+    def with_retries(self, retries: Retries) -> AsyncConnections:
+        """The same connections with other retries."""
+        return self._over(self._link, retries)
+
+    async def close(self) -> None:
+        """Close the connections; the next run opens new ones."""
+        await self._link.close()

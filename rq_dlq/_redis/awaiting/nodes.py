@@ -1,0 +1,92 @@
+"""The nodes of a cluster, in place of the link to one server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
+from rq_dlq._redis.errors import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rq_dlq._redis.awaiting.link import AsyncLink
+    from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step
+
+
+class AsyncNodes:
+    """Links to the nodes, awaiting.
+
+    Args:
+        link: to any node.
+    """
+
+    proven = frozenset[str]()  # no script is proven on all nodes
+
+    def __init__(self, link: AsyncLink) -> None:
+        self.pool = link.pool
+        self.cluster = Cluster(seed_of(link.pool))
+        self._links = {self.cluster.seed: link}
+
+    def link(self, node: Node) -> AsyncLink:
+        """The link to a node."""
+        found = self._links.get(node)
+        return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
+
+    async def link_of(self, key: str) -> AsyncLink:
+        """The link to the node that has a key."""
+        await self.refresh()
+        return self.link(self.cluster.node_of(slot_of(key)))
+
+    async def by_name(self) -> dict[str, AsyncLink]:
+        """The link to each node that has slots now, by its address."""
+        await self._run(self.cluster.look())
+        return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
+
+    async def talk(self, commands: Commands) -> list[Any]:
+        """Send each command to the node that has its key; otherwise like `AsyncLink.talk`."""
+        return await self._run(route(self.cluster, commands))  # type: ignore[no-any-return]
+
+    async def refresh(self) -> None:
+        """Read the map of slots, unless it is fresh."""
+        if self.cluster.suspect is not None:
+            await self._run(self.cluster.look())
+
+    async def alone(self, talk: Exchange) -> Any:
+        """Run an exchange on one connection to any node."""
+        return await self.link(self.cluster.node_of(None)).alone(talk)
+
+    async def prove(self, step: Step, scripts: Scripts) -> None:
+        """Check the rights on each node of a step, once: each node has its own users."""
+        await self.refresh()
+        for node, share in shares(self.cluster, step, scripts).items():
+            try:
+                await self.link(node).prove(share, scripts)
+            except TRANSIENT:
+                self.cluster.suspect = node
+                raise
+
+    async def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:
+        try:
+            node, part = next(talk)
+            while True:
+                try:
+                    replies = await self.link(node).talk(part)
+                except TRANSIENT as error:
+                    node, part = talk.throw(error)
+                else:
+                    node, part = talk.send(replies)
+        except StopIteration as stop:
+            return stop.value
+
+    def forget_rights(self) -> None:
+        """Check the rights again before the next step."""
+        for link in [*self._links.values()]:
+            link.forget_rights()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for link in [*self._links.values()]:
+            await link.close()

@@ -1,0 +1,78 @@
+"""The awaiting colour's own part: idle connections belong to an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from rq_dlq._redis.pools import pools_of
+from rq_dlq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
+ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
+_OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares the parent's epoll
+
+
+class Idle:
+    """The idle connections, of one event loop at a time.
+
+    Args:
+        pool: the pool that they come from.
+
+    Raises:
+        ConfigurationError: with this version of redis-py the pool's connections decode replies.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        if pool.connection_kwargs.get("decode_responses") and VERSION < ALWAYS_DECODED:
+            message = f"redis-py {redis.__version__} decodes what it reads: upgrade it, or pass another pool"
+            raise ConfigurationError(message)
+        self._pool = pool
+        self._all: list[Any] = []
+        self._loop: object = None  # the connections' event loop; a forked child has another one
+        self._process = os.getpid()
+
+    def add(self, connection: Any) -> None:
+        """Add one."""
+        self._all.append(connection)
+
+    def take(self) -> Any:
+        """Take one; None: there is none."""
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._leave(loop)
+        return self._all.pop() if self._all else None
+
+    def take_all(self) -> Iterator[Any]:
+        """Take all, one by one."""
+        while self._all:
+            yield self._all.pop()
+
+    def _leave(self, loop: object) -> None:
+        """Forget the connections, which belong to another process or to an event loop that has ended."""
+        if self._loop is not None:
+            pools = pools_of(self._pool)
+            if self._process != os.getpid():
+                _OF_THE_PARENT.append((self._all, *map(copy, pools)))
+            self._all = []
+            for pool in pools:
+                pool.reset()
+        self._loop, self._process = loop, os.getpid()
+
+
+async def disconnect(connection: Any) -> None:
+    """Close a connection, without waiting for the server."""
+    await connection.disconnect(nowait=True)
+
+
+async def sleep(milliseconds: float, until: threading.Event | None) -> None:
+    """Sleep. `until` is not needed: an awaiting caller is cancelled."""
+    del until
+    await asyncio.sleep(milliseconds / 1000)

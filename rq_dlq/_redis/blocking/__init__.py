@@ -1,0 +1,1 @@
+"""Runs steps, blocking: made from `awaiting`."""

@@ -1,0 +1,212 @@
+# Generated from rq_dlq/_redis/awaiting/connections.py by `python -m tests.colours_twin --write`.
+"""Runs steps, blocking."""
+
+from __future__ import annotations
+
+import random
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import tenacity
+from redis import exceptions
+
+from rq_dlq._calls import Call
+from rq_dlq._redis.blocking.link import Link
+from rq_dlq._redis.blocking.nodes import Nodes
+from rq_dlq._redis.blocking.own import sleep
+from rq_dlq._redis.cluster import is_node
+from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
+from rq_dlq._redis.exchange import perform
+from rq_dlq._redis.pools import BLOCKING, pool_of
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
+from rq_dlq._redis.urls import masked
+from rq_dlq._work import Wait
+from rq_dlq.errors import BrokerUnavailable, MissingRights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step, Steps
+
+R = TypeVar("R")
+
+
+class Connections:
+    """Runs steps, blocking, safe with threads and after a fork.
+
+    Args:
+        url: of Redis; for a pool that is passed in, its name in error messages.
+        scripts: the Lua files.
+        retries: how long a call is repeated while Redis does not answer.
+        pool: a redis-py connection pool to use instead of the URL.
+        revive: called before a call is repeated; restarts an embedded server that has died.
+    """
+
+    _link: Link | Nodes
+
+    def __init__(
+        self,
+        url: str,
+        scripts: Scripts,
+        retries: Retries = FAIL_FAST,
+        pool: Any = None,
+        revive: Callable[[], object] | None = None,
+    ) -> None:
+        self._url = url
+        self.scripts = scripts
+        self._revive = revive
+        ours = pool is None
+        self.use(Link(pool_of(url, BLOCKING) if ours else pool, ours=ours), retries)
+
+    def use(self, link: Link | Nodes, retries: Retries) -> None:
+        """Talk through this link from now on, with these retries."""
+        self._link, self._talk, self._proven = link, link.talk, link.proven
+        self._patience = retries
+        self._timeout = self.pool.connection_kwargs.get("socket_timeout")
+        clustered = isinstance(link, Nodes) and retries == FAIL_FAST
+        self._retries = (IN_CLUSTER if clustered else retries).settings()
+
+    @property
+    def pool(self) -> Any:
+        """The pool of redis-py; in a cluster, of the node at the URL."""
+        return self._link.pool
+
+    def run(self, steps: Steps[R]) -> R:
+        """Run the steps to their end; returns their result."""
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                step = steps.send(value) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            value, error = None, None
+            try:
+                value = self._perform(step)
+            except exceptions.ResponseError as raised:  # a new connection was refused
+                error = refusal(raised)
+            except BaseException as raised:  # noqa: BLE001 - the steps decide
+                if isinstance(raised, MissingRights):
+                    self._link.forget_rights()
+                error = raised
+
+    def _perform(self, step: Step) -> Any:
+        try:
+            return self._once(step, repeated=False)
+        except TRANSIENT as error:
+            if is_final(error):
+                raise unavailable(self._url, error) from None
+            (tries := Tries(step)).failed(error)
+        if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
+            return self._spread(step)
+        if self._revive is not None:
+            self._revive()
+        try:
+            return tenacity.Retrying(**self._retries)(self._again, step, tries)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error, indeterminate=tries.indeterminate) from error
+
+    def _again(self, step: Step, tries: Tries) -> Any:
+        try:
+            return self._once(step, repeated=tries.indeterminate)
+        except TRANSIENT as error:
+            tries.failed(error)
+            raise
+
+    def _spread(self, cut_off: Wait) -> float:
+        """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""
+        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
+        sleep(pause, self._patience.until)
+        return pause
+
+    def _once(self, step: Step, *, repeated: bool) -> Any:
+        if isinstance(step, Call) and step.script in self._proven:  # nearly always: no generators
+            command = step.command(self.scripts)
+            (reply,) = self._talk([command])
+            if not isinstance(reply, Exception):
+                return step.read(reply, repeated)
+            if not isinstance(reply, exceptions.NoScriptError):
+                raise refusal(reply, command)
+        self._link.prove(step, self.scripts)
+        talk = perform(step, self.scripts, repeated=repeated, timeout=self._timeout)
+        commands = next(talk)
+        while True:
+            replies = self._talk(commands)
+            try:
+                commands = talk.send(replies)
+            except StopIteration as stop:
+                return stop.value
+
+    def alone(self, talk: Exchange) -> Any:
+        """Run an exchange on one connection, without other calls in between.
+
+        Raises:
+            BrokerUnavailable: the server does not answer; the exchange is not repeated.
+        """
+        try:
+            return self._link.alone(talk)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+
+    def route(self) -> None:
+        """If the server is a node of a cluster, send each call to the node of its queue from now on."""
+        link = self._link
+        if isinstance(link, Link) and self.run(is_node()):
+            self.use(Nodes(link), self._patience)
+            self.masters()
+
+    def masters(self) -> dict[str, Connections]:
+        """Connections to each node of a cluster that has slots, by address; or to the only server.
+
+        They fail fast: another node may take the place of a lost one.
+        """
+        if isinstance(self._link, Link):
+            return {masked(self._url): self}
+        try:
+            links = self._link.by_name()
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+        each = {name: self._over(link, FAIL_FAST) for name, link in links.items()}
+        return each or {masked(self._url): self}  # in a new cluster no node has slots
+
+    def link_of(self, key: str) -> Link:
+        """The link to the server that has a key."""
+        if isinstance(self._link, Link):
+            return self._link
+        try:
+            return self._link.link_of(key)
+        except TRANSIENT as error:
+            raise unavailable(self._url, error) from error
+
+    def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
+        """Run the same steps on each master; returns the results by address, without unreachable masters.
+
+        Raises:
+            BrokerUnavailable: no master can be reached.
+        """
+        results: dict[str, R] = {}
+        failure: BrokerUnavailable | None = None
+        masters = self.masters()
+        for name, master in masters.items():
+            try:
+                results[name] = master.run(make())
+            except BrokerUnavailable as error:
+                failure = error
+        if failure is not None and not results:
+            raise failure
+        return results
+
+    def _over(self, link: Link | Nodes, retries: Retries) -> Connections:
+        other = copy(self)
+        other.use(link, retries)
+        return other
+
+    def with_retries(self, retries: Retries) -> Connections:
+        """The same connections with other retries."""
+        return self._over(self._link, retries)
+
+    def close(self) -> None:
+        """Close the connections; the next run opens new ones."""
+        self._link.close()

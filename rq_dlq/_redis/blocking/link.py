@@ -1,0 +1,155 @@
+# Generated from rq_dlq/_redis/awaiting/link.py by `python -m tests.colours_twin --write`.
+"""The connections to one server.
+
+They are redis-py's, without its command layer. Idle connections of our own pool stay here, without the pool's
+lock and bookkeeping; those of a shared pool go back to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from rq_dlq._redis.blocking.own import Idle, disconnect
+from rq_dlq._redis.connection import as_reply, bounded, set_timeout, taking
+from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
+from rq_dlq._redis.exchange import packed
+from rq_dlq._redis.pools import BLOCKING, pool_at, pools_of
+from rq_dlq._redis.proof import Rights
+
+if TYPE_CHECKING:
+    from rq_dlq._redis.cluster import Node
+    from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step
+
+
+class Link:
+    """The connections to one server, blocking, safe with threads and after a fork.
+
+    Args:
+        pool: of redis-py.
+        ours: the pool is not shared.
+    """
+
+    def __init__(self, pool: Any, *, ours: bool) -> None:
+        self.pool, self.ours = pool, ours
+        self._idle = Idle(pool)
+        self._endless = False  # whether the pool's connections have no timeout of their own
+        self._roams = hasattr(pool, "sentinel_manager")  # the next connection may be to another server
+        self.rights = Rights()
+        self.proven = self.rights.proven
+        self._new = taking(pool)
+
+    def at(self, node: Node) -> Link:
+        """A link to another node, made like this one."""
+        return Link(pool_at(self.pool, *node, BLOCKING), ours=True)
+
+    def talk(self, commands: Commands) -> list[Any]:
+        """Make one round trip. Errors of the server are replies, errors of the connection are raised."""
+        connection = self._idle.take() or self._connected()
+        try:
+            replies = replies_to(connection, commands)
+        except BaseException as error:
+            self.drop(connection, error)
+            raise
+        self._keep(connection)
+        return replies
+
+    def alone(self, talk: Exchange) -> Any:
+        """Run an exchange on one connection, without other calls in between; an error closes it."""
+        connection = self.take()
+        try:
+            commands = next(talk)
+            while True:
+                commands = talk.send(replies_to(connection, commands))
+        except StopIteration as stop:
+            self._keep(connection)
+            return stop.value
+        except BaseException as error:
+            self.drop(connection, error)
+            raise
+
+    def prove(self, step: Step, scripts: Scripts) -> None:
+        """Check once whether the user has all rights for a step."""
+        if unproven := self.rights.unproven(step):
+            self.alone(self.rights.proof(unproven, scripts))
+
+    def forget_rights(self) -> None:
+        """Check the rights again before the next step."""
+        self.rights.forget()
+
+    def take(self) -> Any:
+        """Take a connection; the caller drops it.
+
+        Raises:
+            Unheard: the server cannot be reached.
+        """
+        return self._idle.take() or self._connected()
+
+    def _connected(self) -> Any:
+        try:
+            connection = self._new()
+        except TRANSIENT as error:
+            raise Unheard(str(error)) from error
+        self._endless = bounded(connection) or self._endless
+        return connection
+
+    def _keep(self, connection: Any) -> None:
+        if self.ours:
+            self._idle.add(connection)
+        else:
+            self._return(connection)
+
+    def _return(self, connection: Any) -> None:
+        if self._endless:
+            set_timeout(connection, None)
+        self.pool.release(connection)
+
+    def drop(self, connection: Any, error: BaseException | None = None) -> None:
+        """Close a connection; after a network error also the idle ones, which have likely failed too."""
+        self._close(connection)
+        if isinstance(error, Passing):
+            self.rights.forget()  # the next may be to another server
+        if error is None or isinstance(error, TRANSIENT):
+            self.give_up_idle()
+
+    def _close(self, connection: Any) -> None:
+        try:
+            disconnect(connection)
+        finally:
+            self._return(connection)
+
+    def give_up_idle(self) -> None:
+        """Close the idle connections."""
+        if self._roams:
+            self.rights.forget()
+        for connection in self._idle.take_all():
+            self._close(connection)
+
+    def close(self) -> None:
+        """Close the idle connections, except those of a shared pool; the next round trip opens new ones."""
+        self.give_up_idle()
+        for pool in pools_of(self.pool) if self.ours else ():
+            pool.disconnect(inuse_connections=False)
+
+
+def replies_to(connection: Any, commands: Commands) -> list[Any]:
+    """Send commands and read the replies; errors of the server are among them.
+
+    Raises:
+        Unheard: the connection broke before they were written whole, so the last of them never arrives. A
+            timeout says less: what is in a buffer may still be sent.
+    """
+    try:
+        connection.send_packed_command([packed(commands)])
+    except exceptions.ConnectionError as error:
+        raise Unheard(str(error)) from error
+    replies: list[Any] = []
+    for _ in commands:
+        try:
+            replies.append(connection.read_response(disable_decoding=True))
+        except exceptions.ResponseError as error:
+            replies.append(as_reply(error))
+    return replies

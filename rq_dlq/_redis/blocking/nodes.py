@@ -1,0 +1,93 @@
+# Generated from rq_dlq/_redis/awaiting/nodes.py by `python -m tests.colours_twin --write`.
+"""The nodes of a cluster, in place of the link to one server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
+from rq_dlq._redis.errors import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rq_dlq._redis.blocking.link import Link
+    from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step
+
+
+class Nodes:
+    """Links to the nodes, blocking.
+
+    Args:
+        link: to any node.
+    """
+
+    proven = frozenset[str]()  # no script is proven on all nodes
+
+    def __init__(self, link: Link) -> None:
+        self.pool = link.pool
+        self.cluster = Cluster(seed_of(link.pool))
+        self._links = {self.cluster.seed: link}
+
+    def link(self, node: Node) -> Link:
+        """The link to a node."""
+        found = self._links.get(node)
+        return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
+
+    def link_of(self, key: str) -> Link:
+        """The link to the node that has a key."""
+        self.refresh()
+        return self.link(self.cluster.node_of(slot_of(key)))
+
+    def by_name(self) -> dict[str, Link]:
+        """The link to each node that has slots now, by its address."""
+        self._run(self.cluster.look())
+        return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
+
+    def talk(self, commands: Commands) -> list[Any]:
+        """Send each command to the node that has its key; otherwise like `Link.talk`."""
+        return self._run(route(self.cluster, commands))  # type: ignore[no-any-return]
+
+    def refresh(self) -> None:
+        """Read the map of slots, unless it is fresh."""
+        if self.cluster.suspect is not None:
+            self._run(self.cluster.look())
+
+    def alone(self, talk: Exchange) -> Any:
+        """Run an exchange on one connection to any node."""
+        return self.link(self.cluster.node_of(None)).alone(talk)
+
+    def prove(self, step: Step, scripts: Scripts) -> None:
+        """Check the rights on each node of a step, once: each node has its own users."""
+        self.refresh()
+        for node, share in shares(self.cluster, step, scripts).items():
+            try:
+                self.link(node).prove(share, scripts)
+            except TRANSIENT:
+                self.cluster.suspect = node
+                raise
+
+    def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:
+        try:
+            node, part = next(talk)
+            while True:
+                try:
+                    replies = self.link(node).talk(part)
+                except TRANSIENT as error:
+                    node, part = talk.throw(error)
+                else:
+                    node, part = talk.send(replies)
+        except StopIteration as stop:
+            return stop.value
+
+    def forget_rights(self) -> None:
+        """Check the rights again before the next step."""
+        for link in [*self._links.values()]:
+            link.forget_rights()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link in [*self._links.values()]:
+            link.close()

@@ -1,0 +1,55 @@
+"""The blocking colour's own part: idle connections belong to a process, and serve its threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+
+class Idle:
+    """The idle connections, safe with threads and after a fork.
+
+    Args:
+        pool: the pool that they come from.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        del pool
+        self._all: list[Any] = []  # always this list: a pop is atomic, so no connection has two owners
+        self.add = self._all.append
+
+    def take(self) -> Any:
+        """Take one; None: there is none."""
+        try:
+            while (connection := self._all.pop()).pid != os.getpid():
+                pass  # a forked child shares no socket with its parent
+        except IndexError:
+            return None
+        return connection
+
+    def take_all(self) -> Iterator[Any]:
+        """Take all, one by one."""
+        while self._all:
+            try:
+                connection = self._all.pop()
+            except IndexError:
+                return  # another thread was faster
+            yield connection
+
+
+def disconnect(connection: Any) -> None:
+    """Close a connection."""
+    connection.disconnect()
+
+
+def sleep(milliseconds: float, until: threading.Event | None) -> None:
+    """Sleep, at most until `until` is set."""
+    if until is None:
+        time.sleep(milliseconds / 1000)
+    else:
+        until.wait(milliseconds / 1000)

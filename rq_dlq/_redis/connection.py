@@ -1,0 +1,46 @@
+"""Functions on redis-py's connections, without I/O, for both colours."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._redis import pools
+from rq_dlq._redis.errors import is_demoted, named, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def as_reply(error: Exception) -> Exception:
+    """A server's error as a reply.
+
+    Raises:
+        Passing: the server is a replica now. The caller drops its connections and looks for the master.
+    """
+    if is_demoted(error):
+        raise refusal(error) from None
+    return named(error)
+
+
+def bounded(connection: Any) -> bool:
+    """Set our timeout on a connection that has none; returns whether it had none."""
+    if connection.socket_timeout is not None:
+        return False
+    set_timeout(connection, pools.SOCKET_TIMEOUT)
+    return True
+
+
+def set_timeout(connection: Any, seconds: float | None) -> None:
+    """Set how long a connection waits for a reply."""
+    connection.socket_timeout = seconds
+    if (socket := getattr(connection, "_sock", None)) is not None:  # a blocking one that is connected
+        socket.settimeout(seconds)
+
+
+def taking(pool: Any) -> Callable[[], Any]:
+    """A function that takes a connection from a pool; before redis-py 5.3 that requires a command's name."""
+    parameters = inspect.signature(pool.get_connection).parameters.values()
+    wants = any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+    return partial(pool.get_connection, "EVALSHA") if wants else pool.get_connection

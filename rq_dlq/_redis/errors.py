@@ -1,0 +1,150 @@
+"""What an error of the server, or on the way to it, means: repeat the call, give up, or tell the user."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from rq_dlq._redis.rights import denial
+from rq_dlq._redis.urls import masked
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The codes of states that pass, and what to do if one does not pass by itself.
+_PASSES = {
+    "LOADING": "it is loading its data: wait until it has",
+    "READONLY": "it is a replica: wait for a failover to end, or use the URL of the master",
+    "MASTERDOWN": "it is a replica that has lost its master: start that, or use another server's URL",
+    "NOREPLICAS": "too few replicas are online for changes: start them, or lower min-replicas-to-write",
+    "BUSY": "a script keeps it busy: `redis-cli SCRIPT KILL` ends one that has changed nothing",
+    "CLUSTERDOWN": "a slot of the cluster has no node: see `redis-cli --cluster check`",
+    "TRYAGAIN": "a slot of the cluster is on its way to another node: wait until it has arrived",
+    "ASK": "a slot of the cluster is on its way to another node: wait until it has arrived",
+    "MOVED": "a slot of the cluster is at another node",
+    "UNBLOCKED": "another client ended the wait: try again",
+    "NOSCRIPT": "its scripts are flushed again and again: find the client that runs SCRIPT FLUSH",
+    "max number of clients": "it accepts no more connections: raise maxclients, or close some",
+}
+_ADVICE = {
+    "OOM": "Redis is out of memory: raise maxmemory, or drain or purge queues (acks still work)",
+    "NOAUTH": "the server requires a password: put it into the URL, redis://user:password@host",
+    "WRONGPASS": "user or password is wrong: correct the URL",
+    "MISCONF": "Redis cannot write to disk and refuses changes: read the server's log, and free disk space",
+    "WRONGTYPE": "a key of the queue holds something else: use another namespace, or remove the key",
+}
+
+_CROSS_SLOT = (
+    "the queues are on different nodes of the cluster, so one step cannot change both: "
+    "give them one hash tag, as in {shop}.orders and {shop}.invoices"
+)
+
+# redis-py has classes for some codes, and drops the code from their text. Which ones depends on its version.
+_KINDS: dict[str, type[exceptions.RedisError]] = {
+    "OOM": exceptions.OutOfMemoryError,
+    "LOADING": exceptions.BusyLoadingError,
+    "READONLY": exceptions.ReadOnlyError,
+    "MASTERDOWN": exceptions.MasterDownError,
+    "CLUSTERDOWN": exceptions.ClusterDownError,
+    "TRYAGAIN": exceptions.TryAgainError,
+    "MOVED": exceptions.MovedError,
+    "ASK": exceptions.AskError,
+    "CROSSSLOT": exceptions.ClusterCrossSlotError,
+    "NOSCRIPT": exceptions.NoScriptError,
+}
+# Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
+_CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
+
+
+class Passing(Exception):  # noqa: N818 - never leaves this room
+    """The server replied that it cannot do this now."""
+
+
+class Unheard(exceptions.ConnectionError):
+    """There was no connection, or it broke before a call was written whole: the server got no call.
+
+    See its cause.
+    """
+
+
+TRANSIENT = (
+    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing
+)  # fmt: skip
+_FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether the server rejects this user. On a Unix socket redis-py may show that only as the cause."""
+    return isinstance(error, _FINAL) or (error.__cause__ is not None and is_final(error.__cause__))
+
+
+def code_of(error: BaseException) -> str:
+    """The code of a server's error, if we know it; else empty."""
+    found = _CODE.search(str(error))
+    return next((code for code, kind in _KINDS.items() if type(error) is kind), found[1] if found else "")
+
+
+def named(error: Exception) -> Exception:
+    """A server's error as its class, also if this redis-py raises that only from its cluster client."""
+    code, _, rest = str(error).partition(" ")
+    return _KINDS[code](rest) if code in _KINDS else error
+
+
+def is_demoted(error: Exception) -> bool:
+    """Whether the server is a replica by now."""
+    return code_of(error) == "READONLY"
+
+
+def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
+    """The error for a server's reply to a command; `Passing` if it is worth trying again."""
+    if rights := denial(error, command):
+        return rights
+    text, code = str(error), code_of(error)
+    if code == "CROSSSLOT":
+        return CrossSlot(_CROSS_SLOT)
+    if code in _PASSES:
+        return Passing(f"{_PASSES[code]} (the server replied: {text[:200]})")
+    if code in _ADVICE:
+        return BrokerRefused(f"{_ADVICE[code]} (the server replied: {text[:200]})")
+    return BrokerRefused(f"the server refused: {text[:300]}")
+
+
+def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -> Exception:
+    """The error that a user sees for a failure on the way to the server.
+
+    Args:
+        url: of the server; its passwords are not shown.
+        error: the failure.
+        indeterminate: whether the call may have been carried out.
+    """
+    shown = _unavailable(url, error)
+    if isinstance(shown, BrokerUnavailable):
+        shown.indeterminate = indeterminate
+    return shown
+
+
+def _unavailable(url: str, error: BaseException) -> Exception:
+    if isinstance(error, Unheard) and error.__cause__ is not None:
+        error = error.__cause__
+    reason = str(error).partition(". ")[0] or type(error).__name__
+    if isinstance(error.__cause__, exceptions.NoPermissionError):  # a new connection was refused
+        return refusal(error.__cause__)
+    if is_final(error):
+        advice = _ADVICE["WRONGPASS" if "WRONGPASS" in reason or "invalid" in reason else "NOAUTH"]
+        return BrokerRefused(f"{masked(url)}: {advice}")
+    if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
+        error = refusal(error)  # a new connection was refused here, too
+    if isinstance(error, Passing):
+        return BrokerUnavailable(f"{masked(url)} cannot do this at the moment: {error}")
+    if untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
+        return BrokerUnavailable(
+            f"{masked(url)} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
+            "signed it, as in ?ssl_ca_certs=/path/ca.pem"
+        )
+    return BrokerUnavailable(
+        f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
+        "or drop the URL to use the embedded server"
+    )

@@ -1,0 +1,122 @@
+"""Checks the rights of the Redis user before a script runs for the first time.
+
+A script that lacks a right halfway leaves half of its work. So before its first run, its commands are queued
+in a transaction that is then discarded: the server checks rights when it queues a command, and runs none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from rq_dlq._calls import Call, Command
+from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
+from rq_dlq._work import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Step
+
+# The commands of the scripts, by how many arguments they need besides a key: a server counts the arguments
+# before it checks the rights.
+_ARGUMENTS = {
+    0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST ZCARD",
+    1: b"HDEL HEXISTS HGET HMGET LPUSH PEXPIRE SET ZREM ZSCORE",
+    2: b"HINCRBY HSET LRANGE LTRIM PSETEX ZADD ZCOUNT ZRANGE ZRANGEBYSCORE",
+    3: b"XADD",
+}
+FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name in names.split()}
+# A consumer that claims also has to settle, so all of these rights are checked before the first claim.
+_AFTER = {"claim": ("ack", "nack", "poison", "release", "extend")}
+# The plain commands that write.
+WRITES = frozenset(b"DEL HDEL HSET LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
+
+
+class Rights:
+    """The rights that the user is known to have, so that each is checked only once.
+
+    Attributes:
+        proven: the scripts that the user may run.
+    """
+
+    def __init__(self) -> None:
+        self.proven: set[str] = set()
+        self._granted: set[bytes] = set()
+
+    def unproven(self, step: Step) -> list[Call[Any] | Command[Any]]:
+        """The commands that Redis may refuse after an earlier one of the same step succeeded.
+
+        A single plain command is not one of them: it is either done or refused.
+        """
+        if isinstance(step, Call):
+            return [] if step.script in self.proven else [step]
+        if not isinstance(step, Batch) or not any(map(_writes, step.calls)):
+            return []
+        return [call for call in step.calls if not self._allows(call)]
+
+    def _allows(self, call: Call[Any] | Command[Any]) -> bool:
+        return call.script in self.proven if isinstance(call, Call) else call.parts[0] in self._granted
+
+    def proof(self, calls: Sequence[Call[Any] | Command[Any]], scripts: Scripts) -> Exchange:
+        """Check, on one connection, that the user may run all of these calls.
+
+        Raises:
+            MissingRights: the user may not; it names every missing right.
+        """
+        wanted: dict[bytes, tuple[Any, ...]] = {}
+        for call in calls:
+            command = call.command(scripts)
+            if isinstance(call, Command):
+                wanted[command[0]] = command
+            elif new := _all_of(call.script, scripts) - self._granted:
+                wanted |= {trial[0]: trial for trial in trials(new, command[3])}
+                wanted[command[0]] = command[: 3 + command[2]]
+        if wanted and (lacking := (yield from refused(list(wanted.values())))):
+            raise missing(lacking)
+        self._granted |= wanted.keys()
+        self.proven |= {call.script for call in calls if isinstance(call, Call)}
+
+    def forget(self) -> None:
+        """Check again: the next connection may be to another server, or a right was taken away."""
+        self.proven.clear()
+        self._granted.clear()
+
+
+def _all_of(script: str, scripts: Scripts) -> set[bytes]:
+    """The commands of a script, and of the scripts that have to follow it."""
+    return {name for one in (script, *_AFTER.get(script, ())) for name in scripts[one].commands}
+
+
+def _writes(call: Call[Any] | Command[Any]) -> bool:
+    return isinstance(call, Call) or call.parts[0] in WRITES
+
+
+def trials(names: Iterable[bytes], key: str) -> Iterator[tuple[Any, ...]]:
+    """A minimal valid call of each of these commands."""
+    return ((name,) if name in WITHOUT_KEY else (name, key, *FORMS[name]) for name in sorted(names))
+
+
+def refused(commands: Commands) -> Generator[Commands, list[Any], list[str]]:
+    """Queue commands in a transaction and discard it; returns the missing rights.
+
+    Run it on one connection, and close that after an error: a transaction may be open. Behind a proxy without
+    transactions nothing can be checked, and the list is empty.
+
+    Raises:
+        MissingRights: the user has no right to MULTI or DISCARD.
+    """
+    (opened,) = yield [(b"MULTI",)]
+    if isinstance(opened, exceptions.NoPermissionError):
+        raise missing(["+multi", "+discard"])
+    if isinstance(opened, Exception):
+        return []
+    *replies, ended = yield [*commands, (b"DISCARD",)]
+    lacking = {right: None for command, reply in zip(commands, replies, strict=True)
+               for right in denied(command, reply)}  # fmt: skip
+    if isinstance(ended, Exception):
+        raise missing([*lacking, "+discard"])
+    return list(lacking)

@@ -1,0 +1,78 @@
+"""Find, assemble and hash the Lua files.
+
+`lua/README.md` says how a file is written. A script names the fragments and the keys that it uses, a
+fragment what it needs itself (`fragments`). Both become one text (`assembly`), which is the contract with
+Python (`script`): keys and arguments are passed by name, so no number stands in two places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rq_dlq._scripts.assembly import assemble
+from rq_dlq._scripts.fragments import library
+from rq_dlq._scripts.script import Script, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq._scripts.fragments import Fragment
+
+__all__ = ["Script", "Scripts", "parse"]
+
+_ALLOW_OOM = "#!lua flags=allow-oom\n"
+
+
+@cache
+def _files(directory: str = "") -> dict[str, str]:
+    """The texts of the Lua files, inside the package where it is installed, beside it in a checkout."""
+    inside = resources.files("rq_dlq") / "lua"
+    root = inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "lua"
+    files = (root / directory).iterdir()
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".lua")}
+    return {directory + name.removesuffix(".lua"): texts[name] for name in sorted(texts)}
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """All scripts, assembled on first use.
+
+    Args:
+        fragments: text that takes the place of a file, by its name (`{"lib/now": "…"}`): how a test moves the
+            clock of a real server.
+        allow_oom: for Redis 7 and later, where a script can say that it may run when memory is full (I9).
+    """
+
+    fragments: Mapping[str, str] = field(default_factory=dict[str, str])
+    allow_oom: bool = False
+    _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
+
+    def __getitem__(self, name: str) -> Script:
+        if name not in self._assembled:
+            text = {**_files(), **self.fragments}[name]
+            script = parse(name, assemble(name, text, self._library))
+            if self.allow_oom and script.drains:
+                script = parse(name, _ALLOW_OOM + script.source)
+            self._assembled[name] = script
+        return self._assembled[name]
+
+    def for_server(self, version: tuple[int, ...]) -> Scripts:
+        """The same scripts, as this version of Redis can run them best."""
+        return self if self.allow_oom == (version >= (7,)) else self._otherwise
+
+    def names(self) -> list[str]:
+        """The verbs, in alphabetical order."""
+        return list(_files())
+
+    @cached_property
+    def _otherwise(self) -> Scripts:
+        return Scripts(self.fragments, allow_oom=not self.allow_oom)
+
+    @cached_property
+    def _library(self) -> dict[str, Fragment]:
+        replaced = {name: text for name, text in self.fragments.items() if name.startswith("lib/")}
+        return library({**_files("lib/"), **replaced})

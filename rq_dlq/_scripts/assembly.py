@@ -1,0 +1,112 @@
+"""One text of a script and the fragments that it needs.
+
+A line that says what is needed gives way to the fragments, each after those that it needs itself. Indentation
+tells blocks apart. A block sees what the blocks around it have and gets nothing twice; one that works on
+another queue sees only what uses no keys. Keys are bound where the script first says what it needs, in the
+order of `_keys.py`; those of another queue, in the block that works on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING
+
+from rq_dlq import _keys
+from rq_dlq._scripts.fragments import Needs, read
+from rq_dlq._scripts.script import bound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rq_dlq._scripts.fragments import Fragment
+
+_AT_ONCE = 5  # names in a line that binds keys
+_KEYS_OF = "\0"  # a line with this is where keys are to be bound, of the family that follows
+_TO = "to_"
+_ORDER = (*_keys.NAMES, *(_TO + key for key in _keys.NAMES), *_keys.OTHERS)
+
+
+def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
+    """A script with all that it needs, from its file's name and text.
+
+    Raises:
+        ValueError: it does not begin with what it needs; or that does not exist, or is not bound.
+    """
+    _, script = read(name, text)
+    said = [line for line in script if isinstance(line, Needs)]
+    if not said or said[0].indent or said[0].family:
+        message = f"{name}.lua does not begin with what all of it needs"
+        raise ValueError(message)
+    elsewhere = [one for line in said if line.family for one in reversed(line.among(library))]
+    shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
+    keys, args = defaultdict[str, set[str]](set), set[str]()  # what is met; keys by their family
+
+    def block(lines: deque[str | Needs], depth: float, there: set[Fragment], family: str) -> Iterator[str]:
+        """The lines that stand so deep or deeper, with what they need."""
+        while lines and (here := _depth(lines[0])) >= depth:
+            if here > depth:
+                yield from block(lines, here, {*there}, family)
+            elif isinstance(line := lines.popleft(), str):
+                yield line
+            else:
+                wanted = line.among(library)
+                if line.family or line is said[0]:
+                    yield f"{line.indent}{_KEYS_OF}{line.family}"
+                    family, there = line.family, {one for one in there if not one.has_keys}
+                    wanted += [] if family else shared  # here, so that the clock is read once
+                keys[family].update(line.keys)
+                args.update(line.args)
+                for one in wanted:
+                    if one not in there:
+                        there.add(one)
+                        inner = block(deque(one.lines), 0, there, family)
+                        yield from (line.indent + each if each else "" for each in inner)
+
+    lines = list(block(deque(script), 0, set(), ""))
+    keys[""].update(_TO + key for key in keys[_TO])
+    _check(f"{name}.lua needs keys that do not exist", set(chain(*keys.values())), _ORDER)
+    _check(f"{name}.lua needs arguments that it does not bind", args, bound(name, text)["ARGV"])
+    ordered = {family: sorted(found, key=_ORDER.index) for family, found in keys.items()}
+    whole = list[str]()
+    for line in lines:
+        indent, here, family = line.partition(_KEYS_OF)
+        whole += [indent + binding for binding in _bindings(family, ordered)] if here else [line]
+    return "\n".join(whole) + "\n"
+
+
+def _depth(line: str | Needs) -> float:
+    """The blanks before a line; an empty one is part of any block."""
+    if isinstance(line, Needs):
+        return len(line.indent)
+    return len(line) - len(line.lstrip()) if line else inf
+
+
+def _check(wrong: str, needed: set[str], there: Iterable[str]) -> None:
+    if missing := needed.difference(there):
+        message = f"{wrong}: {', '.join(sorted(missing))}"
+        raise ValueError(message)
+
+
+def _bindings(family: str, keys: Mapping[str, list[str]]) -> list[str]:
+    """The lines that bind the keys of one of the families."""
+    names, own = keys[family], len(keys[""])
+    numbered = {key for word in keys.keys() - {"", _TO} for key in keys[word]}
+    several = sorted(numbered, key=_ORDER.index)  # the keys of each of several queues
+    lines = list[str]()
+    if family == _TO:
+        slots = [_TO + key for key in names]
+    elif not family:
+        slots = [f"KEYS[{n}]" for n in range(1, own + 1)]
+    elif len(several) == 1:
+        slots = [f"KEYS[{own} + {family}]"]
+    else:
+        lines = [f"local base = {own} + ({family} - 1) * {len(several)}"]
+        slots = [f"KEYS[base + {several.index(key) + 1}]" for key in names]
+    for at in range(0, len(names), _AT_ONCE):
+        some = slice(at, at + _AT_ONCE)
+        lines.append(f"local {', '.join(names[some])} = {', '.join(slots[some])}")
+    if several and not family:
+        lines.append(f"-- families from KEYS[{own + 1}]: {', '.join(several)}")
+    return lines

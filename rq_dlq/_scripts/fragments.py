@@ -1,0 +1,125 @@
+"""What each Lua file says that it needs, and the fragments, by the names that they give.
+
+    -- needs: judge, holds; keys: states, messages; args: seed
+    -- gives: settle
+
+A line names what fragments give, then keys, then arguments that the script has to bind. In column 0 it speaks
+for the whole file, indented for the block that it stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+_NEEDS = re.compile(r"( *)-- needs: (.+)")
+_PART = re.compile(r"(?:(keys|args|family): )?(\w+(?:, \w+)*)")
+_GIVES = re.compile(r"^-- gives: (.+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one line of a file says that is needed.
+
+    Attributes:
+        family: whose keys they all are. Empty: the same as outside the block; `to_`: those that begin so;
+            another word: the variable with the number of the queue (1, 2, …).
+    """
+
+    file: str
+    indent: str
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    family: str
+
+    def among(self, given: Mapping[str, T]) -> list[T]:
+        """What is given under the names; a ValueError where nothing is."""
+        if unknown := [name for name in self.names if name not in given]:
+            message = f"{self.file}.lua needs {', '.join(unknown)}, which no fragment gives"
+            raise ValueError(message)
+        return [given[name] for name in self.names]
+
+
+def needs(file: str, line: str) -> Needs | None:
+    """What a line of a file says that is needed, if anything; a ValueError where it is malformed."""
+    found = _NEEDS.fullmatch(line)
+    if not found:
+        return None
+    said: dict[str, tuple[str, ...]] = {}
+    for text in found[2].split("; "):
+        part = _PART.fullmatch(text)
+        if not part or (part[1] or "names") in said:
+            message = f"{file}.lua needs {text!r}: not names, keys, args or family, each once"
+            raise ValueError(message)
+        said[part[1] or "names"] = tuple(part[2].split(", "))
+    names, keys, args, family = (said.get(kind, ()) for kind in ("names", "keys", "args", "family"))
+    return Needs(file, found[1], names, keys, args, "".join(family))
+
+
+def read(file: str, text: str) -> tuple[list[str], list[str | Needs]]:
+    """The names that a file gives, and its other lines."""
+    gives = [name for names in _GIVES.findall(text) for name in names.split(", ")]
+    return gives, [needs(file, line) or line for line in _GIVES.sub("", text).splitlines()]
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """A file of `lua/lib`.
+
+    Attributes:
+        lines: its text, after what all of it needs.
+        before: the fragments that have to stand before it.
+        has_keys: whether it uses keys, itself or by what it needs. Then it works on one queue.
+    """
+
+    lines: list[str | Needs]
+    before: list[Fragment]
+    has_keys: bool
+
+
+def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
+    """All fragments by the names that they give, from the texts of the files.
+
+    Raises:
+        ValueError: one gives nothing, or what another gives, or needs what none gives; or there is a cycle.
+    """
+    files = {file: read(file, text) for file, text in texts.items()}
+    giving: dict[str, str] = {}
+    for file, (names, _) in files.items():
+        if not names:
+            message = f"{file}.lua does not say what it gives"
+            raise ValueError(message)
+        if twice := giving.keys() & names:
+            message = f"{giving[min(twice)]}.lua and {file}.lua both give {min(twice)}"
+            raise ValueError(message)
+        giving |= dict.fromkeys(names, file)
+    needed = {
+        file: [other for line in lines if isinstance(line, Needs) for other in line.among(giving)]
+        for file, (_, lines) in files.items()
+    }
+    found: dict[str, Fragment] = {}
+    try:
+        for file in TopologicalSorter(needed).static_order():
+            names, lines = files[file]
+            found |= dict.fromkeys(names, _fragment(lines, found))
+    except CycleError as error:
+        message = f"{' needs '.join(reversed(error.args[1]))}: a cycle"
+        raise ValueError(message) from None
+    return found
+
+
+def _fragment(lines: list[str | Needs], others: Mapping[str, Fragment]) -> Fragment:
+    """A fragment, from others that it needs."""
+    said = [line for line in lines if isinstance(line, Needs)]
+    first = [line for line in said if not line.indent]
+    above = [one for line in first for one in reversed(line.among(others))]
+    before = dict.fromkeys(each for one in above for each in (*one.before, one))
+    has_keys = any(line.keys or any(one.has_keys for one in line.among(others)) for line in said)
+    return Fragment([*first, *(line for line in lines if line not in first)], list(before), has_keys)

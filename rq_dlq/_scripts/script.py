@@ -1,0 +1,102 @@
+"""An assembled script and its contract, read from its text.
+
+`local ready, leases = KEYS[1], KEYS[2]` names the keys, the same with ARGV the arguments. Comments name
+the rest: `-- items from ARGV[3]: id, token` what follows for each item, `-- families from KEYS[2]: messages`
+the keys that follow for each of several queues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
+_SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
+_REST = re.compile(r"^-- (items|families) from (KEYS|ARGV)\[(\d+)\]: (.+)$", re.MULTILINE)
+_CALLED = re.compile(r"\bredis\.p?call\(\s*'(\w+)'")
+_ASIDE = re.compile(r" ?\([^)]*\)|;.*$")
+
+
+@dataclass(frozen=True)
+class Script:
+    """One assembled Lua file and its contract.
+
+    Attributes:
+        keys: names of its keys, in order.
+        args: names of its arguments, in order.
+        items: names of what is passed for each item after the arguments; empty: it takes no items.
+        families: names of the keys that are passed for each of several queues after `keys`.
+        drains: whether it has to run when memory is full, so that a full server can be emptied.
+    """
+
+    name: str
+    source: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    items: tuple[str, ...]
+    families: tuple[str, ...] = ()
+    drains: bool = False
+
+    @cached_property
+    def sha(self) -> str:
+        """The name under which Redis knows it."""
+        return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+    @cached_property
+    def commands(self) -> frozenset[bytes]:
+        """The names of the Redis commands that it may run."""
+        return frozenset(name.encode() for name in _CALLED.findall(self.source))
+
+    def arguments(self, given: Mapping[str, object]) -> list[object]:
+        """The values in the script's order.
+
+        Raises:
+            TypeError: the names are not exactly those that the script binds.
+        """
+        if tuple(given) == self.args:
+            return list(given.values())
+        if set(given) != set(self.args):
+            message = f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}"
+            raise TypeError(message)
+        return [given[name] for name in self.args]
+
+
+def bound(name: str, source: str) -> dict[str, list[str]]:
+    """The names that a script binds to slots of KEYS and of ARGV, in order.
+
+    Raises:
+        ValueError: the slots are not 1, 2, 3, … in the order of the names.
+    """
+    found: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
+    for names, values in _BINDING.findall(source):
+        for variable, (table, number) in zip(names.split(", "), _SLOT.findall(values), strict=True):
+            found[table].append(variable)
+            _check(name, variable, table, number, len(found[table]))
+    return found
+
+
+def parse(name: str, source: str) -> Script:
+    """Read a script's contract from its text.
+
+    Raises:
+        ValueError: its numbers are not 1, 2, 3, … in the order of the names.
+    """
+    slots = bound(name, source)
+    rest: dict[str, tuple[str, ...]] = {"items": (), "families": ()}
+    for what, table, number, names in _REST.findall(source):
+        _check(name, what, table, number, len(slots[table]) + 1)
+        rest[what] = tuple(_ASIDE.sub("", names).split(", "))
+    keys, args, drains = tuple(slots["KEYS"]), tuple(slots["ARGV"]), "-- drains" in source.splitlines()
+    return Script(name, source, keys, args, rest["items"], rest["families"], drains)
+
+
+def _check(name: str, what: str, table: str, number: str, expected: int) -> None:
+    if int(number) != expected:
+        message = f"{name}.lua has {what} in {table}[{number}], not in {table}[{expected}]"
+        raise ValueError(message)

@@ -1,0 +1,120 @@
+"""The names that policies give to dead letters and to expired messages: which of them can be given.
+
+A name that is a queue's own is not given, since that queue would be hidden.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rq_dlq import _calls
+from rq_dlq.errors import InvalidName, PolicyError, UpgradeRequired
+from rq_dlq.policy.policy_map import DECLARED
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.steps import Steps
+    from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
+    from rq_dlq.values.names import Naming
+
+logger = logging.getLogger("rq_dlq")
+
+
+def usual_names(home: str, naming: Naming) -> tuple[str, str]:
+    """The names of a queue's dead-letter and expiry queues where no policy gives others."""
+    return naming.dead.of(home), naming.expired.of(home)
+
+
+def free_names(
+    settings: QueueSettings, keys: QueueKeys, naming: Naming, *, strict: bool
+) -> Steps[tuple[str, str]]:
+    """The names of a queue's dead-letter and expiry queues.
+
+    The name of an existing queue is not given, since it would hide that queue.
+
+    Args:
+        strict: raise an error if the program itself declared such a name.
+
+    Raises:
+        PolicyError: it did.
+    """
+    names: list[str] = []
+    asked = settings.dead_name, settings.expired_name
+    for name, usual in zip(asked, usual_names(keys.home, naming), strict=True):
+        problem = None if name == usual else _unusable(name, naming)
+        if name != usual and not problem and (yield _calls.is_registered(keys.namespace, name)):
+            problem = why_taken(name)
+        if problem and strict and declares(settings, name):
+            raise PolicyError(problem)
+        if problem:
+            logger.warning("%s keeps its own name, since %s", usual, problem)
+        names.append(usual if problem else name)
+    return names[0], names[1]
+
+
+def _unusable(name: str, naming: Naming) -> str | None:
+    """Why a name cannot be given; None: it can, also if it is the usual name of a queue's dead letters."""
+    try:
+        naming.resolve(name)
+    except InvalidName as error:
+        return str(error)
+    return None
+
+
+def why_taken(name: str) -> str:
+    """Why the name of a queue cannot be given."""
+    return f"{name!r} is a queue of its own: choose another name for what dies or expires in others"
+
+
+def check_not_own(home: str, entry: Entry) -> None:
+    """Check that an entry for one queue does not give that queue's name to what fails in it.
+
+    Raises:
+        PolicyError: it does.
+    """
+    if any(entry.part(part).get("name") == home for part in ("dead_letter", "expiry")):
+        message = f"{home!r} cannot be its own dead-letter or expiry queue: choose another name"
+        raise PolicyError(message)
+
+
+def declares(settings: QueueSettings, name: str) -> bool:
+    """Whether the program itself declared the name."""
+    parts = (settings.dead_name, "dead_letter"), (settings.expired_name, "expiry")
+    fields = {
+        f"{part}.{field}" for other, part in parts for field in ("name", "prefix", "suffix") if other == name
+    }
+    return any(source.source == DECLARED and source.field in fields for source in settings.sources)
+
+
+def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequence[str]) -> None:
+    """Check the names that an entry gives.
+
+    Raises:
+        PolicyError: a name for dead letters or expired messages is the name of an existing queue.
+    """
+    check_not_own(pattern.text, entry)
+    changed = replace(stored, entries={**stored.entries, pattern.text: entry})
+    known = set(homes)
+    parts = entry.part("dead_letter"), entry.part("expiry")
+    for part in parts:
+        if name := part.get("name"):
+            _check_name(str(name), stored.naming, known)
+    if not any(affix in part for part in parts for affix in ("prefix", "suffix")):
+        return
+    for home in filter(pattern.matches, homes):
+        try:
+            settings = changed.settings(home)
+        except UpgradeRequired:  # reported when the entry is applied
+            continue
+        for name in {settings.dead_name, settings.expired_name} - {*usual_names(home, stored.naming)}:
+            _check_name(name, stored.naming, known)
+
+
+def _check_name(name: str, naming: Naming, homes: Container[str]) -> None:
+    problem = why_taken(name) if name in homes else _unusable(name, naming)
+    if problem:
+        raise PolicyError(problem)

@@ -1,0 +1,51 @@
+"""Calls whose outcome is not known; a repetition of one reports that it was done before (I12)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, TypeVar
+
+from rq_dlq import _calls
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._calls import Call, Held
+
+R = TypeVar("R")
+MOST = 10_000  # that are remembered, since a call may never be repeated
+
+
+def is_indeterminate(error: BaseException) -> bool:
+    """Whether a call that ended in this error may have been done."""
+    if isinstance(error, BrokerUnavailable):
+        return error.indeterminate
+    return not isinstance(error, BrokerRefused)
+
+
+class Settlements:
+    """Settlements whose outcome is not known, by verb, message and token (I12)."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, Held], None] = OrderedDict()
+
+    def resolve(self, call: Call[R], held: Sequence[Held]) -> Call[R]:
+        """The call; a repetition, if the same verb is indeterminate for all that it settles."""
+        if self._known and all((call.script, one) in self._known for one in held):
+            return _calls.repetition(call)
+        return call
+
+    def note(self, call: Call[R], held: Sequence[Held], error: BaseException) -> None:
+        """Remember a call that ended in an error, if that leaves its outcome open."""
+        if not is_indeterminate(error):
+            return
+        self._known.update(dict.fromkeys((call.script, one) for one in held))
+        while len(self._known) > MOST:
+            self._known.popitem(last=False)
+
+    def settle(self, call: Call[R], held: Sequence[Held]) -> None:
+        """Forget a call whose outcome is known."""
+        if self._known:
+            for one in held:
+                self._known.pop((call.script, one), None)

@@ -1,0 +1,115 @@
+"""Entries of the map of policies, set all or none: from the command line or from a file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rq_dlq._work.given_names import check_names
+from rq_dlq.cli import _fields, _show
+from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
+from rq_dlq.cli._show import Column
+from rq_dlq.errors import PolicyError, RqDlqError
+from rq_dlq.policy import Pattern
+from rq_dlq.policy_files import Problem, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rq_dlq.policy import Entry
+
+NAMED: Final = 20  # problems of a file that are named
+ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
+
+
+def refuse(context: Context, reading: Reading, file: Path) -> None:
+    """Show the problems of a file.
+
+    Raises:
+        Failure: it has problems.
+    """
+    if not reading.problems:
+        return
+    for problem in reading.problems[:NAMED]:
+        where = f"{file}:{problem.line}" if problem.line else str(file)
+        context.output.say(": ".join(filter(None, (where, problem.setting, problem.message))))
+    if len(reading.problems) > NAMED:
+        context.output.say(f"… and {len(reading.problems) - NAMED} more")
+    message = f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed"
+    raise Failure(message)
+
+
+def set_all(
+    context: Context, reading: Reading, file: Path | None, *, dry_run: bool, shown: bool = False
+) -> None:
+    """Set all entries, after each of them was checked.
+
+    Args:
+        file: what they were read from; None: options.
+        dry_run: show what would be set, and set nothing.
+        shown: the entries were shown already.
+
+    Raises:
+        Failure: the file has problems; or some entries are set, and the others are not.
+        PolicyError: an entry from options cannot be set.
+    """
+    if file is not None:
+        refuse(context, reading, file)
+    problems = [] if dry_run and _nowhere(context) else _taken(context, reading)
+    if file is not None:
+        refuse(context, Reading(problems=problems), file)
+    elif problems:
+        raise PolicyError(problems[0].message)
+    if dry_run:
+        if not shown:
+            context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")
+        number = len(reading.entries)
+        what = "1 entry" if number == 1 else f"{number} entries"
+        context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
+        return
+    done = 0
+    try:
+        for pattern, entry in reading.entries.items():
+            matched = context.broker.policies.put(pattern, entry)
+            done += 1
+            context.output.say(f"set {pattern}: it matches {_show.many(matched, 'queue')}")
+    except (KeyboardInterrupt, RqDlqError) as error:
+        if not done:
+            raise
+        why = sentence(error) or "interrupted"
+        message = (
+            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command"
+        )
+        raise Failure(message, PART_WAY) from None
+
+
+def _nowhere(context: Context) -> bool:
+    """Whether no server is set; a dry run does not start one."""
+    return not (context.url or os.environ.get("RQ_DLQ_URL"))
+
+
+def _taken(context: Context, reading: Reading) -> list[Problem]:
+    """Entries that give dead letters the name of an existing queue."""
+    broker, problems = context.broker, list[Problem]()
+    homes, stored = broker.queues(), broker.policies.read()
+    for pattern, entry in reading.entries.items():
+        try:
+            check_names(stored, Pattern.parse(pattern), entry, homes)
+            stored = replace(stored, entries={**stored.entries, pattern: entry})
+        except PolicyError as error:
+            at = [
+                one.line for one in reading.findings if one.pattern == pattern and one.field.endswith(".name")
+            ]
+            problems.append(Problem(at[-1] if at else reading.lines.get(pattern, 0), pattern, str(error)))
+    return problems
+
+
+def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
+    shown = context.output.format == "table"
+    return [
+        {"pattern": pattern, "field": where, "value": _fields.as_read(where, value) if shown else value}
+        for pattern, entry in entries.items()
+        for where, value in _fields.fields_of(entry).items()
+    ]

@@ -1,0 +1,116 @@
+"""The common part of the brokers of both colours: settings, the address, the embedded server."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq._redis import FAIL_FAST, Retries, masked
+from rq_dlq._scripts import Scripts
+from rq_dlq._work import Senders
+from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.codec import Ids
+
+if TYPE_CHECKING:
+    from rq_dlq._work import Steps
+    from rq_dlq.embedded import Endpoint
+
+B = TypeVar("B", bound="BrokerBase")
+logger = logging.getLogger("rq_dlq")
+
+
+class BrokerBase:
+    """A broker before it connects; `Broker` documents the arguments."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: BrokerSettings | None = None,
+        pool: Any = None,
+        scripts: Scripts | None = None,
+        retries: Retries = FAIL_FAST,
+        **options: Any,
+    ) -> None:
+        self.settings = settings or _settings(url, options)
+        self._pool = pool
+        self._scripts = scripts or Scripts()
+        self._retries = retries
+        self._ids = Ids()
+        self._senders = Senders()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.Broker {self.url}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._pool is not None:
+            message = "a broker made from a connection pool cannot cross processes: give it a URL"
+            raise ConfigurationError(message)
+        return (_again, (type(self), self.settings, self._retries))
+
+    @property
+    def _known_url(self) -> str | None:
+        return "the given pool" if self._pool else self.settings.url or os.environ.get("RQ_DLQ_URL")
+
+    @property
+    def url(self) -> str:
+        """The address of the server, without the password."""
+        return masked(self._known_url or "the embedded server")
+
+    def _address(self) -> str:
+        """The URL to connect to, with its password; starts the embedded server if there is no other."""
+        return self._known_url or self._embedded.url
+
+    @cached_property
+    def _embedded(self) -> Endpoint:
+        endpoint = _ensure()
+        logger.warning("%s", endpoint.describe())
+        return endpoint
+
+    def _twin(self, kind: type[B], retries: Retries) -> B:
+        """This broker in the other colour.
+
+        Raises:
+            ConfigurationError: this one was made from a connection pool.
+        """
+        if self._pool is not None:
+            message = "async handlers need a broker with a URL, not one made from a connection pool"
+            raise ConfigurationError(message)
+        settings = replace(self.settings, url=self._address())
+        return kind(settings=settings, scripts=self._scripts, retries=retries)
+
+    def _connection_settings(self) -> dict[str, Any]:
+        """The arguments of the connections; `revive` restarts an embedded server that has died."""
+        return {
+            "url": self._address(),
+            "scripts": self._scripts,
+            "pool": self._pool,
+            "revive": None if self._known_url else _ensure,
+        }
+
+    @staticmethod
+    def _step(call: Any) -> Steps[Any]:
+        return (yield call)
+
+
+def _ensure() -> Endpoint:
+    from rq_dlq.embedded import ensure  # noqa: PLC0415 - only needed if there is no other server
+
+    return ensure()
+
+
+def _settings(url: str | None, options: dict[str, Any]) -> BrokerSettings:
+    try:
+        return BrokerSettings(url=url, **options)
+    except TypeError:
+        known = ", ".join(name for name in BrokerSettings.__dataclass_fields__ if name != "url")
+        message = f"unknown option {', '.join(options)}: a broker has {known}"
+        raise ConfigurationError(message) from None
+
+
+def _again(kind: type[BrokerBase], settings: BrokerSettings, retries: Retries) -> BrokerBase:
+    return kind(settings=settings, retries=retries)

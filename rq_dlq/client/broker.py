@@ -1,0 +1,138 @@
+# Generated from rq_dlq/asyncio/broker.py by `python -m tests.colours_twin --write`.
+"""The broker: a connection to Redis, with settings, and its queues."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from rq_dlq import _calls
+from rq_dlq._redis import Connections, Retries
+from rq_dlq.client.own import OwnBroker
+from rq_dlq.client.policies import Policies
+from rq_dlq.client.queue import Queue
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from rq_dlq._work import Steps
+    from rq_dlq.policy import Declared
+    from rq_dlq.values.durations import Duration
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Broker(OwnBroker):
+    """The queues of one Redis server or cluster, blocking, safe with threads and after a fork.
+
+    It connects on first use. Pickling keeps its settings, not its connections.
+
+    Every verb of a broker and of its queues may raise `BrokerUnavailable` (the server does not answer, but
+    may have carried out the call), `BrokerRefused` (the server refused the call, or is not fit for queues)
+    and `MissingRights` (the Redis user lacks a right; nothing was changed). The verbs document other errors.
+
+    Args:
+        url: redis://…, rediss://…, unix://… or redis+sentinel://…; for a cluster, the URL of any node. None:
+            $RQ_DLQ_URL, else the embedded server, which is logged.
+        settings: all other settings, such as the durability; or pass its fields as keyword arguments.
+        pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
+        scripts: the Lua files; tests pass scripts with another clock.
+        retries: how long a call is repeated while Redis does not answer.
+
+    Raises:
+        ConfigurationError: an option is unknown or not valid.
+    """
+
+    _connections: Connections | None = None
+
+    def _connected(self) -> Connections:
+        """The connections of this broker, opened on first use.
+
+        There is no lock, since a forked child might find it locked for ever. If two connect at the same time,
+        the connections of the first are kept.
+        """
+        if self._connections is None:
+            connections = self._connect(self._retries)
+            if self.__dict__.setdefault("_connections", connections) is not connections:
+                connections.close()
+        return self.__dict__["_connections"]  # type: ignore[no-any-return]
+
+    def _connect(self, retries: Retries, *, checked: bool = True) -> Connections:
+        """Open separate connections with other retries, as a worker needs them.
+
+        Args:
+            retries: how long a call is repeated while Redis does not answer.
+            checked: check the server first; the doctor does so itself.
+
+        Returns:
+            The connections; the caller closes them.
+
+        Raises:
+            BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
+        """
+        connections = Connections(retries=retries, **self._connection_settings())
+        try:
+            connections.route()
+            if checked:
+                versions = connections.everywhere(self.settings.check_server)
+                connections.scripts = self._scripts.for_server(min(versions.values()))
+        except BaseException:
+            connections.close()
+            raise
+        return connections
+
+    @overload
+    def queue(
+        self, name: str, *, type: type[T], lease: Duration = ..., **declared: Unpack[Declared]
+    ) -> Queue[T]: ...
+    @overload
+    def queue(
+        self, name: str, *, type: Any = ..., lease: Duration = ..., **declared: Unpack[Declared]
+    ) -> Queue[Any]: ...
+    def queue(
+        self, name: str, *, type: Any = Any, lease: Duration = "30s", **declared: Unpack[Declared]
+    ) -> Queue[Any]:
+        """A queue of this broker. Nothing is created in Redis until it is used.
+
+        Args:
+            name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
+            type: of the bodies, any type that msgspec supports. The default takes any JSON value, and bytes,
+                which are stored unchanged.
+            lease: how long a delivery may be held before it must be settled or extended.
+            declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
+                `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
+                fields come from the map of policies, else from the defaults.
+
+        Returns:
+            The queue.
+
+        Raises:
+            InvalidInput: a name, type, duration or policy is not valid.
+        """
+        core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
+        return Queue(self, core)
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The map of policies in Redis: which settings apply to which queues."""
+        return Policies(self)
+
+    def queues(self) -> list[str]:
+        """The sorted names of all queues that were ever used."""
+        return self._run(self._step(_calls.registered(self.settings.namespace)))
+
+    def _run(self, steps: Steps[R]) -> R:
+        connections = self._connections or self._connected()
+        return connections.run(steps)
+
+    def close(self) -> None:
+        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
+        if self._connections is not None:
+            self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

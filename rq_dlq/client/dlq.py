@@ -1,0 +1,135 @@
+# Generated from rq_dlq/asyncio/dlq.py by `python -m tests.colours_twin --write`.
+"""The dead letters of a queue: read, group, redrive and purge them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rq_dlq.client.choosing import check_purge, dead_choice
+from rq_dlq.client.selection import Selection
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from rq_dlq import _work
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.client.choosing import Conditions, Order
+    from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.message import DeadLetter
+
+T = TypeVar("T")
+
+
+class DeadLetters(Generic[T]):
+    """`queue.dlq` and `queue.expired`.
+
+    Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that
+    `rq_dlq.client.choosing.Conditions` lists. Each raises `InvalidInput` if an argument is not valid, and
+    `FilterError` if `where` is not.
+    """
+
+    def __init__(self, core: _work.Queue[T], broker: Broker) -> None:
+        self._core = core
+        self._broker = broker
+
+    def select(
+        self,
+        where: str | None = None,
+        *,
+        limit: int | None = None,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
+    ) -> Selection[T]:
+        """Choose dead letters, to count, group, move or otherwise manage them.
+
+        Args:
+            where: a condition, such as "tenant = 'a' and delivery_count > 2".
+            limit: the most messages to choose; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            The selection, which has more verbs.
+
+        Raises:
+            InvalidInput: an argument is not valid.
+            FilterError: `where` is not valid.
+        """
+        wanted = dead_choice(conditions, where=where, limit=limit, order=order)
+        return Selection(self._core, self._broker, wanted)
+
+    def groups(self, *, where: str | None = None, **conditions: Unpack[Conditions]) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure. No bodies are read.
+
+        Args:
+            where: a condition.
+            conditions: see `Conditions`.
+
+        Returns:
+            The groups, the largest first.
+        """
+        wanted = dead_choice(conditions, where=where)
+        return Selection(self._core, self._broker, wanted).groups()
+
+    def browse(
+        self,
+        *,
+        where: str | None = None,
+        limit: int | None = 20,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
+    ) -> list[DeadLetter[T]]:
+        """Read dead letters, with their histories.
+
+        Args:
+            where: a condition.
+            limit: the most messages to read; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            The dead letters, in that order.
+        """
+        return self.select(where, limit=limit, order=order, **conditions).browse()  # type: ignore[return-value]
+
+    def redrive(
+        self,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+        **conditions: Unpack[Conditions],
+    ) -> int:
+        """Move dead letters back to their queue, with the same id, a fresh budget and their history.
+
+        Without a condition this redrives all that are dead when the call begins. The call can be repeated,
+        and stopped halfway.
+
+        Args:
+            where: a condition.
+            limit: the most messages to redrive; None: all.
+            order: which come first: "oldest", by time of death, or "newest".
+            conditions: see `Conditions`.
+
+        Returns:
+            How many were redriven.
+        """
+        return self.select(where, limit=limit, order=order, **conditions).redrive()
+
+    def purge(self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]) -> int:
+        """Remove dead letters for good.
+
+        Args:
+            where: a condition.
+            all: remove all of them. Either this or a condition is required.
+            conditions: see `Conditions`.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            InvalidInput: there is neither a condition nor `all`, or both.
+        """
+        wanted = dead_choice(conditions, where=where)
+        check_purge(wanted, everything=all)
+        return Selection(self._core, self._broker, wanted).purge()

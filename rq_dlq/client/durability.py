@@ -1,0 +1,58 @@
+"""The profiles of durability: what each promises over a crash, and needs of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from rq_dlq._calls import Command
+from rq_dlq._calls.call import read_hash
+from rq_dlq._work import Batch
+from rq_dlq.errors import BrokerRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq._work import Steps
+
+Durability = Literal["memory", "fsync", "replicated"]
+DURABILITIES: tuple[Durability, ...] = get_args(Durability)
+PROMISES: Mapping[Durability, str] = {
+    "memory": "a crash of the server may lose messages that were acknowledged to their sender",
+    "fsync": "no crash of the server or its machine loses an acknowledged message while its disk lives",
+    "replicated": "a failover keeps what the replica had confirmed; what too few confirmed is Unconfirmed",
+}
+_ASKED = (b"*append*", b"min-replicas-*", b"io-threads")  # none of these matches a password
+
+
+def configuration() -> Steps[Mapping[str, str] | None]:
+    """The server's settings for the append-only file, replicas and threads; None: CONFIG GET is refused."""
+    try:
+        parts = yield Batch([Command((b"CONFIG", b"GET", pattern), _read_config) for pattern in _ASKED])
+    except BrokerRefused:
+        return None
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def _read_config(reply: Any, repeated: bool) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in read_hash(reply, repeated).items()}
+
+
+def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) -> str:
+    """Why a server cannot keep the promise `fsync`, and what to do; empty: it can.
+
+    Args:
+        info: from INFO.
+        config: from `configuration`.
+    """
+    if (config or {}).get("appendonly") == "no" or info.get("aof_enabled") == "0":
+        return "its append-only file is off: redis-cli CONFIG SET appendonly yes"
+    if config is None:
+        return "this user may not read appendfsync, so nothing proves it: grant CONFIG GET (+config|get)"
+    if config.get("appendfsync") != "always":
+        return f"appendfsync is {config.get('appendfsync')}: redis-cli CONFIG SET appendfsync always"
+    if config.get("no-appendfsync-on-rewrite") == "yes":
+        return (
+            "while its append-only file is rewritten nothing reaches the disk: "
+            "redis-cli CONFIG SET no-appendfsync-on-rewrite no"
+        )
+    return ""

@@ -1,0 +1,149 @@
+# Generated from rq_dlq/asyncio/managed.py by `python -m tests.colours_twin --write`.
+"""Looking at a queue and managing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rq_dlq import _work
+from rq_dlq._work import Choice, select
+from rq_dlq.client.choosing import choice
+from rq_dlq.client.own import OwnQueue
+from rq_dlq.client.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rq_dlq._calls import Place
+    from rq_dlq._work import Explanation
+    from rq_dlq.client.choosing import Order
+    from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.message import Received
+    from rq_dlq.values.outcome import Outcome
+
+T = TypeVar("T")
+
+
+class Managed(OwnQueue[T]):
+    """The verbs of a queue for operators."""
+
+    def peek(self, limit: int = 20) -> list[Received[T]]:
+        """Read the next messages, in order, without claiming them.
+
+        Args:
+            limit: the most messages to read.
+
+        Returns:
+            The messages.
+
+        Raises:
+            InvalidInput: the limit is not valid.
+        """
+        return self._broker._run(select.peek(self._core, limit))
+
+    def purge(self) -> int:
+        """Remove all ready and scheduled messages. Leased messages stay.
+
+        Returns:
+            How many were removed.
+        """
+        return self._broker._run(select.purge(self._core, Choice()))
+
+    def select(
+        self,
+        where: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        places: Sequence[Place] | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> Selection[T]:
+        """Choose messages, to count, read, move, remove or otherwise manage them.
+
+        Args:
+            where: a condition, such as "tenant = 'a' and delivery_count > 2" (`rq_dlq.filters`).
+            ids: only messages with these ids.
+            places: ready, scheduled, leased, dead, expired; None: what waits here for delivery.
+            limit: the most messages to choose; None: all.
+            order: which messages of a place come first: "oldest", in order of delivery or death, or "newest".
+
+        Returns:
+            The selection. It sends nothing to Redis until one of its verbs is called.
+
+        Raises:
+            FilterError: the condition is not valid.
+            InvalidInput: another argument is not valid.
+        """
+        wanted = choice(where=where, ids=ids, places=places, limit=limit, order=order)
+        return Selection(self._core, self._broker, wanted)
+
+    def pause(self) -> bool:
+        """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
+
+        Returns:
+            Whether this changed anything; False: the queue was paused already.
+        """
+        return self._broker._run(_work.set_paused(self._core, paused=True))
+
+    def resume(self) -> bool:
+        """Deliver messages again.
+
+        Returns:
+            Whether this changed anything; False: the queue was not paused.
+        """
+        return self._broker._run(_work.set_paused(self._core, paused=False))
+
+    def reset(self) -> int:
+        """Reset the totals; the messages in the queue count as sent.
+
+        Returns:
+            How many messages are in the queue.
+        """
+        return self._broker._run(_work.reset(self._core))
+
+    def explain(self, id: str) -> Explanation:
+        """Explain where a message is, why it is not being delivered, and what happens to it next.
+
+        Args:
+            id: the message's id; the queue need not know it.
+
+        Returns:
+            The explanation.
+
+        Raises:
+            InvalidInput: this is not a valid id.
+        """
+        return self._broker._run(_work.explain(self._core, id))
+
+    def settings(self) -> QueueSettings:
+        """The settings in force for the queue, and which policy each field comes from."""
+        return self._broker._run(_work.explain_policy(self._core.keys, self._core.naming))
+
+    def outcomes(self, since: datetime | str | None = None, *, limit: int | None = 1_000) -> list[Outcome]:
+        """What became of messages and deliveries, as far back as the queue's `outcomes` setting keeps it.
+
+        Args:
+            since: a time, or the event_id of an outcome, to start after; None: from the oldest event.
+            limit: the most events to read; None: all.
+
+        Returns:
+            The events, the oldest first; none if the queue keeps no outcome history.
+
+        Raises:
+            InvalidInput: an argument is not valid, or this is a dead-letter or expiry queue.
+        """
+        return self._broker._run(_work.read_outcomes(self._core, since, limit))
+
+    def stats(self) -> QueueStats:
+        """The number of messages in each state, and the totals since the queue began."""
+        return self._broker._run(_work.stats(self._core))
+
+    def maintain(self) -> dict[str, int]:
+        """Run the maintenance that is due: lapsed leases, scheduled messages, expiry.
+
+        Returns:
+            How many messages each step moved, by the step's name.
+        """
+        return self._broker._run(_work.maintain(self._core))

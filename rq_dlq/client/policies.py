@@ -1,0 +1,123 @@
+# Generated from rq_dlq/asyncio/policies.py by `python -m tests.colours_twin --write`.
+"""The map of policies in Redis, which can be changed at run time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq import _work
+from rq_dlq._keys import QueueKeys
+from rq_dlq.client.arguments import check_entry, check_fatal
+from rq_dlq.policy import Entry
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.policy import PolicyMap, QueueSettings, Said
+
+
+class Policies:
+    """`broker.policies`: entries for patterns of queue names.
+
+    Dots separate the words of a pattern: `*` matches one word, `#` (or `>`) at the end any number. For each
+    field of a queue's settings the most specific entry that sets it wins. Settings declared in code
+    (`broker.queue(…, redelivery=…)`) override entries, and pinned entries override both. A change takes
+    effect at once, also for messages in the queue.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def set(self, pattern: str, *, pinned: bool = False, **said: Unpack[Said]) -> int:
+        """Set the entry of a pattern, in place of an earlier one.
+
+        Args:
+            pattern: of queue names.
+            pinned: the entry overrides settings declared in code.
+            said: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.Said`. A policy or
+                strategy sets all its fields, a mapping only the fields that it has.
+
+        Returns:
+            How many queues the pattern matches now.
+
+        Raises:
+            PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
+        """
+        check_fatal(said.get("redelivery"))
+        return self.put(pattern, Entry.of(pinned=pinned, **said))
+
+    def put(self, pattern: str, entry: Entry) -> int:
+        """Set the entry of a pattern to one that exists already; otherwise like `set`.
+
+        Args:
+            pattern: of queue names.
+            entry: from `Entry.of` or a file of policies.
+
+        Returns:
+            How many queues the pattern matches now.
+
+        Raises:
+            PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
+        """
+        check_entry(entry)
+        return self._put(pattern, entry)
+
+    def remove(self, pattern: str) -> int:
+        """Remove the entry of a pattern.
+
+        Args:
+            pattern: as it was set.
+
+        Returns:
+            How many queues the pattern matched.
+
+        Raises:
+            PolicyError: this is not a valid pattern.
+        """
+        return self._put(pattern, None)
+
+    def undeclare(self, queue: str) -> bool:
+        """Withdraw the settings that programs declared for a queue in code.
+
+        From then on only the entries apply. A program that still declares settings does so again at its next
+        start.
+
+        Args:
+            queue: its name.
+
+        Returns:
+            Whether there were declared settings.
+
+        Raises:
+            InvalidName: this is not a valid name of a queue.
+        """
+        return self._broker._run(_work.undeclare(self._keys_of(queue), self._broker.settings.naming))
+
+    def read(self) -> PolicyMap:
+        """Read all entries."""
+        settings = self._broker.settings
+        return self._broker._run(_work.read_policies(settings.namespace, settings.naming))
+
+    def explain(self, queue: str) -> QueueSettings:
+        """The settings in force for a queue, and which entry each field comes from.
+
+        Args:
+            queue: its name; it need not exist yet.
+
+        Returns:
+            The settings, with their sources.
+
+        Raises:
+            InvalidName: this is not a valid name of a queue.
+        """
+        naming = self._broker.settings.naming
+        return self._broker._run(_work.explain_policy(self._keys_of(queue), naming))
+
+    def _put(self, pattern: str, entry: Entry | None) -> int:
+        settings = self._broker.settings
+        return self._broker._run(_work.set_policy(settings.namespace, settings.naming, pattern, entry))
+
+    def _keys_of(self, queue: str) -> QueueKeys:
+        settings = self._broker.settings
+        return QueueKeys(settings.namespace, settings.naming.resolve(queue).home)

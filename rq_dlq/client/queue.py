@@ -1,0 +1,170 @@
+# Generated from rq_dlq/asyncio/queue.py by `python -m tests.colours_twin --write`.
+"""A queue: its name and its settings, sending and claiming."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rq_dlq import _work
+from rq_dlq.client.batches import Batches
+from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.managed import Managed
+from rq_dlq.client.session import Session
+from rq_dlq.client.settings import count_of
+from rq_dlq.values.codec import DEFAULT_PRIORITY
+from rq_dlq.values.durations import Duration, milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rq_dlq._calls import Part
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.values.message import Message, Row
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Queue(Batches[T], Managed[T]):
+    """A queue of one broker; `broker.queue(name)` makes it."""
+
+    def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:
+        self._broker = broker
+        self._core = core
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} at {self._broker.url}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        core = self._core
+        return (_again, (self._broker, core.name, core.codec.type, core.lease, core.said))
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._core.name
+
+    @cached_property
+    def dlq(self) -> DeadLetters[T]:
+        """The dead letters of this queue."""
+        return DeadLetters(self._part("dead"), self._broker)
+
+    @cached_property
+    def expired(self) -> DeadLetters[T]:
+        """The expired messages of this queue."""
+        return DeadLetters(self._part("expired"), self._broker)
+
+    def open(self) -> None:
+        """Register the queue's name and write its declared settings, as the first send or claim would."""
+        self._run(_work.open_queue(self._core))
+
+    def send(
+        self,
+        body: T,
+        *,
+        id: str | None = None,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
+    ) -> str:
+        """Send a message.
+
+        Args:
+            body: of the queue's type.
+            id: the message's id for life, at most 200 bytes; None: a new one is drawn. If the queue has a
+                message with this id, in any state, nothing is sent.
+            delay: time until the first delivery; None: at once.
+            ttl: time to live; None: the queue's default, which is no limit if nothing is set.
+            priority: 9 (first) to 0 (last).
+            headers: text by name, stored beside the body.
+            persistent: False: drop the message instead of keeping it as a dead letter, if the queue's
+                dead-letter strategy says so.
+
+        Returns:
+            The message's id.
+
+        Raises:
+            InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was sent.
+            BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
+            Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
+                it. It is safe to send again with the same id.
+        """
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        return self._run(_work.send_one(self._core, body, id, options))
+
+    def send_many(
+        self,
+        bodies: Iterable[T | Message[T]],
+        *,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
+    ) -> list[str]:
+        """Send any number of messages, a thousand per round trip.
+
+        The options apply to all of them and mean the same as in `send`. If an error stops the call, a note on
+        the error says how many messages were sent before.
+
+        Args:
+            bodies: any iterable.
+                Pass a `Message` for a body with its own id, headers or priority.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            InvalidInput: an option is not valid, or a body cannot be encoded.
+            BrokerRefused, BrokerUnavailable: of the current thousand, some may be sent.
+            Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
+                messages were not sent.
+        """
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        return self._send_all(bodies, options)
+
+    def claim(
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+    ) -> list[Delivery[T]]:
+        """Claim up to `count` messages under one lease.
+
+        Args:
+            count: 1 to 1,000.
+            wait: how long to wait for the first message; None: do not wait.
+            lease: how long the messages may be held; None: the queue's lease.
+
+        Returns:
+            The deliveries; an empty list if no message became ready in time.
+
+        Raises:
+            InvalidInput: an argument is not valid.
+        """
+        steps = _work.claim(
+            self._core,
+            self._delivery,
+            count=count_of(count),
+            wait=0 if wait is None else milliseconds(wait, name="wait"),
+            lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
+        )
+        return self._run(steps)
+
+    def session(self) -> Session[T]:
+        """A session: what it claims here, sends anywhere and acks takes effect together, or not at all."""
+        return Session(self)
+
+    def _delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:
+        return Delivery(row, token, lease_until, self)
+
+    def _part(self, part: Part) -> _work.Queue[T]:
+        return _work.sibling(self._core, part)
+
+    def _run(self, steps: _work.Steps[R]) -> R:
+        return self._broker._run(steps)
+
+
+def _again(broker: Broker, name: str, kind: Any, lease: int, said: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, **said)

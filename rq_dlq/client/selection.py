@@ -1,0 +1,124 @@
+# Generated from rq_dlq/asyncio/selection.py by `python -m tests.colours_twin --write`.
+"""Messages chosen by a condition, and what operators do to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rq_dlq._work import Choice, select
+from rq_dlq.client.arguments import work_of
+
+if TYPE_CHECKING:
+    from rq_dlq import _work
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.client.queue import Queue
+    from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.message import Received
+
+T = TypeVar("T")
+
+
+class Selection(Generic[T]):
+    """`queue.select(…)`: the chosen messages, and the verbs for them.
+
+    A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
+    messages it changed. Leased messages can be read and counted, but no verb changes them.
+
+    Messages are read page by page, and only until the limit is reached. A message that stays in place during
+    the whole call is seen exactly once, whatever others do meanwhile.
+    """
+
+    def __init__(self, core: _work.Queue[T], broker: Broker, chosen: Choice) -> None:
+        self._core = core
+        self._broker = broker
+        self._choice = chosen
+
+    def browse(self) -> list[Received[T]]:
+        """Read the messages. All of them are held in memory: set a limit if there may be many.
+
+        Returns:
+            The messages, in order; each is a `DeadLetter` if it is dead or expired.
+        """
+        return self._broker._run(select.chosen(self._core, self._choice))
+
+    def count(self) -> int:
+        """Count the messages."""
+        return self._broker._run(select.count(self._core, self._choice))
+
+    def count_by(self, header: str) -> dict[str | None, int]:
+        """Count the messages by the value of a header.
+
+        Args:
+            header: its name.
+
+        Returns:
+            The counts, the largest first; under None: messages without the header.
+        """
+        return self._broker._run(select.count_by(self._core, self._choice, header))
+
+    def groups(self) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure, the largest group first. No bodies are read."""
+        return self._broker._run(select.groups(self._core, self._choice))
+
+    def redrive(self) -> int:
+        """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
+        return self._broker._run(select.redrive(self._core, self._choice))
+
+    def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
+        """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
+
+        Args:
+            reason: recorded in the messages' history.
+        """
+        return self._broker._run(select.dead_letter(self._core, self._choice, reason))
+
+    def expire(self) -> int:
+        """Expire waiting messages now, whatever their time to live."""
+        return self._broker._run(select.expire_now(self._core, self._choice))
+
+    def deliver_now(self) -> int:
+        """Make scheduled messages ready, in the order in which they were sent: before later ones."""
+        return self._broker._run(select.deliver_now(self._core, self._choice))
+
+    def prioritize(self, priority: int) -> int:
+        """Change the priority of waiting messages.
+
+        Args:
+            priority: 9 (first) to 0 (last).
+
+        Raises:
+            InvalidMessage: the priority is not valid.
+        """
+        return self._broker._run(select.prioritize(self._core, self._choice, priority))
+
+    def move(self, to: Queue[T] | str) -> int:
+        """Move the messages to another queue, with their ids and histories; each chunk is one step.
+
+        A message whose id the other queue knows already stays where it is.
+
+        Args:
+            to: the queue, or its name.
+
+        Raises:
+            InvalidInput: it is the same queue, or it does not exist; nothing was moved.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
+        """
+        return self._broker._run(select.transfer(self._core, self._choice, self._target(to), keep=False))
+
+    def copy(self, to: Queue[T] | str) -> int:
+        """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
+
+        Args:
+            to: the queue, or its name.
+
+        Raises:
+            InvalidInput, CrossSlot: as for `move`.
+        """
+        return self._broker._run(select.transfer(self._core, self._choice, self._target(to), keep=True))
+
+    def purge(self) -> int:
+        """Remove the messages for good."""
+        return self._broker._run(select.purge(self._core, self._choice))
+
+    def _target(self, to: Queue[T] | str) -> _work.Queue[T]:
+        return work_of(self._broker.queue(to) if isinstance(to, str) else to, self._broker)

@@ -1,0 +1,138 @@
+# Generated from rq_dlq/asyncio/session.py by `python -m tests.colours_twin --write`.
+"""Sessions: claims, sends and acks that take effect together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rq_dlq import _work
+from rq_dlq._work import session as steps
+from rq_dlq.client.arguments import work_of
+from rq_dlq.client.settings import count_of
+from rq_dlq.values.codec import DEFAULT_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from rq_dlq.client.delivery import Delivery
+    from rq_dlq.client.queue import Queue
+    from rq_dlq.values.durations import Duration
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+
+class Session(Generic[T]):
+    """`with queue.session() as session:` its acks and sends take effect together, at the end.
+
+    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. After an
+    error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that is settled by itself
+    (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a hash tag.
+
+    A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
+    error does not tell which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
+    are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
+    releases all deliveries; a lost lease releases the others.
+    """
+
+    def __init__(self, queue: Queue[T]) -> None:
+        self._queue = queue
+        self._core = _work.Session(queue._core)
+
+    def claim(
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+    ) -> list[Delivery[T]]:
+        """Claim from the session's queue, as `Queue.claim`. The messages are acked at the end.
+
+        Args:
+            count: 1 to 1,000. The session holds 1,000 deliveries at most.
+            wait: how long to wait for the first message; None: do not wait.
+            lease: how long the messages may be held; None: the queue's lease.
+
+        Returns:
+            The deliveries; an empty list if no message became ready in time.
+
+        Raises:
+            InvalidInput: an argument is not valid, or the session holds 1,000 deliveries.
+        """
+        room = steps.capacity_for(self._core, count_of(count))
+        deliveries = self._queue.claim(room, wait=wait, lease=lease)
+        self._core.claimed += deliveries
+        return deliveries
+
+    def send(
+        self,
+        queue: Queue[M],
+        body: M,
+        *,
+        id: str | None = None,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
+    ) -> str:
+        """Send a message at the end of the session. The other arguments are those of `Queue.send`.
+
+        Args:
+            queue: any queue of the same broker.
+            body: of that queue's type.
+
+        Returns:
+            The id that the message will have.
+
+        Raises:
+            InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
+        """
+        target = work_of(queue, self._queue._broker)
+        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        return self._queue._run(steps.send(self._core, target, body, id, options))
+
+    def commit(self) -> int:
+        """Send and ack everything, or nothing. The session can then be used again.
+
+        Returns:
+            How many deliveries were acked.
+
+        Raises:
+            LeaseLost: a delivery is no longer held; nothing was done.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was done.
+            Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
+                Committing again does nothing twice.
+            BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.
+        """
+        return self._queue._run(steps.commit(self._core))
+
+    def rollback(self, error: BaseException | str | None = None) -> int:
+        """Send nothing and nack each delivery. The session can then be used again.
+
+        Args:
+            error: what went wrong; it is added to the messages' history.
+
+        Returns:
+            How many deliveries were nacked.
+        """
+        return self._queue._run(steps.rollback(self._core, error))
+
+    def recover(self) -> int:
+        """The same as `rollback`, under its name in JMS.
+
+        Returns:
+            How many deliveries were nacked.
+        """
+        return self.rollback("the session was recovered")
+
+    def close(self) -> int:
+        """Roll back what was not committed.
+
+        Returns:
+            How many deliveries were nacked.
+        """
+        return self.rollback("the session was closed before it was committed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        return self._queue._run(steps.end(self._core, error))

@@ -1,0 +1,217 @@
+"""The settings of a broker, as a value that can be sent to other processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from rq_dlq import _calls
+from rq_dlq._calls import Command
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
+from rq_dlq.client.durability import DURABILITIES, Durability, configuration, what_fsync_lacks
+from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
+from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.values.codec import Codec, Ids
+from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.names import Naming, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
+OLDEST_SERVER = (6, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings:
+    """The settings of a broker.
+
+    Args:
+        url: of Redis; None: $RQ_DLQ_URL, else the embedded server.
+        namespace: the prefix of all keys; by default $RQ_DLQ_NAMESPACE, else "rq".
+        naming: the names of dead-letter and expiry queues.
+        max_message_bytes: the largest size of encoded headers and body to send, and of a JSON body to read.
+        require_noeviction: refuse a server that would evict queues when memory is full. If the user may not
+            run INFO, workers and `rq-dlq doctor` warn that this is unknown.
+        durability: what holds once a call that sends messages returns. "memory": the server has them.
+            "fsync": its disk has them; a server that does not write each change to disk before it replies is
+            refused. "replicated": `replicas` replicas have them too, else `Unconfirmed` is raised. See
+            docs/reliability.md.
+        replicas: how many replicas have to confirm, with "replicated".
+        confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
+    """
+
+    url: str | None = field(default=None, repr=False)  # it may hold a password
+    namespace: str = field(default_factory=lambda: os.environ.get("RQ_DLQ_NAMESPACE") or "rq")
+    naming: Naming = field(default_factory=Naming)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    require_noeviction: bool = True
+    durability: Durability = "memory"
+    replicas: int = 1
+    confirm_within: Duration = "1s"
+
+    def __post_init__(self) -> None:
+        check_name(self.namespace)
+        if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
+            message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"
+            raise ConfigurationError(message)
+        naming: object = self.naming
+        if not isinstance(naming, Naming):
+            message = f"naming {self.naming!r}: pass a Naming, with a template for each kind of queue"
+            raise ConfigurationError(message)
+        self._check_durability()
+
+    def _check_durability(self) -> None:
+        if self.durability not in DURABILITIES:
+            message = f"durability {shown(self.durability)}: choose from {', '.join(DURABILITIES)}"
+            raise ConfigurationError(message)
+        if type(self.replicas) is not int or self.replicas < 1:
+            message = f"replicas {self.replicas!r}: use a whole number of replicas, at least 1"
+            raise ConfigurationError(message)
+        if self.replicas > 1 and self.durability != "replicated":
+            message = f"replicas={self.replicas} goes with durability='replicated', not {self.durability!r}"
+            raise ConfigurationError(message)
+        if milliseconds(self.confirm_within, name="confirm_within", minimum=1) > MAX_CONFIRM:
+            message = f"confirm_within {self.confirm_within!r}: wait {MAX_CONFIRM} ms at most"
+            raise ConfigurationError(message)
+
+    @property
+    def confirm(self) -> Confirm | None:
+        """The replicas that have to confirm; None: the server's reply is enough."""
+        if self.durability != "replicated":
+            return None
+        return Confirm(self.replicas, milliseconds(self.confirm_within, name="confirm_within"))
+
+    def queue(
+        self,
+        name: str,
+        ids: Ids,
+        kind: Any,
+        lease: Duration,
+        declared: Mapping[str, Any],
+        *,
+        senders: Senders,
+    ) -> Queue[Any]:
+        """The core of a queue: what its verbs need.
+
+        Args:
+            declared: see `Declared`.
+
+        Raises:
+            InvalidName, InvalidDuration, InvalidMessage, PolicyError: an argument is not valid.
+        """
+        address = self.naming.resolve(name)
+        said = {key: value for key, value in declared.items() if value is not UNSET}
+        if said.get("redelivery", UNSET) is None:
+            del said["redelivery"]
+        if said and address.part != "live":
+            message = f"{name!r} has no policy: what fails there stays there. Set it on {address.home!r}"
+            raise InvalidInput(message)
+        redelivery: object = said.get("redelivery", RedeliveryPolicy())
+        if not isinstance(redelivery, RedeliveryPolicy):
+            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(redelivery)}"
+            raise InvalidInput(message)
+        declared_entry = Entry.of(**said) if said else None
+        if declared_entry is not None:
+            check_not_own(address.home, declared_entry)
+        codec: Codec[Any] = Codec(kind, self.max_message_bytes)
+        return Queue(
+            name=name,
+            keys=QueueKeys(self.namespace, address.home),
+            part=address.part,  # type: ignore[arg-type]
+            codec=codec,
+            lease=milliseconds(lease, name="lease", minimum=1),
+            redelivery=redelivery,
+            declared=declared_entry,
+            said=said,
+            consumer=consumer_name(),
+            ids=ids,
+            senders=senders,
+            naming=self.naming,
+            confirm=self.confirm,
+        )
+
+    def check_server(self) -> Steps[tuple[int, ...]]:
+        """Check the server once, before the first operation; returns its version, empty if unknown.
+
+        Raises:
+            BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot keep this durability. Its
+                version and eviction policy are not checked if INFO is refused.
+        """
+        facts = yield from server_facts()
+        version = version_of(facts.get("redis_version", ""))
+        if version and version < OLDEST_SERVER:
+            message = (
+                f"the server is Redis {facts['redis_version']}; 6.2 is the oldest that has what queues "
+                "need: upgrade it"
+            )
+            raise BrokerRefused(message)
+        eviction = facts.get("maxmemory_policy")
+        if self.require_noeviction and eviction not in {None, "noeviction"}:
+            message = (
+                f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole "
+                "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
+            )
+            raise BrokerRefused(message)
+        yield from self._check_promise(facts)
+        return version
+
+    def _check_promise(self, facts: Mapping[str, str]) -> Steps[None]:
+        """Refuse a server that cannot do what `durability` promises."""
+        if self.durability == "fsync":
+            lacks = what_fsync_lacks(facts, (yield from configuration()))
+            if lacks:
+                message = f"the server cannot keep durability='fsync': {lacks}"
+                raise BrokerRefused(message)
+        elif self.durability == "replicated":
+            try:
+                yield _calls.confirmed_by(0, 1)
+            except BrokerRefused as error:
+                message = f"durability='replicated' asks replicas by WAIT: {error}"
+                raise BrokerRefused(message) from None
+
+
+def server_facts() -> Steps[Mapping[str, str]]:
+    """The fields of INFO; empty if it is refused."""
+    sections = (b"server", b"memory", b"persistence", b"replication", b"cluster")
+    try:
+        parts = yield Batch([Command((b"INFO", section), read_info) for section in sections])
+    except BrokerRefused:
+        return {}
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def read_info(reply: Any, repeated: bool) -> dict[str, str]:
+    """Read a reply of lines, `name:value`."""
+    del repeated
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """(7, 0, 15) of "7.0.15"."""
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def consumer_name() -> str:
+    """The name of this consumer: host and process, as a JSON text."""
+    return msgspec.json.encode(f"{socket.gethostname()}:{os.getpid()}").decode()
+
+
+def count_of(count: int) -> int:
+    """Check how many messages a claim asks for.
+
+    Raises:
+        InvalidInput: it is not a whole number from 1 to 1,000.
+    """
+    if type(count) is not int or not 1 <= count <= MOST:
+        message = f"count {count!r}: ask for 1 to {MOST:,} messages at a time"
+        raise InvalidInput(message)
+    return count

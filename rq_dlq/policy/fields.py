@@ -1,0 +1,289 @@
+"""The settings of a queue: one table, a row a field.
+
+Whatever reads, writes or shows a setting reads this table: entries, the map, what programs declare, TOML
+files, the files of other brokers, the command line, and what clients write for the scripts. A new setting is
+a row here, the Lua that heeds it, and its type in `settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from msgspec import UNSET, UnsetType
+
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy import _checks as check
+from rq_dlq.policy import patterns
+from rq_dlq.policy.arithmetic import Backoff
+from rq_dlq.policy.presets import JAVA_LONG, ActiveMQRedelivery, ArtemisRedelivery
+from rq_dlq.values.durations import TEN_YEARS, shown
+from rq_dlq.values.later import upgrade
+
+if TYPE_CHECKING:
+    from rq_dlq.policy._checks import JSON
+
+Check: TypeAlias = Callable[[object, str], Any]
+"""A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
+
+Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "NAME", "flag"]
+"""What people type on a command line."""
+
+PARTS: Final = ("redelivery", "dead_letter", "expiry")
+"""Groups of fields; the other fields are in no group."""
+
+ARITHMETICS: Final = (Backoff.NAME, ArtemisRedelivery.NAME, ActiveMQRedelivery.NAME)
+STRATEGIES: Final = ("individual", "shared", "discarding")
+REPORT_INTERVAL: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A row of the table.
+
+    Attributes:
+        where: its name with its part: "redelivery.initial_delay", "max_in_flight".
+        kind: what a user types on a command line. Durations are whole milliseconds in Redis.
+        said: checks what users pass.
+        stored: checks what is in Redis; None: `said` does.
+        default: the value if no entry sets the field; UNSET: it depends on other fields or on the broker.
+        none: the word for None, which neither a command line nor TOML has.
+        option: of the command line; a flag has two, "--no-expiry/--may-expire".
+        help: the help of that option.
+        strategy: the only dead-letter strategy with this field; empty: all have it.
+        artemis: the setting in Artemis' broker.xml that is this field.
+        classic: the settings in Classic's activemq.xml that are this field together.
+    """
+
+    where: str
+    kind: Kind
+    said: Check
+    stored: Check | None = None
+    default: JSON | UnsetType = UNSET
+    none: str = ""
+    option: str
+    help: str
+    strategy: str = ""
+    artemis: str = ""
+    classic: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """One of `PARTS`; empty: it is in none."""
+        return self.where.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """Within its part."""
+        return self.where.rpartition(".")[2]
+
+    @property
+    def read(self) -> Check:
+        """The check of what is in Redis."""
+        return self.stored or self.said
+
+    @property
+    def in_ms(self) -> bool:
+        """Whether its value in Redis is in whole milliseconds."""
+        return self.kind in {"SPAN", "SPAN,SPAN,…"}
+
+
+def _or_none(checked: Check) -> Check:
+    return lambda value, name: None if value is None else checked(value, name)
+
+
+def _count(low: int, nothing: str) -> Check:
+    """A whole number; None, and 0 where it may be, is what `nothing` says."""
+
+    def checked(value: object, name: str) -> int | None:
+        if value is None:
+            return None
+        try:
+            return check.whole(value, name, low, check.LARGEST_WHOLE) or None
+        except PolicyError as error:
+            message = f"{error}, or None for {nothing}"
+            raise PolicyError(message) from None
+
+    return checked
+
+
+def _one_of(words: tuple[str, ...]) -> Check:
+    def checked(value: object, name: str) -> str:
+        if value not in words:
+            message = f"{name} is {shown(value)}. Pass one of {', '.join(words)}"
+            raise PolicyError(message)
+        return str(value)
+
+    return checked
+
+
+def _ms(low: int, high: int) -> Check:
+    """Milliseconds as they stand in Redis, also the longs of the presets."""
+    return lambda value, name: check.whole(value, f"{name}, in milliseconds,", low, high)
+
+
+def _stored_waits(value: object, name: str) -> list[int]:
+    if not isinstance(value, list) or not value:
+        message = f"{name} is {shown(value)}. Pass a list of milliseconds"  # pyright: ignore[reportUnknownArgumentType]
+        raise PolicyError(message)
+    return [_ms(0, TEN_YEARS)(wait, name) for wait in cast("list[object]", value)]
+
+
+LONG, ANY_LONG, WHILE = _ms(0, JAVA_LONG), _ms(-JAVA_LONG, JAVA_LONG), _ms(1, TEN_YEARS)
+PERIOD: Final[Mapping[str, Any]] = {
+    "kind": "SPAN",
+    "said": _or_none(lambda value, name: check.duration(value, name, 1)),
+    "stored": _or_none(WHILE),
+    "default": None,
+}
+"""The columns that all optional durations share."""
+
+TABLE: Final = (
+    Field(where="redelivery.initial_delay", kind="SPAN", said=check.duration, stored=LONG,
+          option="--initial-delay", help="Before the first redelivery.",
+          artemis="redelivery-delay", classic=("initialRedeliveryDelay",)),
+    Field(where="redelivery.multiplier", kind="NUMBER", said=check.growth,
+          option="--multiplier", help="By which the wait grows, 1 or more.",
+          artemis="redelivery-delay-multiplier", classic=("backOffMultiplier", "useExponentialBackOff")),
+    Field(where="redelivery.max_delay", kind="SPAN", said=_or_none(check.duration), stored=_or_none(LONG),
+          none="unlimited", option="--max-delay", help="The longest wait; or unlimited.",
+          artemis="max-redelivery-delay", classic=("maximumRedeliveryDelay",)),
+    Field(where="redelivery.collision_avoidance", kind="NUMBER", said=check.part,
+          option="--collision-avoidance", help="The part of a wait, 0 to 1, by which it is spread.",
+          artemis="redelivery-collision-avoidance-factor",
+          classic=("collisionAvoidancePercent", "useCollisionAvoidance")),
+    Field(where="redelivery.max_redeliveries", kind="N", said=check.redeliveries, none="unlimited",
+          option="--max-redeliveries", help="Redeliveries, not deliveries; 0: none; -1 or unlimited.",
+          artemis="max-delivery-attempts", classic=("maximumRedeliveries",)),
+    Field(where="redelivery.delays", kind="SPAN,SPAN,…", none="none",
+          said=_or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
+          stored=_or_none(_stored_waits), option="--delays", help="Each wait; the last one repeats."),
+    Field(where="redelivery.arithmetic", kind="NAME", said=_one_of(ARITHMETICS),
+          option="--arithmetic", help="rq, artemis or activemq: whose sums, to the bit."),
+    Field(where="redelivery.redelivery_delay", kind="SPAN", said=check.duration, stored=ANY_LONG,
+          option="--redelivery-delay", help="ActiveMQ Classic's: from the second redelivery on.",
+          classic=("redeliveryDelay",)),
+
+    Field(where="dead_letter.strategy", kind="NAME", said=_one_of(STRATEGIES), default="individual",
+          option="--strategy", help="individual, shared or discarding."),
+    Field(where="dead_letter.name", kind="NAME", said=check.queue_name, strategy="shared",
+          option="--dlq-name", help="Of one dead-letter queue for many queues (shared)."),
+    Field(where="dead_letter.prefix", kind="NAME", said=check.affix, strategy="individual",
+          option="--prefix", help="Before the queue's name (individual)."),
+    Field(where="dead_letter.suffix", kind="NAME", said=check.affix, strategy="individual",
+          option="--suffix", help="After it."),
+    Field(where="dead_letter.only", kind="NAME", said=_or_none(patterns.names), strategy="discarding",
+          default=None, none="all",
+          option="--only", help="Queues whose dead letters are dropped (discarding), or all."),
+    Field(where="dead_letter.report_interval", kind="N", strategy="discarding", default=REPORT_INTERVAL,
+          said=lambda value, name: check.whole(value, name, 1, check.LARGEST_WHOLE),
+          option="--report-interval", help="One line in the log for so many."),
+    Field(where="dead_letter.process_expired", kind="flag", said=check.flag, default=False,
+          option="--process-expired/--no-process-expired", help="The expired are dead letters, too."),
+    Field(where="dead_letter.process_non_persistent", kind="flag", said=check.flag, default=True,
+          option="--process-non-persistent/--no-process-non-persistent",
+          help="Messages sent with persistent=False are kept when they die."),
+    Field(where="dead_letter.expiration", **PERIOD, none="never",
+          option="--expiration", help="Drop a dead letter after that; or never."),
+
+    Field(where="expiry.expiry_delay", **PERIOD, none="none", artemis="expiry-delay",
+          option="--expiry-delay", help="The ttl of messages sent without one; or none."),
+    Field(where="expiry.min_expiry_delay", **PERIOD, none="none", artemis="min-expiry-delay",
+          option="--min-expiry-delay", help="The shortest ttl; or none."),
+    Field(where="expiry.max_expiry_delay", **PERIOD, none="none", artemis="max-expiry-delay",
+          option="--max-expiry-delay", help="The longest ttl, which messages without one get; or none."),
+    Field(where="expiry.no_expiry", kind="flag", said=check.flag, default=False,
+          option="--no-expiry/--may-expire", help="Messages never expire, whatever their ttl.",
+          artemis="no-expiry"),
+    Field(where="expiry.retention", **PERIOD, none="forever",
+          option="--retention", help="Drop an expired message after that; or forever."),
+    Field(where="expiry.discard", kind="flag", said=check.flag, default=False,
+          option="--discard-expired/--no-discard-expired", help="Expired messages are dropped, and counted."),
+    Field(where="expiry.name", kind="NAME", said=_or_none(check.queue_name), default=None, none="none",
+          option="--expiry-name", help="Of one expiry queue for many queues; or none."),
+    Field(where="expiry.prefix", kind="NAME", said=check.affix,
+          option="--expiry-prefix", help="Before the queue's name, of its own expiry queue."),
+    Field(where="expiry.suffix", kind="NAME", said=check.affix,
+          option="--expiry-suffix", help="After it."),
+
+    Field(where="max_in_flight", kind="N", said=_count(1, "no limit"), default=None, none="unlimited",
+          option="--max-in-flight", help="Deliveries at a time, of all consumers; or unlimited."),
+    Field(where="outcomes", kind="N", said=_count(0, "no outcome history"), default=None, none="none",
+          option="--outcomes", help="Events of the outcome history that are kept, about; or none."),
+)  # fmt: skip
+
+FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
+BY_PART: Final[Mapping[str, Mapping[str, Field]]] = {
+    part: {field.name: field for field in TABLE if field.part == part} for part in PARTS
+}
+"""The fields of a part, by their names."""
+PLAIN: Final = tuple(field for field in TABLE if not field.part)
+"""The fields in no part; their values in a queue's settings are decimal text."""
+SAID: Final = (*PARTS, *(field.name for field in PLAIN))
+"""The top-level names that an entry may set."""
+WRITTEN: Final = (*SAID, "names")
+"""The fields of a queue's settings in Redis that are worked out from entries."""
+
+
+KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "redelivery": ("arithmetic", ARITHMETICS),
+    "dead_letter": ("strategy", STRATEGIES),
+}
+"""By part: the field that says of what kind it is, and the kinds that there are."""
+
+
+def later_kind(part: str, fields: Mapping[str, Any]) -> str:
+    """The kind of a part, where it is none that this version knows; empty: it is, or is not said."""
+    name, known = KINDS.get(part, ("", ()))
+    kind = fields.get(name)
+    return kind if isinstance(kind, str) and kind not in known else ""
+
+
+def check_kind(part: str, fields: Mapping[str, Any], home: str) -> None:
+    """Refuse a part of a kind that a later version brought: it must not count as another one.
+
+    Raises:
+        UpgradeRequired: it is.
+    """
+    if kind := later_kind(part, fields):
+        what = f"the policy of {home!r}, whose {KINDS[part][0]} is {kind!r},"
+        raise upgrade(what, "")
+
+
+def meant(where: str, value: Any) -> Any:
+    """A typed value; None where it is the field's word for None."""
+    field = FIELDS.get(where)
+    return None if field is not None and field.none and value == field.none else value
+
+
+def held(part: str, **given: object) -> dict[str, Any]:
+    """Check the values that users pass for fields of a part; durations become seconds."""
+    rows = BY_PART[part]
+    return {
+        name: value if value is UNSET else _in_seconds(rows[name], rows[name].said(value, name))
+        for name, value in given.items()
+    }
+
+
+def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of a part in Redis as arguments of a policy: durations are checked, and become seconds."""
+    rows = BY_PART[part]
+    return {
+        name: _in_seconds(rows[name], rows[name].read(value, name)) if rows[name].in_ms else value
+        for name, value in fields.items()
+    }
+
+
+def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
+    """The fields that a policy sets, as in Redis; `more` has those that the policy does not hold."""
+    wire: dict[str, JSON] = {}
+    for name, field in BY_PART[part].items():
+        value: Any = more.get(name, getattr(policy, name, UNSET))
+        if value is not UNSET:
+            wire[name] = round(value * 1000) if field.in_ms and value is not None else value
+    return wire
+
+
+def _in_seconds(field: Field, value: Any) -> Any:
+    return value / 1000 if field.in_ms and value is not None else value

@@ -1,0 +1,162 @@
+"""Message ids, and bodies as bytes: the part of a record that the sender encodes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from itertools import chain, count, product
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnprocessableMessage
+from rq_dlq.values import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+PRIORITIES = range(10)
+DEFAULT_PRIORITY = 4
+NO_JSON = (ValueError, RecursionError)
+"""What msgspec raises for bytes that are not JSON: its own error, a UTF-8 error, or nesting too deep."""
+NO_HEADERS: Mapping[str, str] = {}
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Ids:
+    """Draws message ids: a random prefix per process, then a counter; twelve characters at first."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._prefix = ""
+        self._tails: Iterator[str] = iter(())
+
+    def draw(self) -> str:
+        """The next id."""
+        if self._process != os.getpid():  # after a fork the child must not repeat its parent
+            self._prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
+            self._tails = map("".join, chain.from_iterable(product(_DIGITS, repeat=n) for n in count(3)))
+            self._process = os.getpid()
+        return self._prefix + next(self._tails)
+
+
+class Codec(Generic[T]):
+    """Encodes and decodes bodies with msgspec.
+
+    Args:
+        type: any type that msgspec knows. `bytes`: bodies pass unchanged. Any: JSON values, and bytes.
+        max_bytes: the most bytes that an encoded message may have.
+
+    Raises:
+        InvalidMessage: msgspec does not know the type.
+    """
+
+    def __init__(self, type: Any, max_bytes: int) -> None:
+        self.type = type
+        self._max_bytes = max_bytes
+        self._encoder = msgspec.json.Encoder()
+        self._raw = type is bytes
+        self._decoder: msgspec.json.Decoder[Any] | None = None
+        try:
+            if not self._raw:
+                self._decoder = msgspec.json.Decoder(type)
+        except TypeError as error:
+            message = f"msgspec does not know the body type {type!r}: {error}"
+            raise InvalidMessage(message) from None
+
+    def packer(
+        self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
+    ) -> Callable[[T], bytes]:
+        """A function that packs a body into a payload: flags, headers, body.
+
+        Args:
+            priority: 0 (last) to 9 (first).
+            headers: text by name.
+            persistent: False: a message is dropped instead of dying, if the dead-letter strategy says so.
+
+        Raises:
+            InvalidMessage: the priority or a header is not valid. The function raises it too, if a body
+                cannot be encoded.
+            MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
+                `max_bytes`.
+        """
+        if type(priority) is not int or priority not in PRIORITIES:
+            message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
+            raise InvalidMessage(message)
+        packed = _pack_headers(headers) if headers else b""
+        as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
+        as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
+        taken = len(as_json) - 1  # by the headers
+        room, encode = self._max_bytes - taken, self._encode
+
+        def pack(body: T) -> bytes:
+            head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
+            if len(data) > room:
+                message = (
+                    f"a message of {taken + len(data):,} bytes is over the limit of "
+                    f"{self._max_bytes:,}: send a reference to the data, or raise max_message_bytes"
+                )
+                raise MessageTooLarge(message)
+            return head + data
+
+        return pack
+
+    def _encode(self, body: T) -> bytes:
+        if self._raw:
+            message = f"the queue carries bytes, not {type(body).__name__}"
+            raise InvalidMessage(message)
+        try:
+            return self._encoder.encode(body)
+        except Exception as error:  # msgspec calls hooks and properties of the body's type
+            message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
+            raise InvalidMessage(message) from error
+
+    def decode(self, data: bytes, *, raw: bool) -> T:
+        """The body of a record.
+
+        Raises:
+            UnprocessableMessage: it cannot be decoded as the queue's type, or is larger than `max_bytes`.
+        """
+        if raw and (self._raw or self.type is Any):
+            return data  # type: ignore[return-value]
+        if self._decoder is None:
+            message = "the body was not sent as bytes, but the queue's type is bytes"
+            raise UnprocessableMessage(message)
+        if len(data) > self._max_bytes:
+            message = (
+                f"a body of {len(data):,} bytes is over the limit of {self._max_bytes:,}: "
+                "raise max_message_bytes for its consumers, too, and redrive it"
+            )
+            raise UnprocessableMessage(message)
+        try:
+            return self._decoder.decode(data)  # type: ignore[no-any-return]
+        except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
+            message = f"the body cannot be decoded as {_type_name(self.type)}: {error}"
+            raise UnprocessableMessage(message) from error
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _pack_headers(headers: Any) -> bytes:
+    if not isinstance(headers, Mapping):
+        message = f"headers must be a mapping of text to text, not of type {type(headers).__name__}"
+        raise InvalidMessage(message)
+    given: Mapping[Any, Any] = headers  # pyright: ignore[reportUnknownVariableType]
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            message = f"header {name!r}: names and values must be text, not {type(value).__name__}"
+            raise InvalidMessage(message)
+    try:
+        data = msgspec.json.encode(dict(given))
+    except UnicodeEncodeError:
+        message = "a header has text that UTF-8 cannot encode (a lone surrogate)"
+        raise InvalidMessage(message) from None
+    if len(data) > record.MAX_BLOCK:
+        message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
+        raise MessageTooLarge(message)
+    return data

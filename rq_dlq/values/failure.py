@@ -1,0 +1,166 @@
+"""Why deliveries failed: the history that a message takes to its dead-letter queue."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_MESSAGE = 500  # characters kept of an error's text
+CELLS = 6  # in a line of history, not counting the traceback
+MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
+
+# What may differ between two failures of one kind: quoted text, hex numbers and ids, numbers.
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What went wrong in one delivery.
+
+    Attributes:
+        type: the error's class, with its module unless it is a built-in.
+        message: the error's text, at most 500 characters.
+        fingerprint: twelve hex digits that failures of one kind share: the class, the text without its
+            numbers and quoted parts, and the function in which it was raised.
+        traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
+    """
+
+    type: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def named(cls, kind: str, text: str) -> Cause:
+        """The cause that another program recorded: an error's class and its text."""
+        return cls(_clean(kind[:MAX_MESSAGE]), _clean(text[:MAX_MESSAGE]), fingerprint(kind, text, ""))
+
+    @classmethod
+    def of(cls, error: BaseException | str | None) -> Cause:
+        """The cause for an exception, or for a reason in words."""
+        if error is None:
+            return cls()
+        if not isinstance(error, BaseException):
+            error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
+            return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, ""))
+        name, text = _class_name(type(error)), _clean(_text(error))
+        where, tail = "", ""
+        if error.__traceback__ is not None:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{frame.filename.rpartition('/')[2]}:{frame.name}"
+            tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
+        return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
+
+    def cells(self) -> str:
+        """The two cells of a history line for this cause: the facts, and the traceback."""
+        facts = {"type": self.type, "message": self.message, "fingerprint": self.fingerprint}
+        return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
+
+
+FAILURES = frozenset({"nacked", "lapsed", "poisoned", "dead_lettered"})  # of the events of a history
+
+LAPSE = Cause("Lapsed", "the lease ran out, and its holder had not settled the message", "lapsed")
+EXPIRY = Cause("Expired", "the message's time to live was over", "expired")
+
+
+def fingerprint(name: str, text: str, where: str) -> str:
+    """Twelve hex digits that failures of one kind share."""
+    kind = f"{name}|{_VARIABLE.sub('?', text)}|{where}"
+    digest = hashlib.sha1(kind.encode(errors="replace"), usedforsecurity=False)
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a message's history.
+
+    Attributes:
+        event: nacked, lapsed, poisoned, redriven, dead_lettered (by an operator), moved, copied, or expired
+            (recorded when the message leaves its expiry queue).
+        at: when, by the server's clock.
+        delivery: which delivery of the message it ended (1 for the first).
+        delay: seconds until the redelivery; 0 if the message died or went back at once.
+        consumer: the consumer that held the message; for a redrive, the one that asked for it.
+        cause: what went wrong.
+    """
+
+    event: str
+    at: datetime
+    delivery: int
+    delay: float
+    consumer: str
+    cause: Cause
+
+
+def read_history(text: bytes) -> tuple[Event, ...]:
+    """The events of a stored history, without damaged lines."""
+    return tuple(_events(text.decode(errors="replace"))) if text else ()
+
+
+def _events(text: str) -> Iterator[Event]:
+    for line in text.split("\n"):
+        cells = line.split("\t")
+        if len(cells) < CELLS:
+            continue
+        event, at, delivery, delay, consumer, facts, *tail = cells
+        try:
+            yield Event(
+                event,
+                moment(int(at)),
+                int(delivery),
+                int(delay) / 1000,
+                msgspec.json.decode(consumer, type=str) if consumer else "",
+                _cause(facts, tail[0] if tail else ""),
+            )
+        except (ValueError, TypeError, OverflowError):
+            continue
+
+
+def _cause(facts: str, tail: str) -> Cause:
+    known: dict[str, Any] = msgspec.json.decode(facts, type=dict[str, Any]) if facts else {}
+    text = msgspec.json.decode(tail, type=str) if tail else ""
+    return Cause(
+        str(known.get("type", "")),
+        str(known.get("message", "")),
+        str(known.get("fingerprint", "")),
+        text,
+    )
+
+
+def moment(milliseconds: float) -> datetime:
+    """A time of the server as a datetime in UTC."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # a damaged record
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _class_name(kind: type[BaseException]) -> str:
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _text(error: object) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return "(the error has no text)"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _clean(text: str) -> str:
+    """The text with a question mark for what UTF-8 cannot encode (a lone surrogate)."""
+    return text.encode(errors="replace").decode()

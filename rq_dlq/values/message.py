@@ -1,0 +1,260 @@
+"""Messages: to be sent, delivered, and dead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+
+from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values import record as records
+from rq_dlq.values import state as states
+from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
+from rq_dlq.values.failure import EXPIRY, FAILURES, Cause, Event, moment, read_history
+from rq_dlq.values.later import needed, upgrade
+from rq_dlq.values.names import check_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from rq_dlq.values.settlement import Fate
+
+T = TypeVar("T")
+_UNREAD = object()  # marks a body that was not decoded yet
+_HEADERS = msgspec.json.Decoder(dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(Generic[T]):
+    """A message for `send_many` with its own id, headers or priority."""
+
+    body: T
+    id: str | None = None
+    headers: Mapping[str, str] | None = None
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.id is not None:
+            check_id(self.id)
+
+
+class Row(NamedTuple):
+    """A message as a script returns it."""
+
+    id: str
+    record: bytes
+    state: bytes
+    history: bytes
+    lease_until: int = 0
+
+
+class Received(Generic[T]):
+    """A message in a queue. Its fields are read from its record on access.
+
+    Attributes:
+        id: the message's id, for life.
+        queue: the name of the queue it was read from.
+    """
+
+    _body: Any = _UNREAD
+
+    def __init__(self, row: Row, codec: Codec[T], queue: str) -> None:
+        self.id = row.id
+        self.queue = queue
+        self._row = row
+        self._codec = codec
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.queue!r}>"
+
+    @property
+    def body(self) -> T:
+        """The body, decoded as the queue's type.
+
+        Raises:
+            UnprocessableMessage: it cannot be decoded.
+            UpgradeRequired: a later version sent it, in a form that this version cannot read.
+        """
+        if self._body is _UNREAD:
+            record = self._row.record
+            if len(record) > records.BARE and record[records.FLAGS] in records.PLAIN:  # nearly all
+                self._body = self._codec.decode(record[records.BARE :], raw=False)
+            else:
+                data, raw = self._content[1], bool(self._flags & records.BYTES)
+                self._body = self._codec.decode(data, raw=raw)
+        return self._body  # type: ignore[no-any-return]
+
+    @property
+    def _flags(self) -> int:
+        record = self._row.record
+        if len(record) < records.BARE:
+            message = f"the record of message {self.id} is damaged ({len(record)} bytes)"
+            raise UnprocessableMessage(message)
+        if version := records.version_needed(record):
+            self._refuse("record", version)
+        return record[records.FLAGS]
+
+    @property
+    def _content(self) -> tuple[Mapping[str, str], bytes]:
+        """The headers and the encoded body."""
+        _ = self._flags  # raises if the record is damaged
+        try:
+            _, headers, body = records.content_of(self._row.record)
+            return (NO_HEADERS if headers is None else _HEADERS.decode(headers)), body
+        except NO_JSON as error:
+            message = f"the headers of message {self.id} cannot be decoded: {error}"
+            raise UnprocessableMessage(message) from error
+
+    @property
+    def data(self) -> bytes:
+        """The body as it is stored."""
+        return self._content[1]
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The sender's text values by name."""
+        return self._content[0]
+
+    @property
+    def priority(self) -> int:
+        """0 (last) to 9 (first)."""
+        return self._flags & records.PRIORITY
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When it was sent, by the server's clock (UTC)."""
+        return moment(records.birth_of(self._row.record))
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When its time to live ends (UTC); None: never. Redriven messages have no time to live."""
+        _ = self._flags
+        end = records.expiry_of(self._row.record)
+        return None if end is None or self.redriven else moment(end)
+
+    @property
+    def _state(self) -> states.State:
+        text = self._row.state
+        if version := needed(text):
+            self._refuse("state", version)
+        return states.read_state(text) or states.NEW
+
+    def _refuse(self, part: str, version: str) -> NoReturn:
+        what = f"the {part} of message {self.id} of {self.queue!r}"
+        raise upgrade(what, version)
+
+    @property
+    def part(self) -> str:
+        """Live, dead or expired."""
+        return self._state.part
+
+    @property
+    def due(self) -> int:
+        """When it becomes or became ready, or when it died; milliseconds of the server's clock."""
+        return self._state.due or records.birth_of(self._row.record)
+
+    @property
+    def delivery_count(self) -> int:
+        """How often it was delivered in all."""
+        return self._state.deliveries
+
+    @property
+    def charged(self) -> int:
+        """Failures that count against the budget; a redrive sets it to 0."""
+        return self._state.charged
+
+    @property
+    def nacked(self) -> int:
+        """How often a consumer nacked it."""
+        return self._state.nacked
+
+    @property
+    def lapsed(self) -> int:
+        """How often its lease lapsed."""
+        return self._state.lapsed
+
+    @property
+    def released(self) -> int:
+        """How often it was released."""
+        return self._state.released
+
+    @property
+    def redriven(self) -> int:
+        """How often it was redriven."""
+        return self._state.redriven
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it was delivered before."""
+        return self.delivery_count > 1
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """Its history: the first 15 events and the last 15."""
+        return read_history(self._row.history)
+
+
+class Leased(Received[T]):
+    """A message that a consumer holds.
+
+    Attributes:
+        token: the claim's id, which proves that the consumer holds it.
+        outcome: what became of it, if it was acked, nacked, poisoned or released through this object.
+        lost: a worker found that the lease was lost while the handler runs.
+    """
+
+    outcome: Fate | None = None
+    lost = False
+
+    def __init__(self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int) -> None:
+        super().__init__(row, codec, queue)
+        self.token = token
+        self._lease_ends = lease_until
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was acked, nacked, poisoned or released through this object."""
+        return self.outcome is not None
+
+    @property
+    def lease_until(self) -> datetime:
+        """When the lease ends, by the server's clock (UTC)."""
+        return moment(self._lease_ends)
+
+    @property
+    def _held(self) -> tuple[str, str]:
+        return (self.id, self.token)
+
+
+class DeadLetter(Received[T]):
+    """A message in a dead-letter or expiry queue, with its history."""
+
+    @property
+    def original_queue(self) -> str:
+        """The queue where it failed, and to which a redrive returns it."""
+        return self.queue
+
+    @property
+    def reason(self) -> str:
+        """Why it died: exhausted, poison, unprocessable or expired; empty: its state is damaged."""
+        return self._state.reason
+
+    @property
+    def died_at(self) -> datetime:
+        """When, by the server's clock (UTC)."""
+        return moment(self._state.due)
+
+    @property
+    def cause(self) -> Cause:
+        """What went wrong in its last delivery."""
+        if self.reason == "expired":
+            return EXPIRY
+        failures = [event for event in self.history if event.event in FAILURES]
+        return failures[-1].cause if failures else Cause()
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies its kind of failure."""
+        return self.cause.fingerprint

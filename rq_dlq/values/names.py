@@ -1,0 +1,128 @@
+"""Valid names of queues and ids of messages, and the names of dead-letter and expiry queues."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rq_dlq.errors import InvalidMessage, InvalidName
+
+MAX_BYTES = 200
+_PLAIN = r"[^\s\x00-\x1f\x7f-\x9f*#>{}\"'\\]+"
+# "{shop}.orders" is on the same node of a cluster as "{shop}.mail".
+_NAME = re.compile(rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How a dead-letter or expiry queue is named: prefix + name of its queue + suffix."""
+
+    prefix: str
+    suffix: str = ""
+
+    def of(self, home: str) -> str:
+        """The full name for a queue's dead letters, or its expired messages."""
+        return f"{self.prefix}{home}{self.suffix}"
+
+    def home_of(self, name: str) -> str | None:
+        """The queue that a full name belongs to; None: the name does not have this form."""
+        if not (name.startswith(self.prefix) and name.endswith(self.suffix)):
+            return None
+        home = name[len(self.prefix) : len(name) - len(self.suffix)]
+        return home or None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The meaning of a queue's name: the `part` (live, dead or expired) of the queue `home`."""
+
+    home: str
+    part: str = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The templates of one broker.
+
+    Args:
+        dead: of dead-letter queues.
+        expired: of expiry queues.
+    """
+
+    dead: Template = Template("DLQ.")
+    expired: Template = Template("EXP.")
+
+    def resolve(self, name: str) -> Address:
+        """The address for a name.
+
+        Raises:
+            InvalidName: this cannot be a queue's name.
+        """
+        for part, template in (("dead", self.dead), ("expired", self.expired)):
+            home = template.home_of(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+            if home is None:
+                continue
+            if self.dead.home_of(home) or self.expired.home_of(home):
+                message = (
+                    f"{name!r}: a dead-letter or expiry queue has none of its own; "
+                    f"what fails there stays there. Use {home!r}"
+                )
+                raise InvalidName(message)
+            check_name(home)  # not the whole name: a hash tag is in front of `home` only
+            return Address(home, part)
+        check_name(name)
+        return Address(name)
+
+    def name_of(self, address: Address) -> str:
+        """The name that people use for an address."""
+        if address.part == "live":
+            return address.home
+        template = self.dead if address.part == "dead" else self.expired
+        return template.of(address.home)
+
+
+def check_name(name: object) -> None:
+    """Check a queue's name.
+
+    Raises:
+        InvalidName: this cannot be a queue's name.
+    """
+    if not isinstance(name, str) or not name:
+        message = f"a queue's name must be text of at least one character, not {name!r}"
+        raise InvalidName(message)
+    if _size(name) > MAX_BYTES:
+        message = f"the queue name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
+        raise InvalidName(message)
+    if not _NAME.fullmatch(name) or _size(name) < 0:
+        message = (
+            f"{name!r} cannot name a queue: use letters, digits and . - _ : /; "
+            "no spaces, quotes, wildcards or control characters, and braces only around a hash tag in front, "
+            "as in {shop}.orders"
+        )
+        raise InvalidName(message)
+
+
+def check_id(message_id: object) -> None:
+    """Check a message's id.
+
+    Raises:
+        InvalidMessage: this cannot be a message's id.
+    """
+    if not isinstance(message_id, str) or not message_id:
+        message = f"a message's id must be text of at least one character, not {message_id!r}"
+        raise InvalidMessage(message)
+    if _CONTROL.search(message_id) or not 0 <= _size(message_id) <= MAX_BYTES:
+        message = (
+            f"{message_id[:40]!r} cannot be a message's id: at most {MAX_BYTES} bytes of text "
+            "without control characters"
+        )
+        raise InvalidMessage(message)
+
+
+def _size(text: str) -> int:
+    """Bytes in UTF-8; -1 if the text cannot be encoded (a lone surrogate)."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return -1

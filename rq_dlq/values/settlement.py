@@ -1,0 +1,27 @@
+"""The results of settling messages."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Fate = Literal[
+    "acked", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost", "gone"
+]
+
+
+class Settlement(NamedTuple):
+    """What became of a message; true unless it is lost or gone.
+
+    Attributes:
+        outcome: acked, redelivered, dead, expired, discarded (by the queue's dead-letter strategy), released,
+            kept (a dead letter that failed), settled (by an earlier try of this call), lost (the token is
+            stale) or gone (there is no such message).
+        delay: seconds until it is redelivered.
+    """
+
+    id: str
+    outcome: Fate
+    delay: float | None = None
+
+    def __bool__(self) -> bool:
+        return self.outcome not in {"lost", "gone"}

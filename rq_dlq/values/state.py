@@ -1,0 +1,46 @@
+"""The state of a message: a line of text that only scripts write (lua/lib/state.lua)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+# part[/reason] (+|-)token, eight numbers, then fields of later versions, which are skipped.
+_LINE: Final = re.compile(rb"([a-z]+)(?:/([a-z]+))? [+-]\S*" + rb" ([0-9]{1,18})" * 8 + rb"(?: \w+=\S*)*")
+
+
+class State(NamedTuple):
+    """The state of a message.
+
+    Attributes:
+        part: live, dead or expired.
+        reason: why it is dead or expired; empty: it is not.
+        due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
+        delay: of the last redelivery, milliseconds.
+    """
+
+    part: str = "live"
+    reason: str = ""
+    due: int = 0
+    deliveries: int = 0
+    charged: int = 0
+    nacked: int = 0
+    lapsed: int = 0
+    released: int = 0
+    redriven: int = 0
+    delay: int = 0
+
+
+NEW: Final = State()
+"""The state of a message that was never claimed or delayed."""
+
+
+@lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
+def read_state(text: bytes) -> State | None:
+    """A state as a value; None: it is damaged, or in a later form."""
+    found = _LINE.fullmatch(text)
+    if found is None:
+        return None
+    part, reason, *numbers = found.groups()
+    return State(part.decode(), (reason or b"").decode(), *map(int, numbers))

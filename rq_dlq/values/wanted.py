@@ -1,0 +1,50 @@
+"""Which parts of a message are fetched, so that bodies are read only if they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_RECORDS = ("no", "head", "whole")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Parts of a message; `|` joins them.
+
+    Attributes:
+        record: "head" is the server's part, times and flags; "whole" has headers and body, too.
+        state: where the message is, and its counts.
+        history: its events.
+    """
+
+    record: Literal["whole", "head", "no"] = "whole"
+    state: bool = True
+    history: bool = True
+
+    def __or__(self, other: Wanted) -> Wanted:
+        more = _RECORDS.index(self.record) >= _RECORDS.index(other.record)
+        return Wanted(
+            self.record if more else other.record,
+            self.state or other.state,
+            self.history or other.history,
+        )
+
+
+NOTHING = Wanted("no", state=False, history=False)
+HEAD = Wanted("head", state=False, history=False)
+RECORD = Wanted("whole", state=False, history=False)
+STATE = Wanted("no", state=True, history=False)
+STORY = Wanted("no", state=True, history=True)
+ALL = Wanted()
+
+
+def together(parts: Iterable[Wanted]) -> Wanted:
+    """All of these parts."""
+    wanted = NOTHING
+    for part in parts:
+        wanted |= part
+    return wanted

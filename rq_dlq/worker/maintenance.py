@@ -1,0 +1,162 @@
+"""The maintenance process: redelivery, expiry and retention for all queues of a namespace.
+
+Workers and claiming clients also do this (I15); a separate process makes it prompt, even if no client claims.
+Any number may run, and may be killed at any time: each step is one atomic script.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from rq_dlq import _work, doctor
+from rq_dlq._redis import FAIL_FAST
+from rq_dlq._work import ROLES, MaintenanceRole
+from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.values.durations import Duration, human, milliseconds, shown
+from rq_dlq.worker.duties import RETRY_AFTER
+from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.broker import Broker
+
+__all__ = ["ROLES", "Maintenance", "MaintenanceRole"]
+
+logger = logging.getLogger("rq_dlq.maintenance")
+SHORTEST_PAUSE = 0.1  # of a period, between two rounds that have done all there was
+REPORT_WORK, REPORT_LIFE = 10.0, 60.0  # seconds between two lines of figures, with and without work
+
+
+class Maintenance:
+    """Maintains all queues of a broker's namespace until it is stopped.
+
+    Args:
+        roles: of `ROLES`. "redelivery" brings back messages of lapsed leases and makes due messages ready.
+            "expiry" moves messages whose time to live is over. "retention" drops dead and expired messages
+            that were kept long enough. "commits" moves messages of committed jobs into their queues.
+        period: time between two checks of the queues, so the longest delay; 10 ms or more.
+        checkup: time between two checks of the server; each failure is logged once as an error, each concern
+            once as a warning.
+
+    Raises:
+        InvalidInput: an unknown role, or none.
+        InvalidDuration: a period is not valid.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        roles: Iterable[str] = ROLES,
+        period: Duration = "1s",
+        *,
+        checkup: Duration = "30s",
+    ) -> None:
+        self._broker = broker
+        self._period = milliseconds(period, name="period", minimum=10) / 1000
+        self._watch = _work.MaintainedNamespace(broker.settings.namespace, roles_of(roles))
+        self._health = _work.Health(
+            f"{socket.gethostname()}:{os.getpid()}",
+            self._watch.roles,
+            round(self._period * 1000),
+            self._watch.done,
+        )
+        self._doctor = doctor.Watch(broker.settings, checkup)
+        self._stop = Stop()
+        self._trouble = ""  # the error of Redis that was logged last
+        self._reported, self._told = float("-inf"), 0  # the time of the last figures, and their total
+
+    def stop(self) -> None:
+        """Make `run` return after its current step; from any thread."""
+        self._stop.finishing.set()
+
+    def run(self) -> None:
+        """Maintain the queues until `stop`, SIGTERM or SIGINT. It waits while Redis cannot be reached."""
+        roles, every = ", ".join(self._watch.roles), human(round(self._period * 1000))
+        namespace, url = self._watch.namespace, self._broker.url
+        logger.info("maintaining the queues of %s at %s: %s, every %s", namespace, url, roles, every)
+        connections: Connections | None = None
+        with heeding_signals(self._stop, logger):
+            while not self._stop.finishing.is_set():
+                try:
+                    connections = connections or self._broker._connect(FAIL_FAST)
+                    self._doctor.look(connections)
+                    pause = self._round(connections)
+                except RqDlqError as error:
+                    self._note_trouble(str(error))
+                    pause = RETRY_AFTER
+                else:
+                    self._note_trouble("")
+                    self._report()
+                self._sleep(pause)
+            if connections is not None:
+                self._leave(connections)
+        logger.info("stopped: %s", self._figures())
+
+    def _round(self, connections: Connections) -> float:
+        """Do one round; returns how many seconds to sleep then."""
+        began = time.monotonic()
+        connections.run(self._health.note(self._watch.namespace))
+        soonest = connections.run(_work.one_round(self._watch, self._stop.finishing.is_set))
+        took = time.monotonic() - began
+        self._health.longest = max(self._health.longest, round(took * 1000))
+        if soonest == 0:
+            return 0.0
+        left = self._period - took
+        if soonest is not None:
+            left = min(left, soonest / 1000)
+        return max(left, self._period * SHORTEST_PAUSE)
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep, until the stop at most; not in its `wait`, since a signal's handler sets it."""
+        end = time.monotonic() + seconds
+        while not self._stop.finishing.is_set() and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, TICK))
+
+    def _leave(self, connections: Connections) -> None:
+        try:
+            connections.run(self._health.leave(self._watch.namespace))
+        except RqDlqError as error:
+            logger.warning("cannot unregister this process: %s", error)
+        connections.close()
+
+    def _note_trouble(self, trouble: str) -> None:
+        """Log once that trouble began, and once that it is over."""
+        if trouble and not self._trouble:
+            logger.warning("waiting for Redis: %s", trouble)
+        elif self._trouble and not trouble:
+            logger.info("Redis is back")
+        self._trouble = trouble
+
+    def _report(self) -> None:
+        """Log the figures, more often if there was work."""
+        now, done = time.monotonic(), self._watch.done.total()
+        if now - self._reported > (REPORT_LIFE if done == self._told else REPORT_WORK):
+            self._reported, self._told = now, done
+            logger.info("%s", self._figures())
+
+    def _figures(self) -> str:
+        names = (name for role in self._watch.roles for name in _work.DONE[role])
+        figures = ", ".join(f"{self._watch.done[name]:,} {name}" for name in names)
+        queues, longest = len(self._watch.queues), self._health.longest
+        return f"{figures} in {queues:,} queue{'' if queues == 1 else 's'}; longest round {longest} ms"
+
+
+def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:
+    """These roles, each once, in the order of `ROLES`.
+
+    Raises:
+        InvalidInput: an unknown one, or none.
+    """
+    given = [names] if isinstance(names, str) else list(names)
+    unknown = [name for name in given if name not in ROLES]
+    if unknown or not given:
+        wrong = f"there is no role {shown(unknown[0])}" if unknown else "no role is given"
+        message = f"{wrong}: choose from {', '.join(ROLES)}"
+        raise InvalidInput(message)
+    return [role for role in ROLES if role in given]

@@ -1,0 +1,103 @@
+"""Calls of a handler in a consumer's thread, which another thread may cut short."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.worker.stopping import HandlerTimeout, Stopped
+from rq_dlq.worker.tally import logger
+
+if TYPE_CHECKING:
+    from rq_dlq.client.handlers import Handler
+    from rq_dlq.values.message import Leased
+
+
+class Running:
+    """Runs one call after the other, in one thread.
+
+    Attributes:
+        delivery: the delivery whose handler runs; None: no handler runs.
+        began: when the last call began, monotonic seconds.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self._function = handler.function
+        self._takes_delivery = handler.takes_delivery
+        self.delivery: Leased[Any] | None = None
+        self.began = 0.0
+        self._thread = self._process = 0
+        self._lock = threading.Lock()  # held to cut a call short
+        self._cutting = self._interrupted = False
+
+    def run(self, delivery: Leased[Any]) -> BaseException | None:
+        """Run the handler; returns the error that it ended with.
+
+        An interrupt is raised some instructions after the request, so perhaps after the call has ended. Then
+        it is caught here, and does not change the result. Each call gets at most one, not before `delivery`
+        is set and not after _end.
+        """
+        error: BaseException | None = None
+        ended = False
+        if not self._thread:
+            self._thread, self._process = threading.get_ident(), os.getpid()
+        try:
+            self.began = time.monotonic()
+            self.delivery = delivery
+            try:
+                if self._takes_delivery:
+                    self._function(delivery.body, delivery)
+                else:
+                    self._function(delivery.body)
+            except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
+                error = raised
+            ended = True
+            self._end()
+        except (HandlerTimeout, Stopped) as late:
+            if not ended and error is None:
+                error = late
+            self._end()
+        if os.getpid() != self._process:
+            end_child(error)
+        return error
+
+    def cut_short(self, delivery: Leased[Any] | None, reason: type[BaseException]) -> None:
+        """Raise an error inside this call, once, if it still runs; from another thread.
+
+        This sets `_cutting` and then checks whether the call runs; `_end` clears `delivery` and then checks
+        `_cutting`. So at least one of them sees the other, and most calls take no lock.
+        """
+        with self._lock:
+            self._cutting = True
+            if delivery is not None and delivery is self.delivery and not self._interrupted:
+                self._interrupted = True
+                self._interrupt(reason)
+            self._cutting = False
+
+    def _end(self) -> None:
+        self.delivery = None
+        if self._cutting or self._interrupted:
+            with self._lock:
+                interrupted, self._interrupted = self._interrupted, False
+            if interrupted:
+                self._interrupt(None)
+
+    def _interrupt(self, reason: type[BaseException] | None) -> None:
+        """Request an error in the thread of the calls; None: withdraw the request."""
+        error = None if reason is None else ctypes.py_object(reason)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
+
+
+def end_child(error: BaseException | None) -> None:
+    """End a forked process that returned from its handler: it is not a worker, and settles nothing."""
+    if error is not None and not isinstance(error, SystemExit):
+        logger.error("a process that a handler forked ended with an error", exc_info=error)
+    with suppress(Exception):
+        sys.stdout.flush()
+    code = error.code if isinstance(error, SystemExit) else error
+    os._exit(code if isinstance(code, int) else code is not None)

@@ -1,0 +1,98 @@
+"""Stopping a worker or a maintenance process by signals, in two steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Generator
+    from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+TICK = 0.05  # seconds between two checks whether to stop
+LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
+FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
+
+Until: TypeAlias = Literal["stopped", "empty", "drained"]
+"""When a worker ends by itself: never, when nothing is ready, or when nothing is left to deliver."""
+
+
+class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
+    """A call ran longer than its handler's timeout."""
+
+    def __init__(self, text: str = "the call ran longer than its handler's timeout") -> None:
+        super().__init__(text)
+
+
+class Stopped(BaseException):
+    """Raised inside a call to cut it short after a second signal; its message is released."""
+
+
+class Patience:
+    """How long the next claim of a consumer waits for messages.
+
+    Until the queue is drained the first claim does not wait; each claim that finds nothing makes the next one
+    wait longer.
+    """
+
+    def __init__(self, until: Until) -> None:
+        self._until = until
+        self.wait = LONG_WAIT if until == "stopped" else 0  # milliseconds
+
+    def note(self, *, found: bool) -> None:
+        """Note whether a claim found messages."""
+        if self._until == "drained":
+            self.wait = 0 if found else min(IDLE_WAIT, max(FIRST_WAIT, 2 * self.wait))
+
+
+class Stop:
+    """The stages of a worker's end.
+
+    Attributes:
+        finishing: no new call starts.
+        cancelling: running calls are cut short.
+        giving_up: calls that Redis does not answer are not tried again.
+        broken: the worker ends because a consumer failed.
+    """
+
+    def __init__(self) -> None:
+        self.finishing = threading.Event()
+        self.cancelling = threading.Event()
+        self.giving_up = threading.Event()
+        self.broken = False
+
+    def break_off(self) -> None:
+        """End the worker because a consumer failed."""
+        self.broken = True
+        self.finishing.set()
+
+    def signal(self) -> None:
+        """Handle a stop signal: the first one finishes, the second one cancels."""
+        if self.finishing.is_set():
+            self.cancelling.set()
+        self.finishing.set()
+
+
+@contextmanager
+def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
+    """Pass SIGTERM and SIGINT on to a stop, if this is the main thread."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del frame
+        stop.signal()
+        doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
+        log.info("%s: %s", signal.Signals(number).name, doing)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)

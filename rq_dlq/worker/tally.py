@@ -1,0 +1,57 @@
+"""Counts and logs how deliveries ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.values.failure import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rq_dlq.values.message import Received
+    from rq_dlq.values.settlement import Fate, Settlement
+
+logger = logging.getLogger("rq_dlq.worker")
+
+
+class Tally:
+    """How deliveries ended; safe with threads.
+
+    Attributes:
+        counts: the number of deliveries by `Settlement.outcome`.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, settlements: Iterable[Settlement], asked: Fate) -> None:
+        """Count settlements; "settled", by an earlier try of the same call, counts as `asked`."""
+        outcomes = [asked if one.outcome == "settled" else one.outcome for one in settlements]
+        with self._lock:
+            self.counts.update(outcomes)
+
+    def note(self, delivery: Received[Any], settlement: Settlement, error: BaseException) -> None:
+        """Count a failure, and log it."""
+        self.add([settlement], "redelivered")
+        report(delivery, settlement, error)
+
+
+def report(delivery: Received[Any], settlement: Settlement, error: BaseException | None) -> None:
+    """Log a redelivery, a death or a lost lease."""
+    cause = f"{type(error).__name__}: {Cause.of(error).message[:200]}" if error is not None else ""
+    where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
+    if settlement.outcome == "redelivered":
+        logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
+    elif settlement.outcome == "dead":
+        logger.warning("%s: dead after %d deliveries: %s", where, tries, cause)
+    elif settlement.outcome == "discarded":
+        logger.info("%s: discarded after %d deliveries: %s", where, tries, cause)
+    elif settlement.outcome == "expired":
+        logger.warning("%s: expired after %d deliveries: %s", where, tries, cause)
+    elif not settlement:
+        logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)

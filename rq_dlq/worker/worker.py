@@ -1,0 +1,177 @@
+"""The worker: handlers, their consumers, heartbeats, signals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _work, asyncio, doctor
+from rq_dlq._redis import FAIL_FAST, Retries
+from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
+from rq_dlq.worker.async_consumer import AsyncConsumers
+from rq_dlq.worker.consumer import Consumer
+from rq_dlq.worker.duties import Duties
+from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
+from rq_dlq.worker.tally import Tally, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.client.handlers import Handler
+    from rq_dlq.values.durations import Duration
+    from rq_dlq.worker.stopping import Until
+
+GRACE = 5.0  # seconds that a cancelled call has to end
+UPKEEP = 10.0  # seconds between two rounds of maintenance of a worker's own queues
+A_FEW = 20  # round trips per round: leases are not extended during it
+
+
+class Worker:
+    """Runs a broker's handlers in this process until it is stopped.
+
+    Args:
+        until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
+            ready. "drained": no message is ready, scheduled or leased (by any consumer), so redeliveries are
+            awaited, and a paused queue until it is resumed.
+        queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
+        checkup: time between two checks of the server, the first before the first claim; each failure is
+            logged once as an error, each concern once as a warning.
+
+    Attributes:
+        stop: the stages of its end.
+        tally: how deliveries ended so far.
+
+    Raises:
+        ConfigurationError: there is no handler to run.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        until: Until = "stopped",
+        queues: Mapping[str, int | None] | None = None,
+        checkup: Duration = "30s",
+    ) -> None:
+        self.stop = Stop()
+        self.tally = Tally()
+        self._broker = broker
+        self._until: Until = until
+        self._handlers = list(_wanted(broker._handlers, queues))
+        works = {handler.queue._core.keys: handler.queue._core for handler, _ in self._handlers}
+        self._doctor = doctor.Watch(broker.settings, checkup)
+        self._watched = [_work.MaintainedQueue(keys, policy=work.policy) for keys, work in works.items()]
+
+    def run(self) -> None:
+        """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
+
+        Raises:
+            RqDlqError: a consumer failed; the log has its error.
+        """
+        claiming = self._connect()
+        settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
+        tending = claiming.with_retries(FAIL_FAST)
+        consumers: list[Consumer | AsyncConsumers] = []
+        only = threading.Lock()
+        for handler, concurrency in self._handlers:
+            logger.info("%s: %d at once", handler.queue.name, concurrency)
+            if handler.is_async:
+                twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
+                queue = _twin_of(handler.queue, twin)
+                duties = self._duties_of(queue, only)
+                consumers.append(AsyncConsumers(handler, duties, concurrency, twin, tending, stop=self.stop))
+            else:
+                for _ in range(concurrency):
+                    duties = self._duties_of(handler.queue, only)
+                    consumers.append(Consumer(handler, duties, claiming, settling, tending, stop=self.stop))
+        try:
+            with heeding_signals(self.stop, logger):
+                self._doctor.look(tending)
+                for consumer in consumers:
+                    consumer.start()
+                self._tend(consumers, tending)
+        finally:
+            claiming.close()
+        if self.stop.broken:
+            message = "the worker ended because a consumer failed: see the log, and start it again"
+            raise RqDlqError(message)
+        logger.info("stopped")
+
+    def _duties_of(self, queue: Any, only: threading.Lock) -> Duties[Any]:
+        """The duties of one consumer; `only` is the permit of this process to run a suspect."""
+        return Duties(
+            queue._core, queue._delivery, stop=self.stop, until=self._until, tally=self.tally, only=only
+        )
+
+    def _connect(self) -> Connections:
+        """Connections that wait for Redis until the worker is stopping."""
+        patient = Retries(attempts=None, seconds=None, until=self.stop.finishing)
+        try:
+            return self._broker._connect(FAIL_FAST).with_retries(patient)
+        except BrokerUnavailable as error:
+            if self._until != "stopped":
+                raise
+            logger.warning("waiting for Redis: %s", error)
+            return self._broker._connect(patient)
+
+    def _tend(self, consumers: Sequence[Consumer | AsyncConsumers], tending: Connections) -> None:
+        """Tend the consumers until all have ended, or a cancelled call has had its time."""
+        alive = list(consumers)
+        kept_up = time.monotonic()
+        stopping: float | None = None  # since when
+        cut_off: float | None = None
+        while alive and (cut_off is None or time.monotonic() < cut_off):
+            alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
+            for consumer in alive:
+                consumer.tend()
+            self._doctor.look(tending)
+            now = time.monotonic()
+            if now - kept_up > UPKEEP and not self.stop.finishing.is_set():
+                kept_up = now
+                self._keep_up(tending)
+            if stopping is None and self.stop.finishing.is_set():
+                stopping = now
+            if stopping is not None and now - stopping > GRACE:
+                self.stop.giving_up.set()
+            if cut_off is None and self.stop.cancelling.is_set():
+                cut_off = now + GRACE
+        if alive:
+            logger.warning("%d consumers did not end: their messages are released", len(alive))
+        for consumer in alive:
+            consumer.abandon()
+
+    def _keep_up(self, tending: Connections) -> None:
+        """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
+        try:
+            tending.run(self._upkeep())
+        except RqDlqError as error:
+            logger.warning("cannot maintain the queues: %s", error)
+
+    def _upkeep(self) -> _work.Steps[None]:
+        due = yield from _work.look(self._watched)
+        yield from _work.work_off(due.work, Counter(), enough=A_FEW)
+
+
+def _twin_of(queue: Any, broker: asyncio.Broker) -> asyncio.Queue[Any]:
+    """The same queue, of a broker for asyncio."""
+    work: _work.Queue[Any] = queue._core
+    return broker.queue(queue.name, type=work.codec.type, lease=work.lease / 1000, **work.said)
+
+
+def _wanted(
+    handlers: Sequence[Handler], queues: Mapping[str, int | None] | None
+) -> Iterator[tuple[Handler, int]]:
+    by_name = {handler.queue.name: handler for handler in handlers}
+    if not by_name:
+        message = "there is no handler to run: decorate a function with @queue.handler()"
+        raise ConfigurationError(message)
+    for name, concurrency in (queues or dict.fromkeys(by_name)).items():
+        if name not in by_name:
+            known = ", ".join(by_name)
+            message = f"no handler takes the messages of {name!r}; there are handlers for {known}"
+            raise ConfigurationError(message)
+        yield by_name[name], concurrency or by_name[name].concurrency

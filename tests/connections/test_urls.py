@@ -1,0 +1,127 @@
+"""One URL says where Redis is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from rq_dlq._redis.pools import AWAITING, BLOCKING, SOCKET_TIMEOUT, Colour, pool_at, pool_of
+from rq_dlq.errors import ConfigurationError
+
+COLOURS = pytest.mark.parametrize("colour", [BLOCKING, AWAITING], ids=["blocking", "awaiting"])
+
+
+def settings(url: str, colour: Colour) -> dict[str, Any]:
+    """What connections are made with, but for what they have in common."""
+    pool = pool_of(url, colour)
+    ours = {
+        "socket_timeout", "socket_connect_timeout", "protocol", "health_check_interval", "decode_responses",
+        "retry", "retry_on_error", "connection_pool",
+    }  # fmt: skip
+    return {name: value for name, value in pool.connection_kwargs.items() if name in _SAID - ours}
+
+
+_SAID = {
+    "host",
+    "port",
+    "db",
+    "path",
+    "username",
+    "password",
+    "ssl_ca_certs",
+    "ssl_check_hostname",
+    "client_name",
+}
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://localhost", {"host": "localhost"}),
+        ("redis://h:7/3", {"host": "h", "port": 7, "db": 3}),
+        ("redis://me:p%40ss%3Aw%2Fo@h", {"host": "h", "username": "me", "password": "p@ss:w/o"}),
+        ("redis://:secret@h?client_name=x", {"host": "h", "password": "secret", "client_name": "x"}),
+        ("rediss://h?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
+         {"host": "h", "ssl_ca_certs": "/ca.pem", "ssl_check_hostname": False}),
+        ("unix:///tmp/r.sock?db=2", {"path": "/tmp/r.sock", "db": 2}),  # noqa: S108
+        ("unix://me:secret@/tmp/r.sock", {"path": "/tmp/r.sock", "username": "me", "password": "secret"}),  # noqa: S108
+    ],
+)  # fmt: skip
+def test_what_a_url_says(url: str, said: dict[str, Any], colour: Colour) -> None:
+    assert settings(url, colour) == said
+
+
+@COLOURS
+def test_through_sentinels(colour: Colour) -> None:
+    url = (
+        "redis+sentinel://me:p%40ss@one,two:1,[::1]:2/orders/3"
+        "?sentinel_username=watch&sentinel_password=dog&client_name=x"
+    )
+    pool = pool_of(url, colour)
+    assert pool.service_name == "orders"
+    assert settings(url, colour) == {"db": 3, "username": "me", "password": "p@ss", "client_name": "x"}
+    sentinels = [client.connection_pool.connection_kwargs for client in pool.sentinel_manager.sentinels]
+    assert [(each["host"], each["port"]) for each in sentinels] == [("one", 26_379), ("two", 1), ("::1", 2)]
+    assert {(each["username"], each["password"]) for each in sentinels} == {("watch", "dog")}
+
+
+@COLOURS
+def test_through_sentinels_with_tls(colour: Colour) -> None:
+    """Both the sentinels and the servers, in the same way."""
+    pool = pool_of("rediss+sentinel://one/orders?ssl_ca_certs=/ca.pem", colour)
+    (sentinel,) = pool.sentinel_manager.sentinels
+    for each in (pool, sentinel.connection_pool):
+        assert issubclass(each.connection_class, colour.connection.SSLConnection)
+        assert each.connection_kwargs["ssl_ca_certs"] == "/ca.pem"
+    assert sentinel.connection_pool.connection_kwargs["password"] is None
+
+
+@COLOURS
+def test_nothing_is_tried_twice_without_our_knowledge(colour: Colour) -> None:
+    pool = pool_of("redis+sentinel://one/orders?retry_on_timeout=yes&retry_on_error=x", colour)
+    for each in (pool, pool.sentinel_manager.sentinels[0].connection_pool):
+        assert each.connection_kwargs["retry"]._retries == 0
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    ("said", "meant"), [("", SOCKET_TIMEOUT), ("?socket_timeout=9", 9), ("?socket_timeout=0.1", 2)]
+)
+def test_what_blocks_on_purpose_is_no_dead_server(said: str, meant: float, colour: Colour) -> None:
+    assert pool_of(f"redis://h{said}", colour).connection_kwargs["socket_timeout"] == meant
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h", "h:6379", "", "redis://h:port", "redis://h:99999", "redis://h?db=x", "redis://h?nonsense=1",
+        "redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel:///orders", "redis+sentinel://h:x/orders",
+        "redis+sentinel://h/orders?nonsense=1", "unix+sentinel://h/orders", "sentinel://h/orders",
+    ],
+)  # fmt: skip
+def test_urls_that_say_nothing(url: str, colour: Colour) -> None:
+    with pytest.raises(ConfigurationError, match=r"is not a Redis URL.*redis\+sentinel://host1"):
+        pool_of(url, colour)
+
+
+@COLOURS
+def test_another_node_is_reached_in_the_same_way(colour: Colour) -> None:
+    url = "rediss://me:secret@one:7?ssl_ca_certs=/ca.pem&client_name=x"
+    first = pool_of(url, colour)
+    other = pool_at(first, "two", 8, colour)
+    assert other.connection_class is first.connection_class
+    assert other.connection_kwargs == {**first.connection_kwargs, "host": "two", "port": 8}
+    assert first.connection_kwargs["host"] == "one"
+
+
+def test_another_node_than_that_of_a_socket() -> None:
+    for colour, plain in ((BLOCKING, redis.Connection), (AWAITING, redis.asyncio.Connection)):
+        pool = pool_at(pool_of("unix://me:secret@/r.sock", colour), "two", 8, colour)
+        assert pool.connection_class is plain
+        assert pool.connection_kwargs["username"] == "me"
+        assert "path" not in pool.connection_kwargs

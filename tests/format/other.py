@@ -1,0 +1,98 @@
+"""Another form of the format, made of the present one: a field more in states, in records and in settings.
+
+A state counts in `seen` how often scripts of this form wrote it; a record names its writer in field 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from rq_dlq._scripts import Scripts
+from rq_dlq.values import record
+from tests.assembled_lua import ROOT
+from tests.conftest import MOVED_CLOCK
+
+FIELD, WRITER = 1, b"other"
+_SEEN = re.compile(rb" seen=(\d+)")
+SPLIT = """
+local function split(more)
+  local seen = more:match(' seen=(%d+)') or 0
+  return (more:gsub(' seen=%d+', '')), tonumber(seen)
+end
+
+"""
+# Of lua/lib/state.lua: what is written otherwise, and how.
+CHANGES = (
+    ("delay = 0, more = '',", "delay = 0, more = '', seen = 0,"),
+    ("s.delay, s.more = tonumber(delay), more", "s.delay, s.more, s.seen = tonumber(delay), split(more)"),
+    ("local function parse_state", SPLIT + "local function parse_state"),
+    ("}, ' ') .. s.more", "}, ' ') .. ' seen=' .. (s.seen + 1) .. s.more"),
+)
+
+
+def changed(name: str, *changes: tuple[str, str]) -> str:
+    """A Lua file with these changes, each of which there must be a place for."""
+    text = (ROOT / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, f"lua/{name}.lua is written otherwise by now: {old}"
+        text = text.replace(old, new)
+    return text
+
+
+OTHER = Scripts({**MOVED_CLOCK.fragments, "lib/state": changed("lib/state", *CHANGES)})
+"""The scripts that write states in the other form, on a clock that tests move."""
+
+
+@contextmanager
+def packing() -> Iterator[None]:
+    """What is sent has records of the other form."""
+    with mock.patch.object(record, "pack_head", _pack_head):
+        yield
+
+
+def _pack_head(priority: int, headers: bytes, *, raw: bool, persistent: bool) -> bytes:
+    block = bytes((FIELD,)) + len(WRITER).to_bytes(record.LENGTH, "big") + WRITER + headers
+    head = _PLAIN(priority, block, raw=raw, persistent=persistent)
+    assert head[0] & record.HEADERS
+    return head
+
+
+_PLAIN = record.pack_head
+
+
+def fields(states: dict[bytes, bytes], records: dict[bytes, bytes]) -> dict[bytes, tuple[int, bytes]]:
+    """What the other form says of each message, as far as it does: how often it was seen, who wrote it."""
+    return {
+        name: (_seen(states.get(name, b"")), record.content_of(records[name]).fields.get(FIELD, b""))
+        for name in records
+    }
+
+
+def _seen(state: bytes) -> int:
+    found = _SEEN.search(state)
+    return int(found[1]) if found else 0
+
+
+def without(value: Any) -> Any:
+    """What stands in Redis, without what only the other form says."""
+    if isinstance(value, dict):
+        return {key: without(cell) for key, cell in value.items()}
+    if isinstance(value, list):
+        return [without(cell) for cell in value]
+    return _without(value) if isinstance(value, bytes) else value
+
+
+def _without(cell: bytes) -> bytes:
+    """A state, a record, or a payload that is not a record yet."""
+    field = bytes((FIELD,)) + len(WRITER).to_bytes(record.LENGTH, "big") + WRITER
+    block = len(field).to_bytes(record.LENGTH, "big") + field
+    at = cell.find(block)
+    if at < 0:
+        return _SEEN.sub(b"", cell)
+    flags = 0 if at == 1 else record.FLAGS
+    cleared = bytes((cell[flags] & ~record.HEADERS,))
+    return cell[:flags] + cleared + cell[flags + 1 : at] + cell[at + len(block) :]

@@ -1,0 +1,33 @@
+"""Two forms of the format on one queue: every verb of the one on what the other wrote, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fakeredis
+import pytest
+import redis
+
+from tests.format.side_by_side import FORMS, check_nothing_is_lost, check_step
+from tests.model.steps import STEPS
+
+
+@pytest.fixture
+def bare(backend: str, request: pytest.FixtureRequest) -> Any:
+    """A plain client of an empty server."""
+    if backend == "fake":
+        return fakeredis.FakeRedis()
+    return redis.Redis(unix_socket_path=request.getfixturevalue("redis_socket"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_verb_of_one_form_on_what_the_other_wrote(step: str, bare: Any) -> None:
+    """It does what it does on its own form, and what only the other form says is as it was."""
+    check_step(bare, step)
+
+
+@pytest.mark.parametrize("doer", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_is_lost_between_two_forms(step: str, doer: str, redis_socket: str) -> None:
+    """Each message comes once, to whoever claims."""
+    check_nothing_is_lost(redis.Redis(unix_socket_path=redis_socket), step, doer)

@@ -1,0 +1,248 @@
+"""Calls in a world, and what is so before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rq_dlq import _calls
+from rq_dlq._calls import Call, Suspects, claims, scans
+from rq_dlq._keys import QueueKeys
+from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.wanted import ALL as WHOLE
+from tests.model.driver import packed
+from tests.model.world import CAUSE, World
+
+Step = Callable[[World], Call[Any]]
+T = ("l1", "l2", "l3")
+STAGED = ("a.0.0", "a.500.9000")  # lists of a job: a name, the delay and the time to live of what they hold
+NEW = [("n1", 4), ("n2", 9), ("r1", 4)]  # the queue knows r1
+AT_ONCE_DEAD = RedeliveryPolicy(max_redeliveries=0)
+SPENT = _calls.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
+DISCARD = '{"dead": "discard", "expired": "discard"}'
+TO_THE_DEAD = '{"dead": "keep", "expired": "dead"}'
+NOT_THE_TRANSIENT = '{"dead": "keep", "transient": "discard"}'
+RETENTION = '{"dead_for": 1000, "expired_for": 500}'
+
+
+def held(token: str, *ids: str) -> list[tuple[str, str]]:
+    return [(message_id, token) for message_id in ids]
+
+
+def scan(index: scans.Index) -> Step:
+    return lambda world: scanned(world.keys, index)
+
+
+def scanned(keys: QueueKeys, index: scans.Index) -> Call[scans.Page]:
+    """The first page of an index."""
+    return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=2, wanted=WHOLE)
+
+
+# What is so before the step
+
+
+def later(seconds: float, call: Step) -> Step:
+    """The call when time has passed."""
+
+    def step(world: World) -> Call[Any]:
+        world.pass_time(seconds)
+        return call(world)
+
+    return step
+
+
+def under(settings: dict[str, str], call: Step) -> Step:
+    """The call in a queue of these settings."""
+
+    def step(world: World) -> Call[Any]:
+        world.configure(**settings)
+        return call(world)
+
+    return step
+
+
+def discarding(call: Step) -> Step:
+    return under({"dead_letter": DISCARD}, call)
+
+
+def to_the_dead(call: Step) -> Step:
+    return under({"dead_letter": TO_THE_DEAD}, call)
+
+
+def by_worker(call: Step) -> Step:
+    """The call when a worker made T's claim."""
+
+    def step(world: World) -> Call[Any]:
+        given = world.raw.hget(world.keys["claims"], "T").decode().partition("\n")[2]
+        world.raw.hset(world.keys["claims"], "T", f'"c"\tworker\n{given}')
+        return call(world)
+
+    return step
+
+
+def with_suspects(suspects: Suspects) -> Step:
+    """A claim when what T held lapsed, and went back: most of what stands first are suspects."""
+
+    def step(world: World) -> Call[Any]:
+        world.queue.run(by_worker(sweep())(world))
+        return world.queue.claim_call("U", 5, suspects=suspects)
+
+    return step
+
+
+def told(call: Step) -> Step:
+    """The call in a queue that keeps the outcome history."""
+    return under({"outcomes": "100"}, call)
+
+
+def of_the_dead(call: Step) -> Step:
+    """The call while D2 holds the dead letters."""
+
+    def step(world: World) -> Call[Any]:
+        world.queue.run(world.queue.claim_call("D2", 2, part="dead"))
+        return call(world)
+
+    return step
+
+
+def of_the_returned(call: Step) -> Step:
+    """The call when x1 was redriven and l2 waits for its redelivery: neither stands where it was born."""
+
+    def step(world: World) -> Call[Any]:
+        world.queue.run(redrive("dead", "x1")(world))
+        world.queue.run(world.nack("T", "l2", delay=60_000))
+        return call(world)
+
+    return step
+
+
+def paused(call: Step) -> Step:
+    def step(world: World) -> Call[Any]:
+        world.queue.run(_calls.pause(world.keys, paused=True))
+        return call(world)
+
+    return step
+
+
+# The calls
+
+
+def claim(count: int = 3, **options: Any) -> Step:
+    return lambda world: world.queue.claim_call("C", count, **options)
+
+
+def claim_nothing(world: World) -> Call[Any]:
+    """A claim that waits for what is scheduled."""
+    world.queue.run(world.queue.claim_call("B", 9))
+    return world.queue.claim_call("C", 9, patience=1_000)
+
+
+def claim_the_spent(world: World) -> Call[Any]:
+    """A claim when l1, which failed before, waits, and the limit was lowered."""
+    world.queue.run(_calls.release(world.keys, held("T", "l1")))
+    return world.queue.claim_call("C", 3)
+
+
+def claim_what_outlived(world: World) -> Call[Any]:
+    """A claim that meets a message whose time is over before the maintenance does."""
+    world.raw.zrem(world.keys["expiring"], "e1")
+    world.pass_time(200)
+    return world.queue.claim_call("C", 9)
+
+
+def sweep(limit: int = 200, policy: RedeliveryPolicy | None = None) -> Step:
+    return later(40, lambda world: world.sweep(limit, policy))
+
+
+def expire(seconds: float = 200) -> Step:
+    return later(seconds, lambda world: _calls.expire(world.keys, limit=10))
+
+
+def purge(place: Any, *ids: str) -> Step:
+    return lambda world: _calls.purge(world.queue.sender(), place=place, ids=ids, limit=100)
+
+
+def redrive(part: Any, *ids: str) -> Step:
+    return lambda world: _calls.redrive(world.queue.sender(), place=part, by='"op"', ids=ids, limit=100)
+
+
+def retire(limit: int = 100) -> Step:
+    call: Step = later(2, lambda world: _calls.retire(world.keys, limit=limit))
+    return under({"dead_letter": RETENTION}, call)
+
+
+def dead_letter(place: Any, *ids: str) -> Step:
+    return lambda world: _calls.dead_letter(
+        world.queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE
+    )
+
+
+def expire_now(place: Any, *ids: str) -> Step:
+    return lambda world: _calls.expire_now(world.queue.sender(), place=place, ids=ids)
+
+
+def prioritize(place: Any, priority: int, *ids: str) -> Step:
+    return lambda world: _calls.prioritize(world.queue.sender(), place=place, ids=ids, priority=priority)
+
+
+def transfer(place: Any, *ids: str, keep: bool = False) -> Step:
+    """To the other queue, which knows r2."""
+    return lambda world: _calls.transfer(
+        world.queue.sender(), world.other.keys, place=place, ids=ids, keep=keep, by='"op"', cause=CAUSE
+    )
+
+
+def set_policy(entry: bytes, before: bytes = b"") -> Step:
+    def step(world: World) -> Call[Any]:
+        if before:
+            world.queue.run(_calls.set_policy("rq", "#", before))
+        return _calls.set_policy("rq", "#", entry)
+
+    return step
+
+
+def commit(world: World) -> Call[Any]:
+    """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
+    groups = [_calls.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
+    others = [_calls.Outgoing(0, 0, packed(("n3", 4))), _calls.Outgoing(500, 9_000, packed(("n4", 4)))]
+    shares = [
+        _calls.Share(world.keys, held("T", "l1", "l2"), groups),
+        _calls.Share(world.other.keys, [], others),
+    ]
+    return _calls.commit(world.queue.sender(), shares)
+
+
+def staged(call: Step) -> Step:
+    """The call when a task has staged n1, and n2 with a delay and a time to live."""
+
+    def step(world: World) -> Call[Any]:
+        for attempt, message_id in zip(STAGED, ("n1", "n2"), strict=True):
+            world.raw.rpush(world.keys.stage("j", attempt), *packed((message_id, 4)))
+            world.raw.expire(world.keys.stage("j", attempt), 60)
+        return call(world)
+
+    return step
+
+
+def commit_job(world: World) -> Call[Any]:
+    return _calls.commit_job(
+        world.keys, "j", dict.fromkeys(STAGED, 2), batch=0, call="c", grace=0, remembered=60_000
+    )
+
+
+def move_staged(world: World) -> Call[Any]:
+    world.queue.run(commit_job(world))
+    return _calls.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
+
+
+def divide(keep: int) -> Step:
+    return lambda world: claims.divide_claim(world.keys, "T", to="U", keep=keep)
+
+
+def both(*ids: str) -> frozenset[str]:
+    """The messages here, and there."""
+    return there(*ids).union(ids)
+
+
+def there(*ids: str) -> frozenset[str]:
+    return frozenset("to/" + message_id for message_id in ids)

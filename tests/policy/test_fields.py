@@ -1,0 +1,80 @@
+"""The table of settings against what is written out beside it: types, classes, docs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rq_dlq.policy import (
+    Declared,
+    DiscardingDeadLetterStrategy,
+    Entry,
+    ExpiryPolicy,
+    IndividualDeadLetterStrategy,
+    PolicyMap,
+    QueueSettings,
+    RedeliveryPolicy,
+    Said,
+    SharedDeadLetterStrategy,
+)
+from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SAID, TABLE, WRITTEN, Field
+
+CLASSES: dict[str, tuple[type[Any], ...]] = {
+    "redelivery": (RedeliveryPolicy,),
+    "dead_letter": (
+        IndividualDeadLetterStrategy,
+        SharedDeadLetterStrategy,
+        DiscardingDeadLetterStrategy,
+    ),
+    "expiry": (ExpiryPolicy,),
+}
+ELSEWHERE = {
+    "redelivery": {"fatal", "preset"},  # which do not go to Redis as they are
+    "dead_letter": set[str](),
+    "expiry": set[str](),
+}
+SAID_BY_THE_KIND = {"strategy", "arithmetic", "redelivery_delay"}
+"""Fields in Redis that in code are the class, or the preset."""
+
+
+@pytest.mark.parametrize("typed", [Said, Declared], ids=lambda typed: str(typed.__name__))
+def test_every_field_has_a_type(typed: Any) -> None:
+    assert typed.__annotations__.keys() == set(SAID)
+
+
+def test_every_field_is_told() -> None:
+    told = {field.name for field in dataclasses.fields(QueueSettings)}
+    assert told - {"dead_name", "expired_name", "sources"} == set(SAID)
+    assert [source.field for source in PolicyMap({}).settings("a").sources][-len(PLAIN) :] == [
+        row.where for row in PLAIN
+    ]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_classes_hold_the_fields_of_their_part(part: str) -> None:
+    held = {field.name for kind in CLASSES[part] for field in dataclasses.fields(kind)}
+    assert held - ELSEWHERE[part] == BY_PART[part].keys() - SAID_BY_THE_KIND
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_field_in_redis_is_described(name: str) -> None:
+    readme = Path(__file__).parents[2] / "lua" / "README.md"
+    assert f"\n| `{name}` | " in readme.read_text(encoding="utf-8")
+
+
+def test_no_option_means_two_fields() -> None:
+    options = [option for row in TABLE for option in row.option.split("/")]
+    assert len(set(options)) == len(options) >= len(FIELDS)
+
+
+@pytest.mark.parametrize("row", PLAIN, ids=lambda row: str(row.name))
+def test_what_is_said_stands_in_redis_as_a_number(row: Field) -> None:
+    said: dict[str, Any] = {row.name: 7}
+    entry = Entry.of(**said)
+    assert msgspec.json.decode(entry.encode()) == {row.name: 7}
+    assert PolicyMap({"#": entry}).settings("a").wire()[row.name] == "7"
+    assert row.name not in PolicyMap({}).settings("a").wire()

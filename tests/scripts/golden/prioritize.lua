@@ -1,0 +1,289 @@
+-- Changes the priority of waiting messages: the one byte of a record that may change. Returns how
+-- many.
+local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: ready or scheduled
+-- items from ARGV[4]: id
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+
+-- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
+-- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
+-- repeated.
+local function note_done(count, more)
+  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
+  return count
+end
+if done then
+  return done
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+local EXPIRES, TRANSIENT = 0x10, 0x80
+
+local function pack_number(value, width)
+  local bytes = {}
+  for i = width, 1, -1 do
+    bytes[i] = value % 256
+    value = math.floor(value / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+end
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return {
+    birth = unpack_number(record, 1, 7),
+    priority = math.min(record:byte(8) % EXPIRES, 9),
+    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
+    transient = record:byte(8) >= TRANSIENT,
+  }
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if math.floor(head.birth / 4096) == due then
+    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
+  if #ARGV >= first then
+    for i = first, #ARGV do
+      ids[#ids + 1] = ARGV[i]
+    end
+  elseif range then
+    -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+    -- score as many as a binary search finds.
+
+    -- By bytes, as Redis sorts; Lua compares by the server's locale.
+    local function is_after(one, other)
+      for i = 1, math.min(#one, #other) do
+        local a, b = one:byte(i), other:byte(i)
+        if a ~= b then
+          return a > b
+        end
+      end
+      return #one > #other
+    end
+
+    local function rows_up_to(index, score, member)
+      local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+      local high = low + redis.call('ZCOUNT', index, score, score)
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      return low
+    end
+    -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+    -- member of the last of them, where more follow, else both empty.
+    local function rows_of_range(index, range)
+      local low = rows_up_to(index, range.score, range.member)
+      local stop = rows_up_to(index, range.last_score, range.last_member)
+      local high = math.min(low + range.limit, stop)
+      if low >= high then
+        return {}, '', ''
+      end
+      local rows = redis.call('ZRANGE', index, low, high - 1)
+      if high >= stop then
+        return rows, '', ''
+      end
+      return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+    end
+    rows, next_score, next_member = rows_of_range(index, range)
+    for n, row in ipairs(rows) do
+      ids[n] = id_of(row)
+    end
+  end
+  for n, id in ipairs(ids) do
+    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
+    if not (record and is_later(record, text)) then
+      local head = record and read_record(record)
+      local state = record and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not record then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
+      end
+    end
+  end
+  return count, next_score, next_member
+end
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
+-- after the clock stepped back, a message that was ready may be due in the future.
+local function put(id, state, head, waits)
+  local member = member_of(id, head, state.due)
+  if state.part == 'dead' then
+    redis.call('ZADD', dead, state.due, member)
+  elseif state.part == 'expired' then
+    redis.call('ZADD', expired, state.due, member)
+  elseif waits then
+    redis.call('ZADD', scheduled, state.due, member)
+  else
+    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+  end
+  if state.part == 'live' and expiry_of(head, state) then
+    redis.call('ZADD', expiring, head.expires, id)
+  end
+  state.mark = '-'
+  redis.call('HSET', states, id, format_state(state))
+end
+local index = place == 'ready' and ready or scheduled
+local changed = each_chosen(index, 4, function(id, state, head, member)
+  local record = redis.call('HGET', messages, id)
+  local flags = record:byte(8)
+  if not flags then -- the record is damaged
+    return false
+  end
+  head.priority = priority
+  put(id, state, head, place == 'scheduled')
+  redis.call('HSET', messages, id, record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9))
+  if member_of(id, head, state.due) ~= member then
+    redis.call('ZREM', index, member)
+  end
+end)
+return note_done(changed)

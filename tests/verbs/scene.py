@@ -1,0 +1,95 @@
+"""Two queues with messages in every state, as a client of either colour sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy
+from rq_dlq._calls import Call
+from rq_dlq._work import batches, jobs
+from tests.behaviour.helpers import bury
+from tests.behaviour.stepping import alone
+from tests.conftest import Clock
+
+BATCH, JOB, COMMITTED = "batch", "job", "committed"
+DAY = 86_400_000  # milliseconds
+POLICY = RedeliveryPolicy(delays=["1h"], max_redeliveries=None)
+KEPT = IndividualDeadLetterStrategy(expiration="1h")
+
+
+@dataclass
+class Scene:
+    """What a verb can be said of.
+
+    Attributes:
+        queue: something of it is in every state, and something is due, over, lapsed or kept for long enough.
+        other: the queue that messages are moved to.
+        held: three deliveries, each of a claim of its own.
+        tokens: of a batch of four messages.
+        staged: how many messages each list holds that a task of JOB wrote; it is not committed.
+        committed: a list of another job, which is committed and not moved.
+    """
+
+    broker: Any
+    queue: Any
+    other: Any
+    held: list[Any] = field(default_factory=list[Any])
+    tokens: list[str] = field(default_factory=list[str])
+    staged: dict[str, int] = field(default_factory=dict[str, int])
+    committed: str = ""
+
+    @property
+    def keys(self) -> Any:
+        """Of the queue."""
+        return self.queue._core.keys
+
+    async def run(self, steps: Any) -> Any:
+        """Run steps, or a single call."""
+        return await self.broker._run(alone(steps) if isinstance(steps, Call) else steps)
+
+    async def session(self, *sent: str) -> None:
+        """A session that acks what it claims, and sends these."""
+        async with self.queue.session() as session:
+            assert await session.claim()
+            for body in sent:
+                await session.send(self.queue, body)
+
+    async def stage(self, job: str) -> dict[str, int]:
+        """Write two messages of a job."""
+        pack, stage = self.queue._core.codec.packer(4, {}), jobs.Stage(self.keys, job, "task")
+        await self.run(stage.add([f"{job}1", pack("staged"), f"{job}2", pack("staged")]))
+        return stage.counts
+
+    async def commit(self, job: str, staged: dict[str, int]) -> Any:
+        """Commit a job."""
+        return await self.run(jobs.commit([self.queue._core], job, {self.keys.home: staged}))
+
+
+async def set_up(broker: Any, clock: Clock, home: str = "a", other: str = "b") -> Scene:
+    """Fill two queues of these names."""
+    options = {"redelivery": POLICY, "dead_letter": KEPT, "lease": "1d"}
+    scene = Scene(broker, broker.queue(home, **options), broker.queue(other, **options))
+    queue = scene.queue
+    await scene.other.send("there")
+    await bury(queue, ["kept for long enough"])
+    clock.advance("59m")
+    await bury(queue, ["dead"])
+    await queue.send("expired")
+    await queue.select().expire()
+    await queue.send_many(["held"] * 3)
+    scene.held = [delivery for _ in range(3) for delivery in await queue.claim()]
+    await queue.send_many(["batch"] * 4)
+    claim = batches.claim_batch(queue._core, BATCH, limit=4, lease=DAY)
+    scene.tokens = (await scene.run(claim)).tokens
+    await queue.send("lapsed")
+    await queue.claim(lease="1m")
+    scene.staged = await scene.stage(JOB)
+    (scene.committed,) = staged = await scene.stage(COMMITTED)
+    await scene.commit(COMMITTED, staged)
+    await queue.send("late", delay="1h")
+    await queue.send("due", delay="1m")
+    await queue.send("mortal", ttl="1m")
+    await queue.send_many(["ready"] * 2)
+    clock.advance("1m")
+    return scene

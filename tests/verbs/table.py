@@ -1,0 +1,250 @@
+"""The table: every verb of the broker. A new Lua file has its row here, or no test of all verbs runs."""
+
+from __future__ import annotations
+
+from rq_dlq import RedeliveryPolicy, _calls
+from rq_dlq._calls import claims
+from rq_dlq._work import batches, jobs
+from tests.model.calls import (
+    NEW,
+    STAGED,
+    T,
+    both,
+    commit,
+    commit_job,
+    dead_letter,
+    divide,
+    expire,
+    expire_now,
+    held,
+    later,
+    move_staged,
+    of_the_returned,
+    prioritize,
+    purge,
+    redrive,
+    retire,
+    scan,
+    scanned,
+    set_policy,
+    staged,
+    sweep,
+    transfer,
+)
+from tests.verbs.scene import DAY, JOB
+from tests.verbs.verb import Again, Role, Verb, table
+
+PRODUCER: frozenset[Role] = frozenset({"producer"})
+CONSUMER: frozenset[Role] = frozenset({"consumer"})
+MAINTENANCE: frozenset[Role] = frozenset({"maintenance"})
+LOOKS: frozenset[Role] = frozenset({"maintenance", "read-only"})
+HELD = frozenset(T)
+
+SENDING = (
+    Verb(
+        name="send", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=lambda w: w.queue.send_call(*NEW), cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.queue.send("x"),
+    ),
+)  # fmt: skip
+
+DELIVERING = (
+    Verb(
+        name="claim", kind="claim", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: w.queue.claim_call("C", 3),
+        say=lambda at: at.queue.claim(),
+    ),
+    Verb(
+        name="ack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: _calls.ack(w.keys, held("T", *T)), cut_off=HELD,
+        say=lambda at: at.queue.ack(at.held),
+    ),
+    Verb(
+        name="nack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: w.nack("T", *T),
+        say=lambda at: at.queue.nack(at.held, "boom"),
+    ),
+    Verb(
+        name="poison", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: w.poisoned("T", *T),
+        say=lambda at: at.queue.poison(at.held, "bad"),
+    ),
+    Verb(
+        name="release", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=lambda w: _calls.release(w.keys, held("T", *T)),
+        say=lambda at: at.queue.release(at.held),
+    ),
+    Verb(
+        name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: _calls.extend(w.keys, held("T", *T), lease=60_000),
+        say=lambda at: at.queue.extend(at.held),
+    ),
+    Verb(
+        name="ack_all", kind="session", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: _calls.ack_all(w.keys, held("T", *T)), cut_off=HELD,
+        say=lambda at: at.session(),
+    ),
+    Verb(
+        name="commit", kind="session", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=commit, cut_off=frozenset({"l1", "l2", "n1", "n2", "to/n3", "to/n4"}),
+        say=lambda at: at.session("x"),
+    ),
+)  # fmt: skip
+
+BATCHES = (
+    Verb(
+        name="read_claim", kind="batch", roles=CONSUMER, again=Again.SAME,
+        call=lambda w: claims.read_claim(w.keys, "T", first=0, limit=10),
+        say=lambda at: at.run(batches.read_claim(at.keys, at.tokens[0], 0, 9)),
+    ),
+    Verb(
+        name="extend_claim", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: claims.extend_claim(w.keys, ["T", "nobody's"], lease=60_000),
+        say=lambda at: at.run(batches.extend_batch(at.keys, at.tokens, DAY)),
+    ),
+    Verb(
+        name="ack_claim", kind="batch", roles=CONSUMER, again=Again.NOTHING_LEFT, drains=True,
+        call=lambda w: claims.ack_claim(w.keys, "T"), cut_off=HELD,
+        say=lambda at: at.run(batches.ack_batch(at.keys, at.tokens)),
+    ),
+    Verb(
+        name="divide_claim", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=divide(1),
+        say=lambda at: at.run(batches.halve_batch(at.keys, at.tokens, "rest")),
+    ),
+    Verb(
+        name="begin_batch", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: claims.begin_batch(w.keys, "s", batch=1, run="a"),
+        say=lambda at: at.run(claims.begin_batch(at.keys, "query", batch=1, run="a")),
+    ),
+    Verb(
+        name="note_batch", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
+        call=lambda w: claims.note_done(w.keys, "s", 1),
+        say=lambda at: at.run(claims.note_done(at.keys, "query", 1)),
+    ),
+)  # fmt: skip
+
+JOBS = (
+    Verb(
+        name="commit_job", kind="job", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.SAME,
+        refused=True,
+        call=staged(commit_job), cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.commit(JOB, at.staged),
+    ),
+    Verb(
+        name="move_staged", kind="job", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.GOES_ON,
+        refused=True,
+        call=staged(move_staged), cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.run(jobs.move(at.keys, "committed", at.committed)),
+    ),
+    Verb(
+        name="drop_staged", kind="job", roles=PRODUCER, again=Again.NOTHING_LEFT,
+        call=staged(lambda w: _calls.drop_staged(w.keys, "j", STAGED[0])),
+        say=lambda at: at.run(jobs.drop(at.keys, JOB, [*at.staged])),
+    ),
+)  # fmt: skip
+
+UPKEEP = (
+    Verb(
+        name="sweep", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=sweep(), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="promote", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=later(40, lambda w: _calls.promote(w.keys, limit=10)), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="expire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=expire(), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="retire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=retire(), cut_off=frozenset({"d1", "x1", "gone"}), say=lambda at: at.queue.maintain(),
+    ),
+)  # fmt: skip
+
+OPERATING = (
+    Verb(
+        name="redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="redrive",
+        call=redrive("dead"), say=lambda at: at.queue.dlq.redrive(),
+    ),
+    Verb(
+        name="purge", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
+        selects="purge",
+        call=purge("ready"), cut_off=frozenset({"r1", "r2", "e1"}), say=lambda at: at.queue.purge(),
+    ),
+    Verb(
+        name="dead_letter", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="dead_letter",
+        call=of_the_returned(dead_letter("ready", "r1", "e1", "x1")),
+        say=lambda at: at.queue.select().dead_letter(),
+    ),
+    Verb(
+        name="expire_now", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="expire",
+        call=of_the_returned(expire_now("ready", "r1", "e1", "x1")),
+        say=lambda at: at.queue.select().expire(),
+    ),
+    Verb(
+        name="deliver_now", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="deliver_now",
+        call=of_the_returned(lambda w: _calls.deliver_now(w.queue.sender(), ids=["s1", "s2", "l2"])),
+        say=lambda at: at.queue.select().deliver_now(),
+    ),
+    Verb(
+        name="prioritize", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="prioritize",
+        call=of_the_returned(prioritize("ready", 7, "r1", "e1", "x1", "s1")),
+        say=lambda at: at.queue.select().prioritize(9),
+    ),
+    Verb(
+        name="transfer", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        selects="move",
+        call=of_the_returned(transfer("ready", "r1", "r2", "e1", "x1")), cut_off=both("r1", "e1", "x1"),
+        say=lambda at: at.queue.select().move(at.other),
+    ),
+    Verb(
+        name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
+        call=lambda w: _calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
+    ),
+    Verb(
+        name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,
+        call=lambda w: _calls.reset(w.keys), say=lambda at: at.queue.reset(),
+    ),
+)  # fmt: skip
+
+CONFIGURING = (
+    Verb(
+        name="set_policy", kind="configure", roles=MAINTENANCE, again=Again.DONE, refused=True,
+        call=set_policy(b"{}", b'{"max_in_flight": 1}'),
+        say=lambda at: at.broker.policies.set("other", redelivery=RedeliveryPolicy()),
+    ),
+    Verb(
+        name="configure", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
+        call=lambda w: w.queue.configure_call(),
+        say=lambda at: at.broker.queue(at.queue.name, outcomes=9).open(),
+    ),
+)  # fmt: skip
+
+LOOKING = (
+    Verb(
+        name="browse", kind="look", roles=LOOKS, again=Again.SAME,
+        call=lambda w: _calls.browse(w.keys, place="ready", ids=["r1"]),
+        say=lambda at: at.queue.select(ids=["r1"]).browse(),
+    ),
+    Verb(
+        name="scan", kind="look", roles=LOOKS, again=Again.SAME,
+        call=scan("ready"), say=lambda at: at.run(scanned(at.keys, "ready")),
+    ),
+    Verb(
+        name="stats", kind="look", roles=LOOKS | PRODUCER | CONSUMER, again=Again.SAME,
+        call=lambda w: _calls.stats(w.keys, "q"), say=lambda at: at.queue.stats(),
+    ),
+)  # fmt: skip
+
+VERBS = table(
+    *SENDING, *DELIVERING, *BATCHES, *JOBS, *UPKEEP, *OPERATING, *CONFIGURING, *LOOKING
+)  # fmt: skip
+SELECTED = {verb.selects: verb.name for verb in VERBS.values() if verb.selects}
+"""The script behind each method of a selection."""
