@@ -177,7 +177,7 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
     assert snapshot(raw) == before
 
 
-@pytest.mark.parametrize("target", [None, 5, object(), b"b"], ids=str)
+@pytest.mark.parametrize("target", [None, 5, object(), b"b"], ids=["none", "number", "object", "bytes"])
 async def test_what_is_no_queue(target: Any, broker: Any) -> None:
     queue, _ = await two(broker)
     with pytest.raises(InvalidInput, match="is not a queue of"):
