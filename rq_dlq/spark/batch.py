@@ -13,7 +13,6 @@ from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from pyspark.sql import DataFrame, SparkSession
@@ -74,12 +73,7 @@ class Batch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Release the messages unless they were acked."""
         if self._open:
             self.release()
