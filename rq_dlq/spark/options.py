@@ -154,13 +154,17 @@ class Options:
             row = each.metadata
             said = given.get(row["name"].lower(), row["usual"])
             values[each.name] = None if said is None else row["read"](row["name"], said)
-        kind = "operation" if "operation" in values else "view"
+        chosen = values.get("operation") or values["view"]
         for each in fields(cls):
             name, only = each.metadata["name"], each.metadata["only"]
-            if only and name.lower() in given and values[kind] not in only:
-                message = f"{kind} {values[kind]!r} has no option {name}: it is only for {', '.join(only)}"
-                raise InvalidInput(message)
+            if only and name.lower() in given and chosen not in only:
+                raise InvalidInput(cls.refusal(name, only, chosen))
         return cls(**values)
+
+    @staticmethod
+    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
+        """The error of an option that the view does not have."""
+        return f"view {chosen!r} has no option {name}: it is only for {', '.join(only)}"
 
 
 def known(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
@@ -202,6 +206,12 @@ class ReadOptions(Options):
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
     batch: str = option("batch", text, only=("leased",))
+
+    @property
+    def failure(self) -> dict[str, str]:
+        """The failure that rows must have, by column."""
+        wanted = {"fingerprint": self.fingerprint, "error_class": self.error_class}
+        return {name: value for name, value in wanted.items() if value}
 
     def __post_init__(self) -> None:
         """Check what options mean together.

@@ -53,8 +53,6 @@ class Send:
     """The operation `send`.
 
     Args:
-        options: of the job.
-        schema: of the rows.
         stream: the job is a streaming query, and each of its batches is committed once. A write in
             foreachBatch is not part of a stream, although its tasks have a query id, too.
 
@@ -112,7 +110,6 @@ class Send:
         After the commit it does not fail any more: maintenance moves what cannot be moved now.
 
         Args:
-            messages: of the tasks.
             batch: the number of a stream's batch.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -14,27 +14,14 @@ from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    Operation: TypeAlias = Send | Settle | Redrive
+
 CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
-
-
-class Operation(Protocol):
-    """An operation on rows: tasks collect them, and the driver runs it after all tasks succeeded."""
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Collect the rows of a task."""
-        ...
-
-    def commit(self, messages: Sequence[Any], batch: int = 0) -> None:
-        """Run the operation, on the driver."""
-        ...
-
-    def abort(self, messages: Sequence[Any]) -> None:
-        """Change nothing, and remove what the tasks left."""
-        ...
 
 
 def operation_of(
@@ -71,11 +58,11 @@ class Writer:
         return self._operation.write(iterator)
 
     @plainly
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803
+    def commit(self, messages: Sequence[Any], batchId: int = 0) -> None:  # noqa: N803
         """On the driver, after all tasks succeeded."""
         self._operation.commit(messages, batchId)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[Any], batchId: int = 0) -> None:  # noqa: N803
         """On the driver, after a task failed."""
         del batchId
         self._operation.abort(messages)

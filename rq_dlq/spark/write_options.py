@@ -11,6 +11,8 @@ from rq_dlq.spark.options import Options, duration, flag, number, one_of, option
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq.client.durability import Durability
 
 SETTLES = ("ack", "nack", "discard")
@@ -72,6 +74,11 @@ class WriteOptions(Options):
         """
         if self.queue or self.operation == "send":
             check_name(self.queue)
+
+    @staticmethod
+    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
+        """The error of an option that the operation does not have."""
+        return f"option {name} is for {' and '.join(only)}, not for {chosen}"
 
     def homes(self) -> list[str]:
         """The queues to send to."""
