@@ -1,4 +1,4 @@
-"""Rows of views as Arrow batches. Only the needed parts of messages are read, for the chosen columns."""
+"""Rows of views as Arrow batches. Only the parts of messages that the chosen columns need are read."""
 
 from __future__ import annotations
 

@@ -159,14 +159,14 @@ class Messages:
     @cached_property
     def _readable(self) -> np.ndarray[Any, Any]:
         """Which states can be read."""
-        return self._but(state is None for state in self._states.values())
+        return self._all_but(state is None for state in self._states.values())
 
     @cached_property
     def _is_live(self) -> np.ndarray[Any, Any]:
-        return self._but(state is None or state.part != "live" for state in self._states.values())
+        return self._all_but(state is None or state.part != "live" for state in self._states.values())
 
-    def _but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
-        """True, except where a state is excepted."""
+    def _all_but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
+        """True, except for the states that are excepted."""
         mask = np.ones(self._count, bool)
         mask[[n for n, one in zip(self._states, excepted, strict=True) if one]] = False
         return mask

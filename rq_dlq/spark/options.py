@@ -28,16 +28,16 @@ _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _FAILED = ("dlq", "expired", "history")
 
 
-def option(name: str, read: Read[T], usual: str | None = "", *, only: Sequence[str] = ()) -> T:
+def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence[str] = ()) -> T:
     """A field of `Options`.
 
     Args:
         name: of its option.
-        read: takes this name and the option's text; returns the value, or raises InvalidInput.
-        usual: the text of a missing option; None: the value is None.
+        read: makes the value of this name and the option's text, or raises InvalidInput.
+        default: the text of a missing option; None: the value is None.
         only: the views or operations that have the option; empty: all.
     """
-    metadata = {"name": name, "read": read, "usual": usual, "only": only}
+    metadata = {"name": name, "read": read, "default": default, "only": only}
     row: T = field(repr=name != "url", metadata=metadata)
     return row
 
@@ -46,12 +46,6 @@ def text(name: str, given: str) -> str:
     """Text, unchanged."""
     del name
     return given
-
-
-def optional(name: str, given: str) -> str | None:
-    """Text; None if it is empty."""
-    del name
-    return given or None
 
 
 def one_of(words: Iterable[Word]) -> Read[Word]:
@@ -132,13 +126,13 @@ def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of any format; each field says how its option is read.
+    """Options of any kind; each field says how its option is read.
 
     Attributes:
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
     """
 
-    url: str | None = option("url", optional)
+    url: str | None = option("url", text, None)
     namespace: str = option("namespace", text, USUAL_NAMESPACE)
 
     @classmethod
@@ -148,13 +142,13 @@ class Options:
         Raises:
             InvalidInput: there is no such option or value, or the view or operation does not have it.
         """
-        given = known(options, cls)
+        given = texts_of(options, cls)
         values: dict[str, Any] = {}
         for each in fields(cls):
-            row = each.metadata
-            said = given.get(row["name"].lower(), row["usual"])
-            values[each.name] = None if said is None else row["read"](row["name"], said)
-        chosen = values.get("operation") or values["view"]
+            name, default, read = (each.metadata[key] for key in ("name", "default", "read"))
+            value = given.get(name.lower(), default)
+            values[each.name] = None if value is None else read(name, value)
+        chosen: str = values.get("operation") or values["view"]
         for each in fields(cls):
             name, only = each.metadata["name"], each.metadata["only"]
             if only and name.lower() in given and chosen not in only:
@@ -167,8 +161,8 @@ class Options:
         return f"view {chosen!r} has no option {name}: it is only for {', '.join(only)}"
 
 
-def known(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
-    """The texts of options by their names in lower case.
+def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
+    """The texts of options, by their names in lower case.
 
     Raises:
         InvalidInput: none of these kinds has such an option.

@@ -115,7 +115,7 @@ class Send:
         Raises:
             BrokerRefused: some staged rows are gone; nothing was sent.
             Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
-                To run the job again with the same job id writes nothing twice.
+                Running the job again with the same job id writes nothing twice.
             BrokerUnavailable: the outcome is unknown.
         """
         staged = [message for message in messages if message and message.lists]

@@ -12,7 +12,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
-from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, known, one_of
+from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, one_of, texts_of
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
 
@@ -52,7 +52,7 @@ class RqDlqSource(DataSource):
     @plainly
     def schema(self) -> StructType:
         """The columns of the view, if the user chose none."""
-        given = known(self.options, ReadOptions, StreamOptions)
+        given = texts_of(self.options, ReadOptions, StreamOptions)
         view = one_of(VIEWS)("view", given.get("view", "queue"))
         return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
 
