@@ -175,14 +175,14 @@ class _Run:
         with self.stages.stage("draw") as stage:
             if not poison:
                 stage.say("there are no dead letters to draw")
-                return None
-            path = self.settings.out / picture.NAME
-            if not picture.possible():
+            elif not picture.possible():
                 stage.say("no picture: matplotlib is not installed (pip install matplotlib)")
-                return None
-            picture.draw(poison, self.number, path)
-            stage.say(str(path))
-        return path
+            else:
+                path = self.settings.out / picture.NAME
+                picture.draw(poison, self.number, path)
+                stage.say(str(path))
+                return path
+        return None
 
     def redrive(self, dead: DataFrame) -> tuple[Plan, int]:
         """Redrive by the rules, or only report the plan; returns the plan and how many came back."""
