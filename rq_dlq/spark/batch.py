@@ -13,7 +13,6 @@ from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from pyspark.sql import DataFrame, SparkSession
@@ -58,11 +57,7 @@ class Batch:
         return self._end(_work.batches.ack_batch(self._queue.keys, self._tokens))
 
     def release(self) -> int:
-        """Give back, uncharged, all messages that the batch still holds.
-
-        Returns:
-            How many.
-        """
+        """Give back, uncharged, all messages that the batch still holds; returns how many."""
         return self._end(_work.batches.release_batch(self._queue, self._tokens))
 
     def _end(self, steps: _work.Steps[int]) -> int:
@@ -74,12 +69,7 @@ class Batch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Release the messages unless they were acked."""
         if self._open:
             self.release()
@@ -101,12 +91,9 @@ def claim(
             batch.ack()
 
     Args:
-        spark: the session.
-        queue: its name.
         limit: the most messages; a batch may be empty.
         lease: how long the batch stays leased after its driver died; a living driver renews it.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: of the queue.
 
     Raises:
         InvalidInput: there is no such queue, or an argument is not valid.

@@ -1,7 +1,8 @@
-"""Rows of views as Arrow batches. Only the needed parts of messages are read, for the chosen columns."""
+"""Rows of views as Arrow batches. Only the parts of messages that the chosen columns need are read."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -25,25 +26,13 @@ if TYPE_CHECKING:
 
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
+NO_FAILURE: Mapping[str, str] = MappingProxyType({})
 # What columns are made of. "record" is all of it, "head" its first bytes, with times and flags.
 _OF_RECORD = frozenset({"body", "headers", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
-_OF_STATE = frozenset(
-    {
-        "visible_at",
-        "expires_at",
-        "delivery_count",
-        "corrupt",
-        "dead_at",
-        "reason",
-        "error_class",
-        "error_message",
-    }
-    | {"fingerprint"}
-)
-_OF_HISTORY = frozenset(
-    {"last_error_class", "last_error_message", "error_class", "error_message", "fingerprint", "history"}
-)
+_OF_DEATH = frozenset({"error_class", "error_message", "fingerprint"})
+_OF_STATE = _OF_DEATH | {"visible_at", "expires_at", "delivery_count", "corrupt", "dead_at", "reason"}
+_OF_HISTORY = _OF_DEATH | {"last_error_class", "last_error_message", "history"}
 
 
 class MessageColumns:
@@ -53,7 +42,7 @@ class MessageColumns:
         schema: the view's, or its chosen columns.
         story: the form of `history`: struct, json, none.
         since, until: epoch milliseconds; only messages sent from `since` on and before `until`.
-        fingerprint, error_class: only messages that died of this; empty: all.
+        failure: only messages that died of this, by column.
 
     Attributes:
         wanted: the parts of messages that the columns need.
@@ -66,15 +55,13 @@ class MessageColumns:
         story: str = "struct",
         since: int | None = None,
         until: int | None = None,
-        fingerprint: str = "",
-        error_class: str = "",
+        failure: Mapping[str, str] = NO_FAILURE,
     ) -> None:
         self._schema = arrow_schema(schema)
         self._story = story
         self._since, self._until = since, until
-        alike = {"fingerprint": fingerprint, "error_class": error_class}
-        self._alike = {name: value for name, value in alike.items() if value}
-        needed = set(self._schema.names) | set(self._alike)
+        self._failure = failure
+        needed = {*self._schema.names, *failure}
         if since is not None or until is not None:
             needed.add("enqueued_at")
         if story == "none":
@@ -105,7 +92,7 @@ class MessageColumns:
 
     def _passed(self, messages: Messages) -> list[Mask]:
         """Which messages pass each condition."""
-        passed = [_equal(getattr(messages, name), value) for name, value in self._alike.items()]
+        passed = [_equal(getattr(messages, name), value) for name, value in self._failure.items()]
         if self._since is not None:
             passed.append(messages.enqueued >= self._since)
         if self._until is not None:
@@ -118,37 +105,26 @@ class EventColumns:
 
     Args:
         schema: the view's, or its chosen columns.
-        fingerprint, error_class: only failures of this kind; empty: all events.
+        failure: only such failures, by column; empty: all events.
     """
 
-    def __init__(self, schema: StructType, *, fingerprint: str = "", error_class: str = "") -> None:
+    def __init__(self, schema: StructType, failure: Mapping[str, str] = NO_FAILURE) -> None:
         self._schema = arrow_schema(schema)
-        alike = {"fingerprint": fingerprint, "error_class": error_class}
-        self._alike = {name: value for name, value in alike.items() if value}
+        self._failure = failure
 
     def batch(self, entries: Sequence[RawOutcome], queue: str) -> pa.RecordBatch:
         """A batch of a queue's entries."""
         events = Events(entries, queue)
-        columns = [getattr(events, name) for name in self._schema.names]
+        columns = [events.column(field.name, field.type) for field in self._schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        passed = [_equal(getattr(events, name), value) for name, value in self._alike.items()]
+        passed = [_equal(events.column(name, pa.string()), value) for name, value in self._failure.items()]
         return _filtered(batch, passed)
 
 
-def metrics_batch(schema: StructType, now: int, counts: Sequence[QueueStats]) -> pa.RecordBatch:
-    """A batch of the counts of queues.
-
-    Args:
-        schema: the view's, or its chosen columns.
-        now: the time of the counts, in epoch milliseconds.
-        counts: of the queues.
-    """
-    return pa.RecordBatch.from_pylist([_metrics(now, stats) for stats in counts], arrow_schema(schema))
-
-
-def _metrics(now: int, stats: QueueStats) -> dict[str, Any]:
+def metrics_batch(schema: StructType, now: int, stats: QueueStats) -> pa.RecordBatch:
+    """The counts of a queue at a time, in epoch milliseconds, as a batch of one row."""
     totals = {"expired_total" if name == "expired" else name: total for name, total in stats.totals.items()}
-    return {
+    row = {
         **dict.fromkeys(TOTALS, 0),
         **totals,
         **{name: getattr(stats, name) for name in COUNTS},
@@ -158,6 +134,7 @@ def _metrics(now: int, stats: QueueStats) -> dict[str, Any]:
         "next_due_ms": None if stats.next_due is None else round(stats.next_due * 1000),
         "paused": stats.paused,
     }
+    return pa.RecordBatch.from_pylist([row], arrow_schema(schema))
 
 
 def _equal(column: pa.Array, value: str) -> Mask:

@@ -34,7 +34,6 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> St
     """Reduce a queue's last batch to its first half; a message that is alone in a parked batch dies.
 
     Args:
-        queue: the queue.
         offset: names the batch.
         failures: of the batch, so far.
         half: the batch was parked before.

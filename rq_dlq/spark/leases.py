@@ -20,7 +20,7 @@ PART = 3  # leases are renewed when a third of their time is over
 
 
 class LeaseKeeper:
-    """Renews the leases of the tokens that it is told of, until it is told to drop them, or the process ends.
+    """Renews the leases of tokens until they are dropped, or the process ends.
 
     Args:
         lease: milliseconds.

@@ -18,17 +18,24 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rq_dlq._calls.scans import Page
 
-CONTENT_TYPES = (
-    "application/json",
-    "application/octet-stream",
-)  # of bodies that msgspec encoded, and of bytes
+CONTENT_TYPES = ("application/json", "application/octet-stream")  # bodies that msgspec encoded, and bytes
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
 _TEXTS = msgspec.json.Decoder(dict[str, str])
+
+
+def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
+    """The column with a part of each cause; null if it is empty."""
+
+    def column(messages: Messages) -> pa.Array:
+        parts = [cause and getattr(cause, part) for cause in getattr(messages, causes)]
+        return pa.array([text or None for text in parts], pa.string())
+
+    return cached_property(column)
 
 
 class Messages:
@@ -152,14 +159,14 @@ class Messages:
     @cached_property
     def _readable(self) -> np.ndarray[Any, Any]:
         """Which states can be read."""
-        return self._but(state is None for state in self._states.values())
+        return self._all_but(state is None for state in self._states.values())
 
     @cached_property
     def _is_live(self) -> np.ndarray[Any, Any]:
-        return self._but(state is None or state.part != "live" for state in self._states.values())
+        return self._all_but(state is None or state.part != "live" for state in self._states.values())
 
-    def _but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
-        """True, except where a state is excepted."""
+    def _all_but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
+        """True, except for the states that are excepted."""
         mask = np.ones(self._count, bool)
         mask[[n for n, one in zip(self._states, excepted, strict=True) if one]] = False
         return mask
@@ -227,34 +234,18 @@ class Messages:
         pairs = zip(self._failures, self._reasons, strict=True)
         return [EXPIRY if reason == "expired" else failure for failure, reason in pairs]
 
-    @cached_property
-    def last_error_class(self) -> pa.Array:
-        return _column(self._failures, lambda cause: cause.type)
-
-    @cached_property
-    def last_error_message(self) -> pa.Array:
-        return _column(self._failures, lambda cause: cause.message)
-
-    @cached_property
-    def error_class(self) -> pa.Array:
-        return _column(self._causes, lambda cause: cause.type)
-
-    @cached_property
-    def error_message(self) -> pa.Array:
-        return _column(self._causes, lambda cause: cause.message)
-
-    @cached_property
-    def fingerprint(self) -> pa.Array:
-        return _column(self._causes, lambda cause: cause.fingerprint)
+    last_error_class = _part_of("_failures", "type")
+    last_error_message = _part_of("_failures", "message")
+    error_class = _part_of("_causes", "type")
+    error_message = _part_of("_causes", "message")
+    fingerprint = _part_of("_causes", "fingerprint")
 
     @cached_property
     def history(self) -> pa.Array:
-        """The history of each message, as structs."""
         return as_structs(self._page.histories)
 
     @cached_property
     def history_json(self) -> pa.Array:
-        """The history of each message, as JSON."""
         return as_json(self._page.histories)
 
 
@@ -290,7 +281,3 @@ def times(milliseconds: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> pa
     """Times for Spark; null if they are unknown, or beyond the calendar."""
     known = known & (milliseconds <= LAST_MOMENT)
     return pa.array(milliseconds * 1000, mask=~known).view(_TIME)
-
-
-def _column(causes: Sequence[Cause | None], cell: Callable[[Cause], str]) -> pa.Array:
-    return pa.array([(cell(cause) or None) if cause else None for cause in causes], pa.string())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._work.batches import token_of
@@ -54,11 +54,7 @@ class Offset:
 
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark stores it. It has no address."""
-        queues = {
-            home: {"batch": last.batch, "claims": last.claims, "messages": last.messages}
-            for home, last in self.queues.items()
-        }
-        return {"query": self.query, "queues": queues}
+        return asdict(self)
 
     def name(self, number: int) -> str:
         """The name of a batch."""

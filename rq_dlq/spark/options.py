@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
@@ -14,116 +14,105 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self, TypeAlias
 
-WHERE = ("url", "namespace")
-QUEUES = ("queue", "shards")
-READ = (
-    *WHERE, *QUEUES, "view", "numPartitions", "fetchSize", "since", "until", "fingerprint", "errorClass",
-    "history", "batch",
-)  # fmt: skip
-STREAM = (
-    *WHERE, *QUEUES, "view", "numPartitions", "fetchSize", "maxMessagesPerTrigger", "lease", "maxWait",
-    "maxBatchFailures", "startingOffsets", "failOnDataLoss",
-)  # fmt: skip
-# Options that only some views have, of tables and of streams.
-_ONLY = {
-    "since": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
-    "until": ("queue", "scheduled", "leased", "dlq", "expired", "history"),
-    "fingerprint": ("dlq", "expired", "history"),
-    "errorClass": ("dlq", "expired", "history"),
-    "history": ("dlq", "expired"),
-    "batch": ("leased",),
-}
-_ONLY_STREAMED = {
-    "lease": ("queue",),
-    "maxBatchFailures": ("queue",),
-    "numPartitions": ("queue",),
-    "startingOffsets": ("history",),
-}
+    T = TypeVar("T")
+    Word = TypeVar("Word", bound=str)
+    Read: TypeAlias = Callable[[str, str], T]
+
 STORIES = ("struct", "json", "none")
-STREAMS = ("queue", "history")
-FETCH_SIZE, MOST_FETCHED = 500, 1_000
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
-MAX_SHARDS, MAX_PARTITIONS = 1_000, 10_000
+_TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
+_FAILED = ("dlq", "expired", "history")
 
 
-class Given:
-    """Options as Spark passes them.
+def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence[str] = ()) -> T:
+    """A field of `Options`.
 
-    Raises:
-        InvalidInput: there is no such option. Each reader also raises it for a bad value.
+    Args:
+        name: of its option.
+        read: makes the value of this name and the option's text, or raises InvalidInput.
+        default: the text of a missing option; None: the value is None.
+        only: the views or operations that have the option; empty: all.
     """
+    metadata = {"name": name, "read": read, "default": default, "only": only}
+    row: T = field(repr=name != "url", metadata=metadata)
+    return row
 
-    def __init__(self, options: Mapping[str, str], known: Sequence[str]) -> None:
-        self._by_name = {name.lower(): value for name, value in options.items()}
-        names = {name.lower() for name in known}
-        if unknown := [name for name in options if name.lower() not in names]:
-            message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(known)}"
-            raise InvalidInput(message)
 
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self._by_name
+def text(name: str, given: str) -> str:
+    """Text, unchanged."""
+    del name
+    return given
 
-    def only(self, views_of: Mapping[str, Sequence[str]], view: str) -> None:
-        """Refuse options that the view does not have."""
-        for name, views in views_of.items():
-            if name in self and view not in views:
-                message = f"view {view!r} has no option {name}: it is only for {', '.join(views)}"
-                raise InvalidInput(message)
 
-    def text(self, name: str, default: str = "") -> str:
-        """Text, unchanged."""
-        return self._by_name.get(name.lower(), default)
+def one_of(words: Iterable[Word]) -> Read[Word]:
+    """One of several words, in any case."""
+    known = {word.lower(): word for word in words}
 
-    def word(self, name: str, words: Iterable[str], default: str) -> str:
-        """One of several words."""
-        known = list(words)
-        word = self.text(name, default).lower()
-        if word not in known:
+    def read(name: str, given: str) -> Word:
+        if (word := given.lower()) not in known:
             raise _unusable(name, word, f"one of {', '.join(known)}")
-        return word
+        return known[word]
 
-    def flag(self, name: str, *, default: bool) -> bool:
-        """True or false."""
-        return self.word(name, ("true", "false"), str(default).lower()) == "true"
+    return read
 
-    def number(self, name: str, default: int, *, least: int = 1, most: int = 1_000_000_000) -> int:
-        """A whole number."""
-        text = self.text(name, str(default)).strip()
-        if not _NUMBER.fullmatch(text) or not least <= (number := int(text.replace("_", ""))) <= most:
-            raise _unusable(name, text, f"a whole number from {least:,} to {most:,}")
-        return number
 
-    def duration(self, name: str, default: str, *, minimum: int = 0) -> int:
-        """A duration in milliseconds."""
-        return milliseconds(self.text(name, default), name=name, minimum=minimum)
+def flag(name: str, given: str) -> bool:
+    """True or false."""
+    return one_of(("true", "false"))(name, given) == "true"
 
-    def moment(self, name: str) -> int | None:
-        """A time in epoch milliseconds; None if the option is missing. A time without a zone is in UTC."""
-        text = self.text(name).strip()
-        if name not in self:
-            return None
-        if _MILLISECONDS.fullmatch(text):
-            return int(text)
-        try:
-            time = datetime.fromisoformat(text)
-        except ValueError:
-            raise _unusable(name, text, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
-        return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
-    def queues(self) -> tuple[str, ...]:
-        """Names or patterns of queues, without spaces around them; the caller checks them."""
-        text = self.text("queue")
-        names = tuple(name.strip() for name in text.split(","))
-        if not all(names):
-            message = (
-                f"option queue: {text[:100]!r}: pass the name of a queue, or several separated by commas"
-            )
-            raise InvalidInput(message)
-        return names
+def number(least: int, most: int = 1_000_000_000) -> Read[int]:
+    """A whole number."""
+
+    def read(name: str, given: str) -> int:
+        digits = given.strip()
+        if not _NUMBER.fullmatch(digits) or not least <= (value := int(digits.replace("_", ""))) <= most:
+            raise _unusable(name, digits, f"a whole number from {least:,} to {most:,}")
+        return value
+
+    return read
+
+
+shard_count = number(0, 1_000)
+
+
+def duration(minimum: int) -> Read[int]:
+    """A duration in milliseconds."""
+    return lambda name, given: milliseconds(given, name=name, minimum=minimum)
+
+
+def moment(name: str, given: str) -> int:
+    """A time in epoch milliseconds. A time without a zone is in UTC."""
+    given = given.strip()
+    if _MILLISECONDS.fullmatch(given):
+        return int(given)
+    try:
+        time = datetime.fromisoformat(given)
+    except ValueError:
+        raise _unusable(name, given, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def queue_name(name: str, given: str) -> str:
+    """The name of a queue, without spaces around it."""
+    del name
+    check_name(given.strip())
+    return given.strip()
+
+
+def queue_names(name: str, given: str) -> tuple[str, ...]:
+    """Names or patterns of queues, without spaces around them."""
+    names = tuple(each.strip() for each in given.split(","))
+    if not all(names):
+        message = f"option {name}: {given[:100]!r}: pass the name of a queue, or several separated by commas"
+        raise InvalidInput(message)
+    for each in names:
+        check_name(each.replace("*", "x"))
+    return names
 
 
 def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
@@ -136,11 +125,61 @@ def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """The options of `spark.read.format("rq_dlq")`.
+class Options:
+    """Options of any kind; each field says how its option is read.
 
     Attributes:
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
+    """
+
+    url: str | None = option("url", text, None)
+    namespace: str = option("namespace", text, USUAL_NAMESPACE)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Read and check them.
+
+        Raises:
+            InvalidInput: there is no such option or value, or the view or operation does not have it.
+        """
+        given = texts_of(options, cls)
+        values: dict[str, Any] = {}
+        for each in fields(cls):
+            name, default, read = (each.metadata[key] for key in ("name", "default", "read"))
+            value = given.get(name.lower(), default)
+            values[each.name] = None if value is None else read(name, value)
+        chosen: str = values.get("operation") or values["view"]
+        for each in fields(cls):
+            name, only = each.metadata["name"], each.metadata["only"]
+            if only and name.lower() in given and chosen not in only:
+                raise InvalidInput(cls.refusal(name, only, chosen))
+        return cls(**values)
+
+    @staticmethod
+    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
+        """The error of an option that the view does not have."""
+        return f"view {chosen!r} has no option {name}: it is only for {', '.join(only)}"
+
+
+def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
+    """The texts of options, by their names in lower case.
+
+    Raises:
+        InvalidInput: none of these kinds has such an option.
+    """
+    names = list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in fields(kind)))
+    lower = {name.lower() for name in names}
+    if unknown := [name for name in options if name.lower() not in lower]:
+        message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
+        raise InvalidInput(message)
+    return {name.lower(): value for name, value in options.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions(Options):
+    """The options of `spark.read.format("rq_dlq")`.
+
+    Attributes:
         queues: names, or patterns with `*`.
         shards: how many shards each name stands for, `name:0` …; 0: only for itself.
         partitions: the most Spark tasks; 0: as many as the rows need.
@@ -150,61 +189,42 @@ class ReadOptions:
         batch: only messages of this batch, which `claim` or a stream made; empty: all.
     """
 
-    url: str | None = field(repr=False)
-    namespace: str
-    view: str
-    queues: tuple[str, ...]
-    shards: int
-    partitions: int
-    fetch_size: int
-    since: int | None
-    until: int | None
-    fingerprint: str
-    error_class: str
-    history: str
-    batch: str
+    queues: tuple[str, ...] = option("queue", queue_names)
+    shards: int = option("shards", shard_count, "0")
+    view: str = option("view", one_of(VIEWS), "queue")
+    partitions: int = option("numPartitions", number(0, 10_000), "0")
+    fetch_size: int = option("fetchSize", number(1, 1_000), "500")
+    since: int | None = option("since", moment, None, only=_TIMED)
+    until: int | None = option("until", moment, None, only=_TIMED)
+    fingerprint: str = option("fingerprint", text, only=_FAILED)
+    error_class: str = option("errorClass", text, only=_FAILED)
+    history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
+    batch: str = option("batch", text, only=("leased",))
 
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Read and check them.
+    @property
+    def failure(self) -> dict[str, str]:
+        """The failure that rows must have, by column."""
+        wanted = {"fingerprint": self.fingerprint, "error_class": self.error_class}
+        return {name: value for name, value in wanted.items() if value}
+
+    def __post_init__(self) -> None:
+        """Check what options mean together.
 
         Raises:
-            InvalidInput: there is no such option or value, or the view does not have it.
+            InvalidInput: a pattern has no shards.
         """
-        given = Given(options, READ)
-        view = given.word("view", VIEWS, "queue")
-        given.only(_ONLY, view)
-        queues = given.queues()
-        for name in queues:
-            check_name(name.replace("*", "x"))
-        if "shards" in given and any("*" in name for name in queues):
+        if self.shards and any("*" in name for name in self.queues):
             message = "option shards works with names of queues, not with patterns: leave out one of them"
             raise InvalidInput(message)
-        return cls(
-            url=given.text("url") or None,
-            namespace=given.text("namespace", USUAL_NAMESPACE),
-            view=view,
-            queues=queues,
-            shards=given.number("shards", 0, least=0, most=MAX_SHARDS),
-            partitions=given.number("numPartitions", 0, least=0, most=MAX_PARTITIONS),
-            fetch_size=given.number("fetchSize", FETCH_SIZE, most=MOST_FETCHED),
-            since=given.moment("since"),
-            until=given.moment("until"),
-            fingerprint=given.text("fingerprint"),
-            error_class=given.text("errorClass"),
-            history=given.word("history", STORIES, "struct"),
-            batch=given.text("batch"),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
+class StreamOptions(Options):
     """The options of `spark.readStream.format("rq_dlq")`.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
-        view: queue, or history.
         shards: how many shards the name stands for, `name:0` …; 0: only for itself.
+        view: queue, or history.
         partitions: the most Spark tasks for a batch; 0: as many as the rows need.
         fetch_size: rows in one call.
         max_messages: the most messages in a batch.
@@ -215,47 +235,17 @@ class StreamOptions:
         fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
     """
 
-    url: str | None = field(repr=False)
-    namespace: str
-    view: str
-    queue: str
-    shards: int
-    partitions: int
-    fetch_size: int
-    max_messages: int
-    lease: int
-    max_wait: int
-    max_failures: int
-    starting: str
-    fail_on_loss: bool
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Read and check them.
-
-        Raises:
-            InvalidInput: there is no such option or value.
-        """
-        given = Given(options, STREAM)
-        view = given.word("view", STREAMS, "queue")
-        given.only(_ONLY_STREAMED, view)
-        queue = given.text("queue").strip()
-        check_name(queue)
-        return cls(
-            url=given.text("url") or None,
-            namespace=given.text("namespace", USUAL_NAMESPACE),
-            view=view,
-            queue=queue,
-            shards=given.number("shards", 0, least=0, most=MAX_SHARDS),
-            partitions=given.number("numPartitions", 0, least=0, most=MAX_PARTITIONS),
-            fetch_size=given.number("fetchSize", FETCH_SIZE, most=MOST_FETCHED),
-            max_messages=given.number("maxMessagesPerTrigger", 50_000),
-            lease=given.duration("lease", "5m", minimum=1_000),
-            max_wait=given.duration("maxWait", "1s"),
-            max_failures=given.number("maxBatchFailures", 3),
-            starting=given.text("startingOffsets", "earliest"),
-            fail_on_loss=given.flag("failOnDataLoss", default=True),
-        )
+    queue: str = option("queue", queue_name)
+    shards: int = option("shards", shard_count, "0")
+    view: str = option("view", one_of(("queue", "history")), "queue")
+    partitions: int = option("numPartitions", number(0, 10_000), "0", only=("queue",))
+    fetch_size: int = option("fetchSize", number(1, 1_000), "500")
+    max_messages: int = option("maxMessagesPerTrigger", number(1), "50_000")
+    lease: int = option("lease", duration(1_000), "5m", only=("queue",))
+    max_wait: int = option("maxWait", duration(0), "1s")
+    max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
+    starting: str = option("startingOffsets", text, "earliest", only=("history",))
+    fail_on_loss: bool = option("failOnDataLoss", flag, "true")
 
     def homes(self) -> list[tuple[str, int]]:
         """The queues to read, and their shard numbers."""

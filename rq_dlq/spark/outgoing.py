@@ -8,18 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from pyspark.sql.types import (
-    BinaryType,
-    ByteType,
-    DayTimeIntervalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-)
+from pyspark.sql import types
+from pyspark.sql.types import MapType, StringType
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.spark.write_options import BYTES, JSON
@@ -37,9 +27,9 @@ if TYPE_CHECKING:
     from rq_dlq.spark.write_options import WriteOptions
     from rq_dlq.values.codec import Codec, Ids
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 SPANS = (
-    (*_WHOLE, FloatType, DoubleType, StringType, DayTimeIntervalType),
+    (*_WHOLE, types.FloatType, types.DoubleType, StringType, types.DayTimeIntervalType),
     "a number of seconds, a duration as text or an interval",
 )
 _JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)
@@ -54,7 +44,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         InvalidInput: a column is missing, has a type that cannot be sent, or would not be sent.
     """
     kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
-        "body": ((BinaryType, StringType), "binary or string"),
+        "body": ((types.BinaryType, StringType), "binary or string"),
         options.id_column: ((StringType,), "string"),
         options.priority_column: (_WHOLE, "a whole number"),
         options.headers_column: ((MapType,), "map<string,string>"),
@@ -86,11 +76,11 @@ def check_types(schema: StructType, kinds: Mapping[str, tuple[tuple[type[DataTyp
     Raises:
         InvalidInput: a column is missing, or has another type.
     """
-    for name, (types, wanted) in kinds.items():
+    for name, (allowed, wanted) in kinds.items():
         if name not in schema.fieldNames():
             message = f"there is no column {name!r}: there are {', '.join(schema.fieldNames()) or 'none'}"
             raise InvalidInput(message)
-        if not isinstance(schema[name].dataType, types):
+        if not isinstance(schema[name].dataType, allowed):
             message = f"column {name!r} is {schema[name].dataType.simpleString()}, not {wanted}: cast it"
             raise InvalidInput(message)
 
@@ -100,8 +90,6 @@ class Outgoing:
     """Turns rows into messages.
 
     Args:
-        options: of the job.
-        codec: of the queue.
         ids: draws ids for rows without one.
         shards: the number of queues. Rows with an id column are spread by their id, so that the queue
             recognises a repeated id; others in turn, and each task begins with another queue.

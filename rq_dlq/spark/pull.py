@@ -133,8 +133,6 @@ def foreach_message(
     are cores, and raise `concurrency` for handlers that mostly wait.
 
     Args:
-        spark: the session.
-        queue: its name.
         handler: a function of (body) or (body, delivery), `async def` or not, that Spark can pickle. It runs
             in a thread of the executor's Python process.
         parallelism: the number of tasks.
@@ -146,7 +144,6 @@ def foreach_message(
         concurrency: calls at once in each task.
         timeout: of one call; None: no limit.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
-        namespace: of the queue.
 
     Returns:
         How the deliveries ended.
@@ -193,12 +190,8 @@ def declare(pull: Pull, broker: Broker) -> None:
 
 def clock(broker: Broker) -> int:
     """The server's time in milliseconds, which is the same for all executors."""
-
-    def ask() -> _work.Steps[int]:
-        now: int = yield _calls.clock()
-        return now
-
-    return broker._run(ask())
+    now: int = broker._run(broker._step(_calls.clock()))
+    return now
 
 
 def run_for(worker: Worker, seconds: float) -> None:

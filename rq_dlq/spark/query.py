@@ -44,7 +44,6 @@ class Query:
     """One run of a streaming query, as steps, which its reader runs beside the driver.
 
     Args:
-        options: of the stream.
         queues: the queues to read, by name.
         shards: their numbers, by name.
         run: the id of this run.

@@ -48,8 +48,7 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
     missing: list[str] = []
     for name in names:
         if "*" in name:
-            pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
-            homes = [home for home in known if pattern.fullmatch(home)]
+            homes = [home for home in known if re.fullmatch(expression(name), home)]
         else:
             homes = [home for home, _ in shards_of(name, shards) if home in known]
         found += homes
@@ -57,6 +56,11 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
     if missing:
         raise _missing(missing)
     return list(dict.fromkeys(found))
+
+
+def expression(pattern: str) -> str:
+    """A pattern, in which `*` stands for anything, as a regular expression of Python and of Spark."""
+    return re.escape(pattern).replace(r"\*", ".*")
 
 
 def _missing(names: Sequence[str]) -> InvalidInput:

@@ -3,7 +3,6 @@
 Spark hides an error that is raised while it creates the reader behind one of its own. It shows errors of the
 reader's methods.
 """
-# ruff: noqa: ARG002 - methods as Spark calls them
 
 from __future__ import annotations
 
@@ -15,11 +14,6 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from rq_dlq.spark.plainly import plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql.datasource import InputPartition
-    from pyspark.sql.streaming.datasource import ReadLimit
-
     from rq_dlq.errors import RqDlqError
 
 
@@ -30,25 +24,7 @@ class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._why = why
 
     @plainly
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """Raise the error."""
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise self._why
 
-    @plainly
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Raise the error."""
-        raise self._why
-
-    @plainly
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Raise the error."""
-        raise self._why
-
-    @plainly
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Raise the error."""
-        raise self._why
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Raise the error."""
-        raise self._why
+    initialOffset = latestOffset = prepareForTriggerAvailableNow = partitions = read = _refuse  # noqa: N815

@@ -3,92 +3,49 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
 
-_TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+_KINDS: dict[str, DataType] = {
+    kind.simpleString(): kind
+    for kind in (
+        StringType(), types.IntegerType(), LongType(), types.TimestampType(), types.BinaryType(),
+        MapType(StringType(), StringType()),
+    )
+}  # fmt: skip
 
 
-def _table(*columns: tuple[str, DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in columns])
+def _table(text: str) -> StructType:
+    """Columns from DDL. Spark's own reader of DDL needs a JVM, which tasks do not have."""
+    pairs = (column.split(" ") for column in text.split(", "))
+    return StructType([StructField(name, _KINDS[kind]) for name, kind in pairs])
 
 
 FAILURE = _table(
-    ("attempt", _INT),
-    ("at", _TIME),
-    ("consumer", _TEXT),
-    ("cause", _TEXT),
-    ("error_class", _TEXT),
-    ("error_message", _TEXT),
-    ("delay_ms", _LONG),
+    "attempt int, at timestamp, consumer string, cause string, error_class string, error_message string, "
+    "delay_ms bigint"
 )
 """One event of a dead letter's `history`."""
 
 MESSAGE = _table(
-    ("id", _TEXT),
-    ("queue", _TEXT),
-    ("body", BinaryType()),
-    ("content_type", _TEXT),
-    ("headers", MapType(_TEXT, _TEXT)),
-    ("priority", _INT),
-    ("enqueued_at", _TIME),
-    ("visible_at", _TIME),
-    ("expires_at", _TIME),
-    ("delivery_count", _INT),
-    ("last_error_class", _TEXT),
-    ("last_error_message", _TEXT),
-    ("batch", _TEXT),
-    ("shard", _INT),
-    ("corrupt", _TEXT),
+    "id string, queue string, body binary, content_type string, headers map<string,string>, priority int, "
+    "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, "
+    "last_error_class string, last_error_message string, batch string, shard int, corrupt string"
 )
 """A message: views `queue`, `scheduled`, `leased`, and streams of these."""
 
-DEAD_LETTER = _table(
-    *((field.name, field.dataType) for field in MESSAGE),
-    ("dead_at", _TIME),
-    ("reason", _TEXT),
-    ("original_queue", _TEXT),
-    ("error_class", _TEXT),
-    ("error_message", _TEXT),
-    ("fingerprint", _TEXT),
-    ("history", ArrayType(FAILURE)),
+_DEATH = _table(
+    "dead_at timestamp, reason string, original_queue string, error_class string, error_message string, "
+    "fingerprint string"
 )
+DEAD_LETTER = StructType([*MESSAGE, *_DEATH, StructField("history", ArrayType(FAILURE))])
 """A dead letter or an expired message: views `dlq` and `expired`."""
 
 HISTORY = _table(
-    ("event_id", _TEXT),
-    ("at", _TIME),
-    ("queue", _TEXT),
-    ("id", _TEXT),
-    ("event", _TEXT),
-    ("attempt", _INT),
-    ("consumer", _TEXT),
-    ("delay_ms", _LONG),
-    ("age_ms", _LONG),
-    ("error_class", _TEXT),
-    ("fingerprint", _TEXT),
-    ("reason", _TEXT),
-    ("cause", _TEXT),
+    "event_id string, at timestamp, queue string, id string, event string, attempt int, consumer string, "
+    "delay_ms bigint, age_ms bigint, error_class string, fingerprint string, reason string, cause string"
 )
 """An event of a queue's outcome history: view `history`."""
 
@@ -97,14 +54,13 @@ TOTALS = (
     "redriven", "discarded", "moved", "purged", "expired_total",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
-METRICS = _table(
-    ("queue", _TEXT),
-    ("at", _TIME),
-    *((name, _LONG) for name in COUNTS),
-    ("oldest_ms", _LONG),
-    ("next_due_ms", _LONG),
-    ("paused", BooleanType()),
-    *((name, _LONG) for name in TOTALS),
+METRICS = StructType(
+    [
+        *_table("queue string, at timestamp"),
+        *(StructField(name, LongType()) for name in (*COUNTS, "oldest_ms", "next_due_ms")),
+        StructField("paused", types.BooleanType()),
+        *(StructField(name, LongType()) for name in TOTALS),
+    ]
 )
 """A queue's counts now, and its totals since it was created or reset: view `metrics`."""
 
@@ -120,17 +76,17 @@ VIEWS = {
 
 _ARROW: dict[type[DataType], pa.DataType] = {
     StringType: pa.string(),
-    BinaryType: pa.binary(),
-    BooleanType: pa.bool_(),
-    ByteType: pa.int8(),
-    ShortType: pa.int16(),
-    IntegerType: pa.int32(),
+    types.BinaryType: pa.binary(),
+    types.BooleanType: pa.bool_(),
+    types.ByteType: pa.int8(),
+    types.ShortType: pa.int16(),
+    types.IntegerType: pa.int32(),
     LongType: pa.int64(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimestampType: pa.timestamp("us", tz="UTC"),
-    TimestampNTZType: pa.timestamp("us"),
+    types.FloatType: pa.float32(),
+    types.DoubleType: pa.float64(),
+    types.DateType: pa.date32(),
+    types.TimestampType: pa.timestamp("us", tz="UTC"),
+    types.TimestampNTZType: pa.timestamp("us"),
 }
 
 
@@ -143,7 +99,7 @@ def schema_of(view: str, history: str = "struct") -> StructType:
     """
     schema = VIEWS[view]
     if history == "json" and schema is DEAD_LETTER:
-        return StructType([*schema.fields[:-1], StructField("history", _TEXT)])
+        return StructType([*schema.fields[:-1], StructField("history", StringType())])
     return schema
 
 
@@ -188,7 +144,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if isinstance(kind, MapType):
         value = _arrow_field("value", kind.valueType, kind.valueContainsNull)
         return pa.map_(arrow_type(kind.keyType), value)
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if type(kind) not in _ARROW:
         message = f"columns of type {kind.simpleString()} are not supported: use another type"

@@ -53,8 +53,6 @@ class Send:
     """The operation `send`.
 
     Args:
-        options: of the job.
-        schema: of the rows.
         stream: the job is a streaming query, and each of its batches is committed once. A write in
             foreachBatch is not part of a stream, although its tasks have a query id, too.
 
@@ -112,19 +110,17 @@ class Send:
         After the commit it does not fail any more: maintenance moves what cannot be moved now.
 
         Args:
-            messages: of the tasks.
             batch: the number of a stream's batch.
 
         Raises:
             BrokerRefused: some staged rows are gone; nothing was sent.
             Unconfirmed: with durability "replicated": the rows are written, but too few replicas have them.
-                To run the job again with the same job id writes nothing twice.
+                Running the job again with the same job id writes nothing twice.
             BrokerUnavailable: the outcome is unknown.
         """
-        staged = [message for message in messages if message and message.lists]
-        if not staged:
+        job, lists = _staged(messages)
+        if not lists:
             return
-        job, lists = staged[0].job, _by_queue(staged)
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
         queues = [broker.queue(home)._core for home in options.homes()]
@@ -160,9 +156,7 @@ class Send:
 
         Tasks may still be running; the rows that these stage expire.
         """
-        staged = [message for message in messages if message and message.lists]
-        if staged:
-            self._drop(staged[0].job, _by_queue(staged))
+        self._drop(*_staged(messages))
 
     def _drop(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker = self._broker
@@ -170,9 +164,11 @@ class Send:
             broker._run(jobs.drop(broker.queue(home)._core.keys, job, list(attempts)))
 
 
-def _by_queue(staged: Sequence[Staged]) -> dict[str, dict[str, int]]:
-    lists: dict[str, dict[str, int]] = {}
-    for message in staged:
+def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:
+    """The job of the tasks, and their lists by queue; both empty if nothing is staged."""
+    job, lists = "", dict[str, dict[str, int]]()
+    for message in filter(None, messages):
         for home, counts in message.lists.items():
+            job = message.job
             lists.setdefault(home, {}).update(counts)
-    return lists
+    return job, lists

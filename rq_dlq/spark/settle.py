@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls import Call, Held, Place
+    from rq_dlq._calls import Call, Held
     from rq_dlq._work import Queue, Steps
     from rq_dlq.spark.write_options import WriteOptions
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq.spark")
 TOGETHER = 500  # messages in one round trip
+ERROR = ("error_class", "error_message")
 TEXT = ((StringType,), "string")
 
 
@@ -107,10 +108,9 @@ class Settle(ByRows):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        kinds: dict[str, Any] = {"id": TEXT, "batch": TEXT}
-        self._errors = [name for name in ("error_class", "error_message") if name in schema.fieldNames()]
-        if options.operation != "ack":
-            kinds |= dict.fromkeys(self._errors, TEXT)
+        errors = ERROR if options.operation != "ack" else ()
+        self._errors = [name for name in errors if name in schema.fieldNames()]
+        kinds: dict[str, Any] = dict.fromkeys(("id", "batch", *self._errors), TEXT)
         if options.delay_column:
             kinds[options.delay_column] = SPANS
         check_types(schema, kinds)
@@ -126,11 +126,7 @@ class Settle(ByRows):
                 "with their columns id and batch"
             )
             raise InvalidInput(message)
-        errors = self._errors if self._options.operation != "ack" else []
-        kinds, texts = (
-            batch.column(name).to_pylist() if name in errors else none
-            for name in ("error_class", "error_message")
-        )
+        kinds, texts = (batch.column(name).to_pylist() if name in self._errors else none for name in ERROR)
         column = self._options.delay_column
         delays = spans(batch.column(column).to_pylist(), "delay", 0, None) if column else none
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
@@ -196,9 +192,8 @@ class Redrive(ByRows):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        kinds: dict[str, Any] = {"id": TEXT}
         self._named = "queue" in schema.fieldNames() or not options.queue
-        check_types(schema, kinds | ({"queue": TEXT} if self._named else {}))
+        check_types(schema, dict.fromkeys(("id", "queue") if self._named else ("id",), TEXT))
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[str]:
@@ -223,11 +218,10 @@ class Redrive(ByRows):
 
 
 def _redrive(queue: Queue[Any], ids: Sequence[str]) -> Steps[int]:
-    dead = yield from _redrive_from(queue, "dead", ids)
-    return dead if dead == len(ids) else dead + (yield from _redrive_from(queue, "expired", ids))
-
-
-def _redrive_from(queue: Queue[Any], place: Place, ids: Sequence[str]) -> Steps[int]:
-    return (
-        yield from once(queue.senders, queue.keys, _calls.redrive, place=place, by=queue.consumer, ids=ids)
-    )
+    redriven = 0
+    for place in ("dead", "expired"):
+        if redriven < len(ids):
+            redriven += yield from once(
+                queue.senders, queue.keys, _calls.redrive, place=place, by=queue.consumer, ids=ids
+            )
+    return redriven

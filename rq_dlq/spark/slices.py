@@ -1,17 +1,34 @@
-"""Slices of claims, and how they are divided among tasks."""
+"""What tasks read: slices of claims and spans of outcome histories."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from rq_dlq._work import batches, outcomes
+from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.spark.columns import EventColumns, MessageColumns
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
+
+
+class Share(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: Iterable[Any] = ()) -> None:
+        super().__init__(None)
+        self.parts = tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +41,38 @@ class Slice:
     first: int
     end: int
 
+    def read(self, broker: Broker, columns: MessageColumns, limit: int) -> Iterator[pa.RecordBatch]:
+        """The messages that the claim still holds, `limit` in one call; each try yields the same."""
+        for first in range(self.first, self.end, limit):
+            size = min(limit, self.end - first)
+            rows = broker._run(batches.read_claim(self.keys, self.token, first, size))
+            if rows:
+                yield columns.batch(rows, self.keys.home, self.shard, self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The events of a queue from one id, or time, to another, inclusive."""
+
+    keys: QueueKeys
+    start: str
+    end: str
+
+    def read(self, broker: Broker, columns: EventColumns, limit: int) -> Iterator[pa.RecordBatch]:
+        """The events, `limit` in one call."""
+        start, full = self.start, True
+        while full:
+            found = broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit))
+            full = len(found) == limit
+            if found:
+                yield columns.batch(found, self.keys.home)
+                start = after(found[-1][0])
+
 
 def dealt(slices: Sequence[Slice], tasks: int) -> list[list[Slice]]:
     """Slices of about equal size for each task. Claims are cut if there are more tasks than claims.
 
     Args:
-        slices: to divide.
         tasks: the most; 0: as many as the messages need.
     """
     places = sum(part.end - part.first for part in slices)

@@ -12,7 +12,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
-from rq_dlq.spark.options import READ, STORIES, STREAM, Given
+from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, one_of, texts_of
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
 
@@ -52,14 +52,14 @@ class RqDlqSource(DataSource):
     @plainly
     def schema(self) -> StructType:
         """The columns of the view, if the user chose none."""
-        given = Given(self.options, tuple(dict.fromkeys([*READ, *STREAM])))
-        return schema_of(given.word("view", VIEWS, "queue"), given.word("history", STORIES, "struct"))
+        given = texts_of(self.options, ReadOptions, StreamOptions)
+        view = one_of(VIEWS)("view", given.get("view", "queue"))
+        return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a table."""
-        from rq_dlq.spark.options import ReadOptions  # noqa: PLC0415 - each side imports what it needs
-        from rq_dlq.spark.views import reader  # noqa: PLC0415
+        from rq_dlq.spark.views import reader  # noqa: PLC0415 - each side imports what it needs
 
         return reader(ReadOptions.of(self.options), schema)
 
@@ -71,7 +71,6 @@ class RqDlqSource(DataSource):
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAMS, "reading a queue as a stream")
-        from rq_dlq.spark.options import StreamOptions  # noqa: PLC0415
         from rq_dlq.spark.refused import RefusedStream  # noqa: PLC0415 - their bases are new in 4.2
         from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
@@ -86,22 +85,19 @@ class RqDlqSource(DataSource):
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's
         """The writer of a table."""
-        from rq_dlq.spark.write import batch_writer  # noqa: PLC0415
+        from rq_dlq.spark.write import BatchWriter, operation_of  # noqa: PLC0415
 
-        return batch_writer(self.options, schema, overwrite)
+        return BatchWriter(operation_of(self.options, schema, overwrite=overwrite))
 
     @plainly
-    def streamWriter(  # noqa: N802
-        self,
-        schema: StructType,
-        overwrite: bool,  # noqa: FBT001
-    ) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
         """The writer of a stream.
 
         Raises:
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAM_WRITES, "writing a stream to a queue")
-        from rq_dlq.spark.stream_write import stream_writer  # noqa: PLC0415
+        from rq_dlq.spark.stream_write import StreamWriter  # noqa: PLC0415
+        from rq_dlq.spark.write import operation_of  # noqa: PLC0415
 
-        return stream_writer(self.options, schema, overwrite)
+        return StreamWriter(operation_of(self.options, schema, overwrite=overwrite, stream=True))

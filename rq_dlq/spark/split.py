@@ -16,7 +16,6 @@ from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
     from typing import Self, TypeAlias
 
     from pyspark.sql import DataFrame
@@ -52,12 +51,7 @@ class Split:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.unpersist()
 
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+from pyspark.sql.types import ArrayType
 
 from rq_dlq.spark.schemas import FAILURE, arrow_type
-from rq_dlq.values.failure import FAILURES, Cause, Event, read_history
+from rq_dlq.values.failure import FAILURES, Cause, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-Stories = "Sequence[bytes | None]"
 
 
 def last_failure(text: bytes | None) -> Cause | None:
@@ -27,37 +26,22 @@ def last_failure(text: bytes | None) -> Cause | None:
 
 def as_structs(texts: Sequence[bytes | None]) -> pa.Array:
     """Histories as lists of events."""
-    offsets, events = [0], list[Event]()
-    for text in texts:
-        events += read_history(text or b"")
-        offsets.append(len(events))
-    cells = zip(*map(_cells, events), strict=True) if events else [()] * len(FAILURE)
-    columns = [
-        pa.array(column, arrow_type(field.dataType)) for column, field in zip(cells, FAILURE, strict=True)
-    ]
-    fields = [pa.field(field.name, column.type) for column, field in zip(columns, FAILURE, strict=True)]
-    element = pa.field("element", arrow_type(FAILURE))
-    return pa.ListArray.from_arrays(
-        pa.array(offsets, pa.int32()),
-        pa.StructArray.from_arrays(columns, fields=fields),
-        type=pa.list_(element),
-    )
+    return pa.array([_story(text) for text in texts], arrow_type(ArrayType(FAILURE)))
 
 
 def as_json(texts: Sequence[bytes | None]) -> pa.Array:
     """Histories as JSON: an array of objects with the fields of the struct; times in ISO format."""
     names = FAILURE.fieldNames()
-    stories = (
-        [dict(zip(names, _cells(event), strict=True)) for event in read_history(text or b"")]
-        for text in texts
-    )
+    stories = ([dict(zip(names, event, strict=True)) for event in _story(text)] for text in texts)
     return pa.array([msgspec.json.encode(story) for story in stories], pa.string())
 
 
-def _cells(event: Event) -> tuple[object, ...]:
-    """An event in the order of the struct's fields."""
-    cause = event.cause
-    return (
-        event.delivery, event.at, event.consumer or None, event.event,
-        cause.type or None, cause.message or None, round(event.delay * 1000),
-    )  # fmt: skip
+def _story(text: bytes | None) -> list[tuple[object, ...]]:
+    """The events of a history, each in the order of the struct's fields."""
+    return [
+        (
+            event.delivery, event.at, event.consumer or None, event.event,
+            event.cause.type or None, event.cause.message or None, round(event.delay * 1000),
+        )
+        for event in read_history(text or b"")
+    ]  # fmt: skip

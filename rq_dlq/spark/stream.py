@@ -6,38 +6,30 @@ import secrets
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.claimed import claimed
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.leases import LeaseKeeper
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.spark.slices import Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq._work import Steps
     from rq_dlq.spark.options import StreamOptions
-    from rq_dlq.spark.slices import Slice
 
 R = TypeVar("R")
-
-
-class Share(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, slices: Sequence[Slice]) -> None:
-        super().__init__(None)
-        self.slices = tuple(slices)
 
 
 class Driver:
@@ -48,7 +40,7 @@ class Driver:
         check_queues(url, options.namespace, list(shards))
         self._broker = broker = broker_at(url, options.namespace)
         self._queues = {home: broker.queue(home)._core for home in shards}
-        self._keeper = LeaseKeeper(broker, options.lease)
+        self.keeper = LeaseKeeper(broker, options.lease)
         self.query = Query(options, self._queues, shards, secrets.token_hex(4))
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
 
@@ -59,16 +51,12 @@ class Driver:
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now on."""
         for home, queue in self._queues.items():
-            self._keeper.keep(queue.keys, [*offset.tokens(home), *self.query.aside.get(home, ())])
+            self.keeper.keep(queue.keys, [*offset.tokens(home), *self.query.aside.get(home, ())])
 
     def drop(self, offset: Offset) -> None:
         """Stop renewing the leases of an offset's batches: they are done."""
         for home, queue in self._queues.items():
-            self._keeper.drop(queue.keys, offset.tokens(home))
-
-    def close(self) -> None:
-        """Renew no more leases."""
-        self._keeper.stop()
+            self.keeper.drop(queue.keys, offset.tokens(home))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -137,16 +125,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver.keep(batch)  # at once: the driver may have been down for nearly a lease
         shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
         self._driver.keep(batch)  # and the halves that planning has parked
-        return [Share(slices) for slices in shares] or [Share(())]
+        return list(map(Share, shares)) or [Share()]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read a share, in an executor: the same messages at each try."""
         broker = broker_at(self._url, self._options.namespace)
         columns = MessageColumns(self._schema)
-        for part in partition.slices:
-            yield from claimed(broker, part, columns, self._options.fetch_size)
+        for part in partition.parts:
+            yield from part.read(broker, columns, self._options.fetch_size)
 
     def stop(self) -> None:
         """Renew no more leases."""
         if "_driver" in self.__dict__:
-            self._driver.close()
+            self._driver.keeper.stop()

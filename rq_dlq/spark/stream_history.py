@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
 from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
@@ -21,27 +16,23 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.spark.slices import Share, Span
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq._work import Steps
+    from rq_dlq.client.broker import Broker
     from rq_dlq.spark.options import StreamOptions
 
 logger = logging.getLogger("rq_dlq.spark")
+R = TypeVar("R")
 OLDEST = "0-0"  # before every event
-
-
-class Events(InputPartition):
-    """The events of one queue from one id to another, inclusive."""
-
-    def __init__(self, home: str, start: str, end: str) -> None:
-        super().__init__(None)
-        self.home, self.start, self.end = home, start, end
 
 
 class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,8 +52,12 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _keys(self) -> dict[str, QueueKeys]:
         return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}
 
-    def _run(self, steps: Steps[Any]) -> Any:
-        return broker_at(self._url, self._options.namespace)._run(steps)
+    @property
+    def _broker(self) -> Broker:
+        return broker_at(self._url, self._options.namespace)
+
+    def _run(self, steps: Steps[R]) -> R:
+        return self._broker._run(steps)
 
     @plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
@@ -70,9 +65,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_queues(self._url, self._options.namespace, list(self._keys()))
         if self._options.starting == "latest":
             return self._last()
-        return dict.fromkeys(
-            self._keys(), OLDEST if self._options.starting == "earliest" else self._options.starting
-        )
+        start = OLDEST if self._options.starting == "earliest" else self._options.starting
+        return dict.fromkeys(self._keys(), start)
 
     def _last(self) -> dict[str, str]:
         return {home: self._run(outcomes.extent(keys)).last or OLDEST for home, keys in self._keys().items()}
@@ -99,7 +93,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logger.debug("a minimum number of events is ignored")
         end = {home: self._run(self._end(at, start.get(home, OLDEST), most)) for home, at in keys.items()}
         if end == start and self._until is None:
-            self._run(_rest(next(iter(keys.values())), self._options.max_wait))
+            some = next(iter(keys.values()))
+            self._run(self._broker._step(_work.Wait(some.silent, max(1, self._options.max_wait))))
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
@@ -115,9 +110,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, keys: QueueKeys, start: str) -> Steps[None]:
         if start == OLDEST or (yield from outcomes.entries(keys, start=start, end=start)):
             return
-        said = yield from _work.explain_policy(
-            keys, broker_at(self._url, self._options.namespace).settings.naming
-        )
+        said = yield from _work.explain_policy(keys, self._broker.settings.naming)
         extent = yield from outcomes.extent(keys)
         if not said.outcomes or extent.count < said.outcomes:
             return  # another program has read and trimmed them
@@ -134,20 +127,16 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """One task for each queue with new events."""
-        new = {home: last for home, last in end.items() if last != start.get(home, OLDEST)}
-        return [Events(home, after(start.get(home, OLDEST)), last) for home, last in new.items()] or [
-            Events("", OLDEST, OLDEST)
-        ]
+        shares: list[InputPartition] = []
+        for home, last in end.items():
+            if last != (done := start.get(home, OLDEST)):
+                shares.append(Share([Span(QueueKeys(self._options.namespace, home), after(done), last)]))
+        return shares or [Share()]
 
-    def read(self, partition: Events) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read events, in an executor."""
-        if not partition.home:
-            return
-        columns, keys = EventColumns(self._schema), QueueKeys(self._options.namespace, partition.home)
-        start, limit = partition.start, self._options.fetch_size
-        while found := self._run(outcomes.entries(keys, start=start, end=partition.end, limit=limit)):
-            yield columns.batch(found, partition.home)
-            start = after(found[-1][0])
+        for span in partition.parts:
+            yield from span.read(self._broker, EventColumns(self._schema), self._options.fetch_size)
 
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         """The newest events, for the progress report."""
@@ -156,7 +145,3 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _place(event_id: str) -> tuple[int, ...]:
     return tuple(map(int, event_id.split("-")))
-
-
-def _rest(keys: QueueKeys, milliseconds: int) -> Steps[None]:
-    yield _work.Wait(keys.silent, max(1, milliseconds))

@@ -6,10 +6,9 @@ reads its share page by page, while consumers go on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader
 
 from rq_dlq import _calls
 from rq_dlq._calls import scans
@@ -18,24 +17,23 @@ from rq_dlq._work import Steps, batches, outcomes
 from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.claimed import claimed
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
 from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
-from rq_dlq.spark.slices import Slice, dealt
-from rq_dlq.values.outcome import after, milliseconds_of
+from rq_dlq.spark.slices import Share, Slice, Span, dealt
+from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq._calls.scans import Index, Page
     from rq_dlq.spark.options import ReadOptions
-    from rq_dlq.values.counts import QueueStats
 
 ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
 
@@ -46,23 +44,6 @@ INDEXES: dict[str, tuple[Index, ...]] = {
     "expired": ("expired",),
 }
 SENT = ("queue", "leased")  # in these views since and until are about the time of sending
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The events of a queue from one id, or time, to another, inclusive."""
-
-    keys: QueueKeys
-    start: str
-    end: str
-
-
-class Share(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        super().__init__(None)
-        self.parts = tuple(parts)
 
 
 class Reader(DataSourceReader):
@@ -90,7 +71,7 @@ class Reader(DataSourceReader):
         with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
             homes = chosen(broker, options.queues, options.shards)
             shares = broker._run(self._divide([QueueKeys(options.namespace, home) for home in homes]))
-        return [Share(parts) for parts in shares if parts] or [Share(())]
+        return [Share(parts) for parts in shares if parts] or [Share()]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read a share, in an executor."""
@@ -124,12 +105,7 @@ class MessageReader(Reader):
         options = self._options
         since, until = (options.since, options.until) if options.view in SENT else (None, None)
         return MessageColumns(
-            self._schema,
-            story=options.history,
-            since=since,
-            until=until,
-            fingerprint=options.fingerprint,
-            error_class=options.error_class,
+            self._schema, story=options.history, since=since, until=until, failure=options.failure
         )
 
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
@@ -170,8 +146,8 @@ class LeasedReader(MessageReader):
         total = sum(part.end for part in found)
         return dealt(found, shares_of(total, self._options.partitions))
 
-    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        yield from claimed(broker, part, self._columns(), self._options.fetch_size)
+    def _batches(self, broker: Broker, part: Slice) -> Iterator[pa.RecordBatch]:
+        return part.read(broker, self._columns(), self._options.fetch_size)
 
 
 class HistoryReader(Reader):
@@ -203,17 +179,8 @@ class HistoryReader(Reader):
             yield Span(keys, str(start), newest if end >= last else str(end))
 
     def _batches(self, broker: Broker, part: Span) -> Iterator[pa.RecordBatch]:
-        columns = EventColumns(
-            self._schema, fingerprint=self._options.fingerprint, error_class=self._options.error_class
-        )
-        start, limit = part.start, self._options.fetch_size
-        while True:
-            found = broker._run(outcomes.entries(part.keys, start=start, end=part.end, limit=limit))
-            if found:
-                yield columns.batch(found, part.keys.home)
-                start = after(found[-1][0])
-            if len(found) < limit:
-                return
+        columns = EventColumns(self._schema, self._options.failure)
+        return part.read(broker, columns, self._options.fetch_size)
 
 
 class MetricsReader(Reader):
@@ -224,12 +191,8 @@ class MetricsReader(Reader):
         return [list(queues)]
 
     def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
-        now, stats = broker._run(_counts(part))
-        yield metrics_batch(self._schema, now, [stats])
-
-
-def _counts(keys: QueueKeys) -> Steps[tuple[int, QueueStats]]:
-    return (yield _calls.stats(keys, keys.home))  # type: ignore[no-any-return]
+        now, stats = broker._run(broker._step(_calls.stats(part, part.home)))
+        yield metrics_batch(self._schema, now, stats)
 
 
 _READERS: dict[str, type[Reader]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -14,25 +14,14 @@ from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    Operation: TypeAlias = Send | Settle | Redrive
 
-class Operation(Protocol):
-    """An operation on rows: tasks collect them, and the driver runs it after all tasks succeeded."""
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Collect the rows of a task."""
-        ...
-
-    def commit(self, messages: Sequence[Any], batch: int = 0) -> None:
-        """Run the operation, on the driver."""
-        ...
-
-    def abort(self, messages: Sequence[Any]) -> None:
-        """Do nothing, and remove what tasks left."""
-        ...
+CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
 
 
 def operation_of(
@@ -41,22 +30,24 @@ def operation_of(
     """The operation that the options ask for, checked against the columns.
 
     Raises:
-        InvalidInput: an option, a column or the mode is not valid.
+        InvalidInput: an option, a column or the mode is not valid. A stream's complete mode is an overwrite.
         BrokerUnavailable: Redis cannot be reached.
     """
     if overwrite:
         message = 'a queue cannot be overwritten: use mode("append"); purge() removes waiting messages'
         raise InvalidInput(message)
+    if stream:
+        given = {name: value for name, value in given.items() if name.lower() != CHECKPOINT}
     options = WriteOptions.of(given)
     if options.operation in SETTLES:
         return Settle(options, schema)
-    return (
-        Redrive(options, schema) if options.operation == "redrive" else Send(options, schema, stream=stream)
-    )
+    if options.operation == "redrive":
+        return Redrive(options, schema)
+    return Send(options, schema, stream=stream)
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame."""
+class Writer:
+    """The methods that Spark calls on a writer, of a DataFrame or of each batch of a stream."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -67,15 +58,15 @@ class BatchWriter(DataSourceArrowWriter):
         return self._operation.write(iterator)
 
     @plainly
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[Any], batchId: int = 0) -> None:  # noqa: N803
         """On the driver, after all tasks succeeded."""
-        self._operation.commit(messages)
+        self._operation.commit(messages, batchId)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[Any], batchId: int = 0) -> None:  # noqa: N803
         """On the driver, after a task failed."""
+        del batchId
         self._operation.abort(messages)
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-    """The writer for `df.write`; its errors are those of `operation_of`."""
-    return BatchWriter(operation_of(options, schema, overwrite=overwrite))
+class BatchWriter(Writer, DataSourceArrowWriter):
+    """Writes a DataFrame."""

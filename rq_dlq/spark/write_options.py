@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rq_dlq._work.jobs import check_job
 from rq_dlq.client.durability import DURABILITIES
-from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.options import MAX_SHARDS, QUEUES, WHERE, Given, shards_of
+from rq_dlq.spark.options import Options, duration, flag, number, one_of, option, shard_count, shards_of, text
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
+    from collections.abc import Sequence
 
     from rq_dlq.client.durability import Durability
 
-OPERATIONS = ("send", "ack", "nack", "discard", "redrive")
 SETTLES = ("ack", "nack", "discard")
-WRITE = (
-    *WHERE, *QUEUES, "operation", "jobId", "contentType", "idColumn", "priorityColumn", "headersColumn",
-    "delayColumn", "ttlColumn", "rateLimit", "stageTtl", "failOnLost", "durability", "replicas",
-)  # fmt: skip
-# Options that only some operations have.
-_ONLY = {
-    "shards": ("send",),
-    "jobId": ("send",),
-    "contentType": ("send",),
-    "idColumn": ("send",),
-    "priorityColumn": ("send",),
-    "headersColumn": ("send",),
-    "delayColumn": ("send", "nack"),
-    "ttlColumn": ("send",),
-    "rateLimit": ("send", "redrive"),
-    "stageTtl": ("send",),
-    "failOnLost": SETTLES,
-    "durability": ("send",),
-    "replicas": ("send",),
-}
 JSON, BYTES = "application/json", "application/octet-stream"
+_SEND = ("send",)
+
+
+def _job(name: str, given: str) -> str:
+    del name
+    check_job(given)
+    return given
+
+
+def _column(name: str, *more: str) -> str:
+    """The field of an option that names a column."""
+    return option(name, text, only=(*_SEND, *more))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteOptions(Options):
     """The options of `df.write.format("rq_dlq")`.
 
     Attributes:
-        url: where Redis is; None: $RQ_DLQ_URL, else the embedded server. Never shown: it may have a password.
         operation: send, ack, nack, discard or redrive.
         queue: to send to; for other operations, the queue of rows that do not name one.
         shards: how many shards the queue stands for, `queue:0` …; 0: only for itself.
-        job: a job with this id writes once, however often it runs; empty: each run writes.
+        job: a job with this id writes once, however often it runs; None: each run writes.
         content_type: application/json: a body is a JSON document; application/octet-stream: bytes; empty: a
             binary body is bytes, and a string is text, which arrives as a JSON string.
         id_column, priority_column, headers_column, delay_column, ttl_column: the column with this value for
@@ -63,61 +50,35 @@ class WriteOptions:
         durability, replicas: when a job counts as written, as for a broker (`BrokerSettings`).
     """
 
-    url: str | None = field(repr=False)
-    namespace: str
-    operation: str
-    queue: str
-    shards: int
-    job: str
-    content_type: str
-    id_column: str
-    priority_column: str
-    headers_column: str
-    delay_column: str
-    ttl_column: str
-    rate: int
-    stage_ttl: int
-    fail_on_lost: bool
-    durability: Durability
-    replicas: int
+    queue: str = option("queue", lambda _, given: given.strip())
+    shards: int = option("shards", shard_count, "0", only=_SEND)
+    operation: str = option("operation", one_of(("send", *SETTLES, "redrive")), "send")
+    job: str | None = option("jobId", _job, None, only=_SEND)
+    content_type: str = option("contentType", one_of((JSON, BYTES, "")), only=_SEND)
+    id_column: str = _column("idColumn")
+    priority_column: str = _column("priorityColumn")
+    headers_column: str = _column("headersColumn")
+    delay_column: str = _column("delayColumn", "nack")
+    ttl_column: str = _column("ttlColumn")
+    rate: int = option("rateLimit", number(0), "0", only=("send", "redrive"))
+    stage_ttl: int = option("stageTtl", duration(1_000), "1d", only=_SEND)
+    fail_on_lost: bool = option("failOnLost", flag, "false", only=SETTLES)
+    durability: Durability = option("durability", one_of(DURABILITIES), "memory", only=_SEND)  # noqa: RUF009 - a field
+    replicas: int = option("replicas", number(1), "1", only=_SEND)
 
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> Self:
-        """Read and check them.
+    def __post_init__(self) -> None:
+        """Check what options mean together.
 
         Raises:
-            InvalidInput: there is no such option or value, or the operation does not have it.
+            InvalidInput: the queue has no valid name; only rows to send need one.
         """
-        given = Given(options, WRITE)
-        operation = given.word("operation", OPERATIONS, "send")
-        for name, operations in _ONLY.items():
-            if name in given and operation not in operations:
-                message = f"option {name} is for {' and '.join(operations)}, not for {operation}"
-                raise InvalidInput(message)
-        queue = given.text("queue").strip()
-        if queue or operation == "send":
-            check_name(queue)
-        if "jobId" in given:
-            check_job(given.text("jobId"))
-        return cls(
-            url=given.text("url") or None,
-            namespace=given.text("namespace", USUAL_NAMESPACE),
-            operation=operation,
-            queue=queue,
-            shards=given.number("shards", 0, least=0, most=MAX_SHARDS),
-            job=given.text("jobId"),
-            content_type=given.word("contentType", (JSON, BYTES, ""), ""),
-            id_column=given.text("idColumn"),
-            priority_column=given.text("priorityColumn"),
-            headers_column=given.text("headersColumn"),
-            delay_column=given.text("delayColumn"),
-            ttl_column=given.text("ttlColumn"),
-            rate=given.number("rateLimit", 0, least=0),
-            stage_ttl=given.duration("stageTtl", "1d", minimum=1_000),
-            fail_on_lost=given.flag("failOnLost", default=False),
-            durability=given.word("durability", DURABILITIES, "memory"),  # type: ignore[arg-type]
-            replicas=given.number("replicas", 1),
-        )
+        if self.queue or self.operation == "send":
+            check_name(self.queue)
+
+    @staticmethod
+    def refusal(name: str, only: Sequence[str], chosen: str) -> str:
+        """The error of an option that the operation does not have."""
+        return f"option {name} is for {' and '.join(only)}, not for {chosen}"
 
     def homes(self) -> list[str]:
         """The queues to send to."""

@@ -17,8 +17,7 @@ import rq_dlq
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.pace import Pace
-from rq_dlq.spark.stream_write import stream_writer
-from rq_dlq.spark.write import batch_writer
+from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.failure import fingerprint
@@ -257,7 +256,7 @@ def test_a_stream_over_shards_which_takes_no_job_id(
     assert sum(broker.queue(f"a:{number}").stats().ready for number in range(2)) == 1
     assert staged(raw) == []
     with pytest.raises(InvalidInput, match="a stream has no option jobId"):
-        stream_writer({"queue": "a", "jobId": "x"}, texts(spark, "x").schema, overwrite=False)
+        operation_of({"queue": "a", "jobId": "x"}, texts(spark, "x").schema, overwrite=False, stream=True)
 
 
 # Rows that settle
@@ -373,7 +372,7 @@ def test_what_makes_no_sense_is_said_before_the_job_starts(
     del broker
     columns = spark.createDataFrame([], schema).schema
     with pytest.raises(InvalidInput) as caught:
-        batch_writer(options, columns, overwrite=False)
+        operation_of(options, columns, overwrite=False)
     assert said in str(caught.value)
 
 

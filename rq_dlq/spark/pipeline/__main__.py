@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import resolve
-from rq_dlq.spark.options import Given
+from rq_dlq.spark.options import moment
 from rq_dlq.spark.pipeline.rules import read_rules
 from rq_dlq.spark.pipeline.run import run
 from rq_dlq.spark.pipeline.settings import FORMATS, PipelineSettings
@@ -69,11 +69,10 @@ def _main(*, rules: Path | None, since: str | None, master: str | None, **option
     if options["apply"] and rules is None:
         message = "--apply needs rules: pass --rules FILE"
         raise InvalidInput(message)
-    moment = Given({} if since is None else {"since": since}, ("since",)).moment("since")
     settings = PipelineSettings(
         **options,
         rules=() if rules is None else read_rules(_text(rules), rules.name),
-        since=None if moment is None else datetime.fromtimestamp(moment / 1000, UTC),
+        since=None if since is None else datetime.fromtimestamp(moment("since", since) / 1000, UTC),
     )
     names_of(resolve(settings.url), settings)  # fails before Spark starts
     talk, data = Console(stderr=True), Console()

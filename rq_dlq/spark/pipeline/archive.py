@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 from pyspark.sql.types import DateType, StructType
@@ -15,6 +16,7 @@ from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,18 +50,6 @@ EVENTS = Table("history", HISTORY, ("queue", "event_id"), "at")
 LETTERS = Table("dead_letters", DEAD_LETTER, ("queue", "id", "dead_at"), "dead_at")
 
 
-class Store(Protocol):
-    """Where tables are kept."""
-
-    def read(self, table: Table) -> DataFrame:
-        """All rows; none if nothing was ever written."""
-        ...
-
-    def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows: all or none, if the format can do that."""
-        ...
-
-
 def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
     """The archive of a directory.
 
@@ -77,18 +67,34 @@ def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetStore:
-    """Plain Parquet files."""
+class Store:
+    """Where tables are kept; each format says how it loads and appends."""
 
     spark: SparkSession
     folder: Path
 
     def read(self, table: Table) -> DataFrame:
-        """All rows."""
+        """All rows; none if nothing was ever written."""
         path = self.folder / table.name
-        if not path.exists():
-            return self.spark.createDataFrame([], table.schema)
-        return self.spark.read.schema(table.schema).parquet(str(path)).select(*table.schema.names)
+        rows = self._load(table, str(path)) if path.exists() else None
+        return (
+            self.spark.createDataFrame([], table.schema) if rows is None else rows.select(*table.schema.names)
+        )
+
+    def _load(self, table: Table, path: str) -> DataFrame | None:
+        """The rows of an existing folder; None: it has no table."""
+        raise NotImplementedError
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows: all or none, if the format can do that."""
+        raise NotImplementedError
+
+
+class ParquetStore(Store):
+    """Plain Parquet files."""
+
+    def _load(self, table: Table, path: str) -> DataFrame:
+        return self.spark.read.schema(table.schema).parquet(path)
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows; a day of a queue becomes one file."""
@@ -96,42 +102,28 @@ class ParquetStore:
         arranged.write.mode("append").partitionBy(*PARTITIONS).parquet(str(self.folder / table.name))
 
 
-@dataclass(frozen=True, slots=True)
-class SparkDeltaStore:
+class SparkDeltaStore(Store):
     """Delta tables, written by Spark with Delta's own jar."""
 
-    spark: SparkSession
-    folder: Path
-
-    def read(self, table: Table) -> DataFrame:
-        """All rows."""
-        path = self.folder / table.name
-        if not path.exists():
-            return self.spark.createDataFrame([], table.schema)
-        return self.spark.read.format("delta").load(str(path)).select(*table.schema.names)
+    def _load(self, table: Table, path: str) -> DataFrame:
+        del table
+        return self.spark.read.format("delta").load(path)
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows."""
         rows.write.format("delta").mode("append").partitionBy(*PARTITIONS).save(str(self.folder / table.name))
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaStore:
+class DeltaStore(Store):
     """Delta tables without the jar: Spark reads, the driver writes; the new rows must fit into its memory."""
 
-    spark: SparkSession
-    folder: Path
-
-    def read(self, table: Table) -> DataFrame:
-        """All rows."""
+    def _load(self, table: Table, path: str) -> DataFrame | None:
         import deltalake  # noqa: PLC0415 - an extra
 
-        path = str(self.folder / table.name)
         files = deltalake.DeltaTable(path).file_uris() if deltalake.DeltaTable.is_deltatable(path) else []
-        if not files:
-            return self.spark.createDataFrame([], table.schema)
-        reader = self.spark.read.schema(table.schema).option("basePath", path)
-        return reader.parquet(*files).select(*table.schema.names)
+        return (
+            self.spark.read.schema(table.schema).option("basePath", path).parquet(*files) if files else None
+        )
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows."""
@@ -145,8 +137,6 @@ def add(store: Store, table: Table, rows: DataFrame) -> int:
     """Archive the rows that are not archived yet, and check that all are.
 
     Args:
-        store: the archive.
-        table: the table to write.
         rows: persisted by the caller, since they are read several times.
 
     Returns:
@@ -158,13 +148,9 @@ def add(store: Store, table: Table, rows: DataFrame) -> int:
     there = store.read(table).select(*table.key)
     day = F.date_from_unix_date(F.floor(F.unix_seconds(table.at) / 86_400).cast("int"))
     fresh = rows.join(there, _same(table, rows, there), "left_anti").withColumn("date", day)
-    fresh = fresh.select(*table.schema.names).persist()
-    try:
-        count = fresh.count()
-        if count:
-            store.append(table, fresh)
-    finally:
-        fresh.unpersist()
+    with persisted(fresh.select(*table.schema.names)) as new:
+        if count := new.count():
+            store.append(table, new)
     check(store, table, rows)
     return count
 
@@ -190,6 +176,16 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
                 "archive from a backup"
             )
             raise RqDlqError(message)
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Generator[DataFrame]:
+    """Persist rows, so that they are read only once."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:

@@ -38,11 +38,13 @@ class Line(NamedTuple):
 
 def append(folder: Path, lines: Iterable[Line]) -> None:
     """Write lines, and wait until the disk has them."""
-    with (folder / NAME).open("a", encoding="utf-8") as file:
-        if file.tell() and not _ends_line(folder / NAME):
-            file.write("\n")  # a run that was cut off left half a line
+    with (folder / NAME).open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")  # a run that was cut off left half a line
         for line in lines:
-            file.write(msgspec.json.encode(line._asdict()).decode() + "\n")
+            file.write(msgspec.json.encode(line._asdict()) + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -61,9 +63,3 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
 def in_utc(row: Any, name: str) -> datetime:
     """A time that Spark collected as microseconds."""
     return datetime.fromtimestamp(row[name] / 1_000_000, UTC)
-
-
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"

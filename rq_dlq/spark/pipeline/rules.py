@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy_files._toml_lines import line_of, lines_of
-from rq_dlq.spark.pipeline.patterns import expression
+from rq_dlq.spark.queues import expression
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:

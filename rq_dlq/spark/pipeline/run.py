@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq._calls import outcomes
 from rq_dlq.spark import register
 from rq_dlq.spark.pipeline import archive, picture, redrive, tables
-from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS
+from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS, persisted
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
 from rq_dlq.spark.pipeline.manifest import Manifest, held
 from rq_dlq.spark.pipeline.redrive import Plan
@@ -70,8 +70,6 @@ def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT
     It archives no event twice, and trims only archived events.
 
     Args:
-        spark: the session.
-        settings: of the run.
         stages: report the progress; the default reports nothing.
 
     Returns:
@@ -104,7 +102,7 @@ class _Run:
     def whole(self) -> Summary:
         """All steps."""
         settings = self.settings
-        with _kept(self.source.read("dlq")) as dead:
+        with persisted(self.source.read("dlq")) as dead:
             events, last_events = self.archive_events()
             letters = self.archive_letters(dead)
             trimmed = self.trim(last_events) if settings.trim else 0
@@ -128,7 +126,10 @@ class _Run:
 
     def archive_events(self) -> tuple[int, dict[str, str]]:
         """Archive the new events; returns how many, and the last archived event by queue."""
-        with self.stages.stage("archive the outcome history") as stage, _kept(self._new_events()) as events:
+        with (
+            self.stages.stage("archive the outcome history") as stage,
+            persisted(self._new_events()) as events,
+        ):
             count = archive.add(self.store, EVENTS, events)
             latest = F.max_by("event_id", event_order("event_id")).alias("last")
             rows = events.groupBy("queue").agg(latest).collect()
@@ -150,7 +151,7 @@ class _Run:
             trimmed = 0
             for name, last in last_events.items():
                 keys = self.broker.queue(name)._core.keys
-                trimmed += self.broker._run(_step(outcomes.trim(keys, through=last)))
+                trimmed += self.broker._run(self.broker._step(outcomes.trim(keys, through=last)))
             stage.say(f"{trimmed:,} events dropped from Redis")
         return trimmed
 
@@ -174,14 +175,14 @@ class _Run:
         with self.stages.stage("draw") as stage:
             if not poison:
                 stage.say("there are no dead letters to draw")
-                return None
-            path = self.settings.out / picture.NAME
-            if not picture.possible():
+            elif not picture.possible():
                 stage.say("no picture: matplotlib is not installed (pip install matplotlib)")
-                return None
-            picture.draw(poison, self.number, path)
-            stage.say(str(path))
-        return path
+            else:
+                path = self.settings.out / picture.NAME
+                picture.draw(poison, self.number, path)
+                stage.say(str(path))
+                return path
+        return None
 
     def redrive(self, dead: DataFrame) -> tuple[Plan, int]:
         """Redrive by the rules, or only report the plan; returns the plan and how many came back."""
@@ -219,16 +220,6 @@ class _Run:
 
 
 @contextmanager
-def _kept(rows: DataFrame) -> Generator[DataFrame]:
-    """Persist rows, so that they are read only once."""
-    kept = rows.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
-@contextmanager
 def _utc(spark: SparkSession) -> Generator[None]:
     """Set the session's time zone to UTC meanwhile, for times as text and in files."""
     name = "spark.sql.session.timeZone"
@@ -238,7 +229,3 @@ def _utc(spark: SparkSession) -> Generator[None]:
         yield
     finally:
         spark.conf.set(name, before or "UTC")
-
-
-def _step(call: Any) -> Any:
-    return (yield call)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.pipeline.patterns import fits
+from rq_dlq.spark.queues import expression
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +24,7 @@ class Source:
     """The queues of a run.
 
     Attributes:
-        spark: the session.
         url: of Redis, with its password; never shown.
-        namespace: of the queues.
         names: of the queues, sorted.
     """
 
@@ -67,7 +66,7 @@ def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
         there = broker.queues()
     names: set[str] = set()
     for pattern in settings.queue.split(","):
-        found = {name for name in there if fits(pattern.strip(), name)}
+        found = {name for name in there if re.fullmatch(expression(pattern.strip()), name)}
         if not found:
             known = ", ".join(there[:MOST_NAMED]) or "none"
             more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""

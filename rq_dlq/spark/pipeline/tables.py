@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
@@ -38,7 +39,7 @@ def poison(letters: DataFrame, dead: DataFrame, first_runs: Mapping[Kind, int], 
         dead_now bigint: how many of these messages are dead now,
         first_run int: the run of this archive that saw the kind first.
     """
-    known = [(*_of(kind), number) for kind, number in first_runs.items()]
+    known = [(*msgspec.structs.astuple(kind), number) for kind, number in first_runs.items()]
     runs = letters.sparkSession.createDataFrame(known, _FIRST_RUNS)
     report = poison_report(letters)
     now = dead.groupBy(*KIND).agg(F.count("*").alias("dead_now"))
@@ -58,10 +59,6 @@ def write(tables: Mapping[str, DataFrame], out: Path) -> dict[str, Rows]:
 def kind_of(row: Mapping[str, Any]) -> Kind:
     """The kind of a row of the poison report."""
     return Kind(*(row[name] for name in KIND))
-
-
-def _of(kind: Kind) -> tuple[Any, ...]:
-    return tuple(getattr(kind, name) for name in KIND)
 
 
 def _written(table: DataFrame, path: Path) -> Rows:

@@ -105,16 +105,16 @@ class Writer(BatchWriter):
         straggle()
         return staged
 
-    def commit(self, messages: Any) -> None:
+    def commit(self, messages: Any, batchId: int = 0) -> None:  # noqa: N803
         _commits()
-        super().commit(messages)
+        super().commit(messages, batchId)
         passing("moved")
 
 
 class EachBatchWriter(StreamWriter):
     """A write of a stream, with points."""
 
-    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: Any, batchId: int = 0) -> None:  # noqa: N803
         _commits()
         super().commit(messages, batchId)
         passing("moved")  # the batch is not in the commit log
