@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 class RqDlqError(Exception):
     """Base of every error that this package raises."""
 
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
+
 
 class BrokerUnavailable(RqDlqError):
     """Redis cannot be reached, or did not answer in time.
@@ -60,9 +63,6 @@ class Unconfirmed(BrokerUnavailable):
         super().__init__(message, tuple(ids))
         self.ids = tuple(ids)
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BrokerRefused(RqDlqError):
     """Redis answers, but does not do what was asked."""
@@ -83,9 +83,6 @@ class MissingRights(BrokerRefused):
         super().__init__(message, rights)
         self.rights = rights
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class DataLoss(RqDlqError):
     """A checkpoint and its queue disagree about what was done; to go on would skip messages."""
@@ -105,9 +102,6 @@ class UpgradeRequired(RqDlqError):
     def __init__(self, message: str, version: str = "") -> None:
         super().__init__(message, version)
         self.version = version
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class UnprocessableMessage(RqDlqError):
