@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rq_dlq._work import Steps
 
 MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default
-NO_FACTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Facts:
 
     info: Mapping[str, str]
     config: Mapping[str, str] | None = None
-    cluster: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
+    cluster: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def name(self) -> str:
@@ -99,7 +98,7 @@ def read_facts(*, with_config: bool = True) -> Steps[Facts]:
     """
     info = yield from server_facts()
     config = (yield from configuration()) if with_config else None
-    cluster: Any = NO_FACTS
+    cluster: Any = {}
     if info.get("cluster_enabled") == "1":
         with suppress(BrokerRefused):
             cluster = yield Command((b"CLUSTER", b"INFO"), read_info)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rq_dlq.doctor.check import Check, State, of_all
 from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import read_facts
-from rq_dlq.doctor.timing import clock
+from rq_dlq.doctor.trials import clock
 from rq_dlq.doctor.versions import version
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.durations import Duration, milliseconds
