@@ -274,6 +274,24 @@ class Output:
                 table.add_row(Text(visible(title)), Text(visible(text_of(name, part))))
         self.stdout.print(table)
 
+    def message(self, row: Row, message: Received[Any]) -> None:
+        """Write a message with its history."""
+        history = history_rows(message)
+        if self.format != "table":
+            self.record({**row, "history": history})
+            return
+        self.record(row)
+        if history:
+            self.stdout.print()
+        self.rows(history, HISTORY, "it has no history")
+
+    def either(self, text: str, row: Row) -> None:
+        """Write the text for people, or the same as a record for programs."""
+        if self.format == "table":
+            self.tell(text)
+        else:
+            self.record(row)
+
     def say(self, text: str) -> None:
         """Print a message for the user, on stderr."""
         self.stderr.print(visible(text), markup=False, soft_wrap=True)

@@ -12,6 +12,7 @@ import click
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._entries import refuse, set_all
+from rq_dlq.cli._options import pairs
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
 from rq_dlq.policy import Entry, Pattern, Source
@@ -28,17 +29,6 @@ FINDINGS = (
     Column("at", "dim"), Column("in", wrap=True), Column("setting", "bold", wrap=True),
     Column("becomes", "cyan", wrap=True), Column("note", wrap=True),
 )  # fmt: skip
-
-
-def _renamed(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    renamed: dict[str, str] = {}
-    for text in given:
-        name, equals, ours = text.partition("=")
-        if not (name and equals and ours):
-            message = f"{text!r} is not of the form QUEUE=NAME"
-            raise click.BadParameter(message, ctx, param)
-        renamed[name] = ours
-    return renamed
 
 
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -144,7 +134,7 @@ def explain(context: Context, name: str) -> None:
 
 @policy.command("import")
 @click.argument("file", type=file_type)
-@click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=_renamed,
+@click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=pairs,
               help="What a queue or pattern there is called here; may be repeated.")  # fmt: skip
 @dry_run_option
 @pass_context

@@ -30,10 +30,7 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
     The policy is that of QUEUE, or else the default; options override its fields.
     """
     shown = _policy(context, name, given).preview(rows)
-    if context.output.format == "table":
-        context.output.stdout.print(str(shown), highlight=False)
-    else:
-        context.output.record(_plain(shown))
+    context.output.either(str(shown), _plain(shown))
 
 
 @click.command("simulate", cls=Command)
@@ -52,10 +49,7 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
     The policy is that of QUEUE, or else the default; options override its fields.
     """
     played = _policy(context, name, given).simulate(messages, outage, given["rate"], given["seed"])
-    if context.output.format == "table":
-        context.output.stdout.print(str(played), highlight=False, soft_wrap=True)
-    else:
-        context.output.record(_plain(played))
+    context.output.either(str(played), _plain(played))
 
 
 def _policy(context: Context, name: str | None, given: dict[str, Any]) -> RedeliveryPolicy:

@@ -44,7 +44,8 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
     url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
     namespace = f"rq-dlq-demo-{secrets.token_hex(4)}"
     example = app.find()
-    with Stage(example, url, namespace, rows) as stage, view.view_of(context.output, stage) as seen:
+    stage = Stage(example, url, namespace, rows)
+    with stage.up(), view.view_of(context.output, stage) as seen:
         figures = play.perform(stage, seen, seconds)
     checks = sums.checks(figures)
     sums.show(context.output, figures, checks)

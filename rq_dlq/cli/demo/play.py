@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from rq_dlq.cli._context import Failure
 from rq_dlq.cli._show import many
@@ -49,8 +49,6 @@ class Scene:
 class View(Protocol):
     """What the play shows itself to."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
     def told(self, scene: Scene) -> None:
         """Something happened."""
 
