@@ -65,8 +65,7 @@ def set_all(
     if dry_run:
         if not shown:
             context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")
-        number = len(reading.entries)
-        what = "1 entry" if number == 1 else f"{number} entries"
+        what = _show.many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
     done = 0
@@ -107,9 +106,8 @@ def _taken(context: Context, reading: Reading) -> list[Problem]:
 
 
 def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    shown = context.output.format == "table"
     return [
-        {"pattern": pattern, "field": where, "value": _fields.as_read(where, value) if shown else value}
+        {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
         for pattern, entry in entries.items()
         for where, value in _fields.fields_of(entry).items()
     ]

@@ -63,7 +63,7 @@ def _show(context: Context, checks: Sequence[Check]) -> None:
     if context.output.format != "table":
         context.output.rows([asdict(check) for check in checks], (), "")
         return
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2, 0, 0))
     for check in checks:
         found = Text(check.found)
         if check.advice:

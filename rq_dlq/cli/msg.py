@@ -18,12 +18,12 @@ from rq_dlq.values.message import DeadLetter
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rq_dlq._work.explain import Explanation
     from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
 ABSENT = "(without it)"
+EXPLAINED = ("place", "why", "next", "at")
 
 place_option = click.option(
     "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
@@ -90,7 +90,7 @@ def show(context: Context, name: str, message_id: str) -> None:
         text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists those that wait"
         raise Failure(text)
     row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
-    context.output.message(row | _explained(explained), message)
+    context.output.message(row | _show.attributes(explained, *EXPLAINED), message)
 
 
 @msg.command("explain")
@@ -100,7 +100,7 @@ def show(context: Context, name: str, message_id: str) -> None:
 def explain(context: Context, name: str, message_id: str) -> None:
     """Explain where a message is, why no consumer has it now, and what happens to it next."""
     explained = used(context, name).explain(message_id)
-    context.output.either(str(explained), {"id": explained.id} | _explained(explained))
+    context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
@@ -212,10 +212,6 @@ def _change(
             f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
         )
         raise Failure(message)
-
-
-def _explained(explained: Explanation) -> dict[str, Any]:
-    return {name: getattr(explained, name) for name in ("place", "why", "next", "at")}
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

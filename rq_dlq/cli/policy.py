@@ -54,7 +54,9 @@ def ls(context: Context) -> None:
     if context.output.format == "table":
         rows = [{"pattern": pattern, "says": _text(entry)} for pattern, entry in entries.items()]
     else:
-        rows = [{"pattern": pattern, **_plain(entry)} for pattern, entry in entries.items()]
+        rows = [
+            {"pattern": pattern, **entry.said, "pinned": entry.pinned} for pattern, entry in entries.items()
+        ]
     none = "there are no policies: `rq-dlq policy set` makes one, until then the defaults apply"
     context.output.rows(rows, POLICIES, none)
     for pattern in stored.unreadable:
@@ -124,9 +126,8 @@ def undeclare(context: Context, name: str) -> None:
 def explain(context: Context, name: str) -> None:
     """Show what applies to QUEUE, used or not, and where each field was set."""
     settings = context.broker.policies.explain(name)
-    read = _fields.as_read if context.output.format == "table" else _as_it_is
     rows = [
-        {"field": one.field, "value": read(one.field, one.value), "source": one.source}
+        {"field": one.field, "value": _fields.shown(context, one.field, one.value), "source": one.source}
         for one in (*settings.sources, *_places(settings))
     ]
     context.output.rows(rows, SOURCES, "")
@@ -172,11 +173,6 @@ def _toml(file: Path) -> Reading:
         return Reading(problems=[Problem(0, "", f"not UTF-8: {error.reason} at byte {error.start + 1}")])
 
 
-def _as_it_is(where: str, value: Any) -> Any:
-    del where
-    return value
-
-
 def _places(settings: QueueSettings) -> list[Source]:
     """The queues that take dead letters and expired messages; None: they are dropped."""
     wire, found = settings.wire(), list[Source]()
@@ -199,15 +195,10 @@ def _text(entry: Entry) -> str:
     return "; ".join(f"{part}: {line}" if part else line for part, line in lines.items())
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    """An entry as programs read it."""
-    return {**entry.said, "pinned": entry.pinned}
-
-
 def _finding_row(finding: Finding, file: Path, form: str) -> dict[str, Any]:
     if form != "table":
         names = ("line", "place", "setting", "value", "outcome", "pattern", "field", "becomes", "note")
-        return {"file": str(file)} | {name: getattr(finding, name) for name in names}
+        return {"file": str(file)} | _show.attributes(finding, *names)
     becomes: str = finding.outcome
     if finding.outcome == "becomes":
         becomes = f"{finding.pattern} {finding.field} = {_fields.as_read(finding.field, finding.becomes)}"

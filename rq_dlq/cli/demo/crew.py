@@ -29,11 +29,6 @@ class Member:
     log: Path
     killed: bool = False
 
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self.process.pid
-
     def kill(self) -> None:
         """Kill it without warning."""
         self.killed = True

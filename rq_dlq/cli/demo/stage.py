@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls.scans import Page
     from rq_dlq._work import Steps
     from rq_dlq.cli.demo.app import App
-    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.client.queue import Queue
     from rq_dlq.values.message import Row
 
 WORKERS = 4
@@ -44,7 +44,7 @@ class Stage:
         self.flights = app.flights(rows)
         self.lease = timedelta(milliseconds=app.module.flights._core.lease).total_seconds()
         self.broker = Broker(url, namespace=namespace)
-        self.queue = app.queue(self.broker)
+        self.queue: Queue[Any] = self.broker.queue(app.module.flights.name, type=app.module.Flight)
         self.payments = Payments(self._on_paid)
         env = {
             "RQ_DLQ_URL": url,
@@ -88,10 +88,6 @@ class Stage:
         """Send flights until `number` are sent."""
         self.sent += self.queue.send_many(self.flights[len(self.sent) : number])
 
-    def stats(self) -> QueueStats:
-        """The counts of the queue."""
-        return self.queue.stats()
-
     def kill_on_payment(self, number: int) -> None:
         """Kill this worker at its next payment, when the payment is made and not yet answered."""
         self.victim = self.crew.members[number - 1]
@@ -126,7 +122,7 @@ class Stage:
 
     def _on_paid(self, payment: str, payer: int) -> None:
         self.waits.extend(self.queue._run(self._wait_of(payment)))
-        if self._doomed.is_set() and self.victim is not None and payer == self.victim.pid:
+        if self._doomed.is_set() and self.victim is not None and payer == self.victim.process.pid:
             self._doomed.clear()
             self._held = {m.id: m.delivery_count for m in self.queue._run(self._held_with(payment))}
             self._killed_at = time.monotonic()

@@ -108,7 +108,7 @@ def show(output: Output, figures: Figures, found: list[Check]) -> None:
     out.print(Text("\nDead letters before the redrive", "bold"))
     out.print(_groups(figures))
     out.print(Text("\nThe sums", "bold"))
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2, 0, 0))
     for check in found:
         mark = Text("✓", "green") if check.holds else Text("✗", "bold red")
         table.add_row(mark, check.name, Text(check.text))

@@ -117,7 +117,9 @@ class Picture:
         paid = self._stage.payments.paid_by
         for member in self._stage.crew.members:
             table.add_row(
-                f"worker {member.number}", _state_of(member), Text(f"{paid[member.pid]:,} paid", "dim")
+                f"worker {member.number}",
+                _state_of(member),
+                Text(f"{paid[member.process.pid]:,} paid", "dim"),
             )
         down = self._stage.payments.down
         table.add_row("payments", Text("● down", "bold red") if down else Text("● up", "green"))
