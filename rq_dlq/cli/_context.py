@@ -1,7 +1,5 @@
 """What all commands share: global options, the broker, errors as sentences."""
 
-from __future__ import annotations
-
 import logging
 import traceback
 from dataclasses import dataclass, field

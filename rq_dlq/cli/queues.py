@@ -1,20 +1,16 @@
 """`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rq_dlq import _calls, _work
+from rq_dlq._work import Step, Steps
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import confirm, queue_argument, yes_option
-
-if TYPE_CHECKING:
-    from rq_dlq._work import Step, Steps
-    from rq_dlq.client.queue import Queue
+from rq_dlq.client.queue import Queue
 
 
 @click.group(cls=Group)

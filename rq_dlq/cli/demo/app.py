@@ -1,7 +1,5 @@
 """Finds the example that the demo runs."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from dataclasses import dataclass
