@@ -24,17 +24,15 @@
 Every message says what to do next. None contains a password or a body.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 
 
 class RqDlqError(Exception):
     """Base of every error that this package raises."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
 
 
 class BrokerUnavailable(RqDlqError):
@@ -60,9 +58,6 @@ class Unconfirmed(BrokerUnavailable):
         super().__init__(message, tuple(ids))
         self.ids = tuple(ids)
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BrokerRefused(RqDlqError):
     """Redis answers, but does not do what was asked."""
@@ -83,9 +78,6 @@ class MissingRights(BrokerRefused):
         super().__init__(message, rights)
         self.rights = rights
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class DataLoss(RqDlqError):
     """A checkpoint and its queue disagree about what was done; to go on would skip messages."""
@@ -105,9 +97,6 @@ class UpgradeRequired(RqDlqError):
     def __init__(self, message: str, version: str = "") -> None:
         super().__init__(message, version)
         self.version = version
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class UnprocessableMessage(RqDlqError):

@@ -12,9 +12,7 @@ from rq_dlq.doctor import Check
 from rq_dlq.doctor.check import of_all
 from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import Facts
-from rq_dlq.doctor.promises import promise
-from rq_dlq.doctor.replicas import replicas
-from rq_dlq.doctor.standing import cluster, eviction, persistence, role
+from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.versions import version
 
 MASTER = {

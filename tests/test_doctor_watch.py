@@ -145,7 +145,7 @@ def test_what_the_answer_took_is_not_held_against_the_clock(
 ) -> None:
     """A thread whose handlers keep the interpreter busy hears the answer late."""
     times = iter(range(0, 100, 3))
-    monkeypatch.setattr("rq_dlq.doctor.timing.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("rq_dlq.doctor.trials.time.monotonic", lambda: next(times))
     Watch(BrokerSettings(), "1s").look(told)  # type: ignore[arg-type]
     assert said(caplog) == []
 

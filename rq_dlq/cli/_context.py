@@ -1,13 +1,10 @@
-"""What all commands share: global options, the broker, errors as sentences, questions before bulk changes."""
-
-from __future__ import annotations
+"""What all commands share: global options, the broker, errors as sentences."""
 
 import logging
-import sys
 import traceback
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
@@ -16,10 +13,6 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.visible import visible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-T = TypeVar("T")
 FAILED, USAGE, UNREACHABLE, PART_WAY = 1, 2, 3, 4
 
 
@@ -106,73 +99,40 @@ def exit_code(error: RqDlqError) -> int:
     return USAGE if isinstance(error, InvalidInput) else FAILED
 
 
-def confirm(what: str, *, yes: bool) -> None:
-    """Ask before a bulk change.
-
-    Args:
-        what: the change, as the start of a question.
-        yes: the user passed --yes.
-
-    Raises:
-        UsageError: there is no terminal to ask on, and --yes is missing.
-        Abort: the answer is no.
-    """
-    if yes:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        message = f"{what}? There is no terminal to ask on: add --yes to do it."
-        raise click.UsageError(message)
-    click.confirm(f"{what}?", abort=True, err=True)
-
-
-where_option = click.option(
-    "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
-)
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-
-
 def _global_options(*, hidden: bool) -> list[click.Parameter]:
     """The options that every command takes."""
 
-    def option(*names: str, keep: Callable[[Context, Any], None], **settings: Any) -> click.Option:
-        def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-            del param
-            if value:
-                keep(ctx.ensure_object(Context), value)
-
-        return click.Option(names, expose_value=False, callback=callback, hidden=hidden, **settings)
+    def option(*names: str, **settings: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=_keep, hidden=hidden, **settings)
 
     return [
-        option("--url", keep=_setter("url"),
+        option("--url",
                help="redis://…, rediss://…, unix://…, redis+sentinel://…; else $RQ_DLQ_URL, else embedded."),
-        option("--namespace", keep=_setter("namespace"),
-               help='The prefix of all keys; else $RQ_DLQ_NAMESPACE, else "rq".'),
-        option("-o", "--output", keep=_form, type=click.Choice(FORMATS),
-               help="The format of data; a table by default."),
-        option("-v", "--verbose", keep=_more, count=True,
-               help="Print more; twice: also the traceback of errors."),
-        option("--no-color", keep=_plain, is_flag=True,
-               help="Print no colours; so does $NO_COLOR."),
+        option("--namespace", help='The prefix of all keys; else $RQ_DLQ_NAMESPACE, else "rq".'),
+        option("-o", "--output", type=click.Choice(FORMATS), help="The format of data; a table by default."),
+        option("-v", "--verbose", count=True, help="Print more; twice: also the traceback of errors."),
+        option("--no-color", is_flag=True, help="Print no colours; so does $NO_COLOR."),
     ]  # fmt: skip
 
 
-def _setter(name: str) -> Callable[[Context, Any], None]:
-    return lambda context, value: setattr(context, name, value)
-
-
-def _form(context: Context, value: str) -> None:
-    context.output.format = value
-
-
-def _more(context: Context, times: int) -> None:
-    context.verbose += times
-    _log(context.verbose)
-
-
-def _plain(context: Context, value: bool) -> None:  # noqa: FBT001 - click's way
-    del value
-    context.output.plain()
-    click.get_current_context().color = False
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep a global option that was passed."""
+    context = ctx.ensure_object(Context)
+    if not value:
+        return
+    match param.name:
+        case "url":
+            context.url = value
+        case "namespace":
+            context.namespace = value
+        case "output":
+            context.output.format = value
+        case "verbose":
+            context.verbose += value
+            _log(context.verbose)
+        case _:  # --no-color
+            context.output.plain()
+            ctx.color = False
 
 
 class _ToStderr(logging.Handler):

@@ -1,24 +1,18 @@
 """Entries of the map of policies, set all or none: from the command line or from a file."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from rq_dlq._work.given_names import check_names
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
-from rq_dlq.policy import Pattern
+from rq_dlq.policy import Entry, Pattern
 from rq_dlq.policy_files import Problem, Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from rq_dlq.policy import Entry
 
 NAMED: Final = 20  # problems of a file that are named
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
@@ -65,8 +59,7 @@ def set_all(
     if dry_run:
         if not shown:
             context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")
-        number = len(reading.entries)
-        what = "1 entry" if number == 1 else f"{number} entries"
+        what = _show.many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
     done = 0
@@ -107,9 +100,8 @@ def _taken(context: Context, reading: Reading) -> list[Problem]:
 
 
 def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    shown = context.output.format == "table"
     return [
-        {"pattern": pattern, "field": where, "value": _fields.as_read(where, value) if shown else value}
+        {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
         for pattern, entry in entries.items()
         for where, value in _fields.fields_of(entry).items()
     ]

@@ -1,19 +1,14 @@
 """The fields of a policy as options and as people read them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
-from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, meant
+from rq_dlq.cli._context import Context
+from rq_dlq.policy import Entry
+from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, Field, meant
 from rq_dlq.values.durations import human
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rq_dlq.policy import Entry
-    from rq_dlq.policy.fields import Field
 
 F = TypeVar("F", bound="Callable[..., Any]")
 ALL: Final = TABLE
@@ -55,6 +50,11 @@ def as_read(where: str, value: Any) -> str:
     if field is not None and field.in_ms:
         return f"-{human(-value)}" if value < 0 else human(value)
     return f"{value:,g}" if isinstance(value, float) else str(value)
+
+
+def shown(context: Context, where: str, value: Any) -> Any:
+    """The same in a table; as it is for programs."""
+    return as_read(where, value) if context.output.format == "table" else value
 
 
 def fields_of(entry: Entry) -> dict[str, Any]:

@@ -1,28 +1,23 @@
 """How things look: as tables for people, as JSON for programs."""
 
-from __future__ import annotations
-
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from datetime import datetime
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rq_dlq._work import Maintainer
 from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.durations import human
+from rq_dlq.values.failure import Cause, moment
+from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.visible import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rq_dlq._work import Maintainer
-    from rq_dlq.values.counts import ErrorGroup, QueueStats
-    from rq_dlq.values.message import DeadLetter, Received
 
 FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
@@ -79,9 +74,9 @@ def text_of(key: str, value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-def many(number: int, what: str) -> str:
-    """A number of things: 1 message, 2 messages."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def many(number: int, what: str, plural: str = "") -> str:
+    """A number of things: 1 message, 2 messages; 1 entry, 2 entries."""
+    return f"{number:,} {what if number == 1 else plural or f'{what}s'}"
 
 
 def as_json(value: Any) -> str:
@@ -122,21 +117,20 @@ MAINTAINERS = (
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
 
+def attributes(thing: object, *names: str) -> dict[str, Any]:
+    """Some attributes, by their names."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def queue_row(stats: QueueStats) -> dict[str, Any]:
     """A queue's counts."""
-    row = {name: getattr(stats, name) for name in _COUNTS}
-    return row | {"totals": dict(stats.totals)}
-
-
-_COUNTS = tuple(column.key for column in QUEUES)
+    return attributes(stats, *(column.key for column in QUEUES)) | {"totals": dict(stats.totals)}
 
 
 def maintainer_row(maintainer: Maintainer) -> dict[str, Any]:
     """A process that maintains the queues."""
-    row = {column.key: getattr(maintainer, column.key) for column in MAINTAINERS}
-    times = {
-        name: datetime.fromtimestamp(getattr(maintainer, name) / 1000, UTC) for name in ("began", "seen")
-    }
+    row = attributes(maintainer, *(column.key for column in MAINTAINERS))
+    times = {name: moment(ms) for name, ms in attributes(maintainer, "began", "seen").items()}
     return row | times | {"roles": ",".join(maintainer.roles)}
 
 
@@ -149,8 +143,7 @@ def maintained_by(maintainer: Maintainer) -> str:
 def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "delivery_count", "charged")
-    row = {name: getattr(message, name) for name in names}
-    return row | {"headers": dict(message.headers), "body": body_of(message)}
+    return attributes(message, *names) | {"headers": dict(message.headers), "body": body_of(message)}
 
 
 def body_of(message: Received[Any]) -> Any:
@@ -169,36 +162,28 @@ def body_of(message: Received[Any]) -> Any:
 
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
     """A dead letter."""
-    error = ": ".join(filter(None, (letter.cause.type, letter.cause.message)))
-    return message_row(letter) | {
-        "reason": letter.reason,
-        "died_at": letter.died_at,
-        "redriven": letter.redriven,
-        "group": letter.fingerprint,
-        "error": error,
-    }
+    row = message_row(letter) | attributes(letter, "reason", "died_at", "redriven")
+    return row | {"group": letter.fingerprint, "error": error_of(letter.cause)}
 
 
 def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
     """The history of a message."""
     return [
-        {
-            "event": event.event,
-            "at": event.at,
-            "delivery": event.delivery,
-            "delay": event.delay,
-            "consumer": event.consumer,
-            "error": ": ".join(filter(None, (event.cause.type, event.cause.message))),
-            "traceback": event.cause.traceback,
-        }
+        attributes(event, "event", "at", "delivery", "delay", "consumer")
+        | {"error": error_of(event.cause), "traceback": event.cause.traceback}
         for event in message.history
     ]
+
+
+def error_of(cause: Cause) -> str:
+    """The class and the text of an error, as far as they are known."""
+    return ": ".join(filter(None, (cause.type, cause.message)))
 
 
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "first_seen", "last_seen", "sample_id")
-    return {"group": group.fingerprint} | {name: getattr(group, name) for name in names}
+    return {"group": group.fingerprint} | attributes(group, *names)
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
@@ -262,7 +247,7 @@ class Output:
             text = as_json(row)
             self._write(text if self.format == "jsonl" else msgspec.json.format(text))
             return
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, style="dim")
         table.add_column(overflow="fold")
         for name, value in row.items():
@@ -273,6 +258,24 @@ class Output:
                 title = f"{name} {key}".strip().replace("_", " ")
                 table.add_row(Text(visible(title)), Text(visible(text_of(name, part))))
         self.stdout.print(table)
+
+    def message(self, row: Row, message: Received[Any], none: str = "") -> None:
+        """Write a message with its history; in place of an empty history, print `none` for the user."""
+        history = history_rows(message)
+        if self.format != "table":
+            self.record({**row, "history": history})
+            return
+        self.record(row)
+        if history or none:
+            self.stdout.print()
+            self.rows(history, HISTORY, none)
+
+    def either(self, text: str, row: Row) -> None:
+        """Write the text for people, or the same as a record for programs."""
+        if self.format == "table":
+            self.tell(text)
+        else:
+            self.record(row)
 
     def say(self, text: str) -> None:
         """Print a message for the user, on stderr."""

@@ -1,22 +1,20 @@
 """`rq-dlq dlq …`: dead letters, listed, grouped, brought back, removed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
+from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
 from rq_dlq.client.choosing import REASONS
 from rq_dlq.client.dlq import DeadLetters
-
-if TYPE_CHECKING:
-    from rq_dlq.values.counts import ErrorGroup
+from rq_dlq.client.selection import Selection
+from rq_dlq.values.counts import ErrorGroup
 
 ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
-queue_argument = click.argument("name", metavar="QUEUE")
 
 
 @click.group(cls=Group)
@@ -69,74 +67,61 @@ def show(context: Context, name: str, message_id: str) -> None:
     if not letters:
         message = f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them"
         raise Failure(message)
-    row = _show.letter_row(letters[0])
-    history = _show.history_rows(letters[0])
-    if context.output.format != "table":
-        context.output.record(row | {"history": history})
-        return
-    context.output.record(row)
-    context.output.stdout.print()
-    context.output.rows(history, _show.HISTORY, "it has no history")
-    if tail := letters[0].cause.traceback:
-        context.output.tell(f"\n{tail}", "dim")
+    (letter,) = letters
+    context.output.message(_show.letter_row(letter), letter, "it has no history")
+    if letter.cause.traceback and context.output.format == "table":
+        context.output.tell(f"\n{letter.cause.traceback}", "dim")
+
+
+def bulk(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of a verb that takes ids, a condition or all."""
+    for option in (yes_option, all_option, where_option, ids_option, queue_argument):
+        function = option(function)
+    return pass_context(function)
 
 
 @dlq.command("redrive")
-@queue_argument
 @click.option("--group", metavar="GROUP", help="Those of this kind, as `groups` names it.")
-@ids_option
-@where_option
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@yes_option
-@pass_context
-def redrive(
-    context: Context,
-    name: str,
-    *,
-    group: str | None,
-    ids: tuple[str, ...],
-    where: str | None,
-    everything: bool,
-    yes: bool,
-) -> None:
+@bulk
+def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any) -> None:
     """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
-    _exactly_one(("--group", group), ("--id", ids), ("--where", where), ("--all", everything))
+    _check(chosen, ("--group", group))
     letters = _letters(context, name)
-    kind = _group(letters, group, name)
-    chosen = letters.select(where, group=kind, ids=ids or None)
-    if not ids:
-        confirm(f"Bring {_show.many(chosen.count(), 'dead letter')} of {name} back to the queue", yes=yes)
-    done = chosen.redrive()
+    found = letters.select(chosen["where"], group=_group(letters, group, name), ids=chosen["ids"] or None)
+    _confirm(chosen, found, f"Bring {{}} of {name} back to the queue")
+    done = found.redrive()
     context.output.say(f"brought {_show.many(done, 'message')} back")
-    _all_found(done, ids)
+    _all_found(chosen, done)
 
 
 @dlq.command("purge")
-@queue_argument
 @click.option("--older-than", metavar="AGE", help='Those that died longer ago than, say, "30d".')
-@ids_option
-@where_option
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@yes_option
-@pass_context
-def purge(
-    context: Context,
-    name: str,
-    *,
-    older_than: str | None,
-    ids: tuple[str, ...],
-    where: str | None,
-    everything: bool,
-    yes: bool,
-) -> None:
+@bulk
+def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""
-    _exactly_one(("--older-than", older_than), ("--id", ids), ("--where", where), ("--all", everything))
-    chosen = _letters(context, name).select(where, older_than=older_than, ids=ids or None)
-    if not ids:
-        confirm(f"Remove {_show.many(chosen.count(), 'dead letter')} of {name} for good", yes=yes)
-    done = chosen.purge()
+    _check(chosen, ("--older-than", older_than))
+    found = _letters(context, name).select(chosen["where"], older_than=older_than, ids=chosen["ids"] or None)
+    _confirm(chosen, found, f"Remove {{}} of {name} for good")
+    done = found.purge()
     context.output.say(f"removed {_show.many(done, 'dead letter')}")
-    _all_found(done, ids)
+    _all_found(chosen, done)
+
+
+def _check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
+    others = (("--id", chosen["ids"]), ("--where", chosen["where"]), ("--all", chosen["everything"]))
+    exactly_one("dead letters", own, *others)
+
+
+def _confirm(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
+    if not chosen["ids"]:
+        confirm(what.format(_show.many(found.count(), "dead letter")), yes=chosen["yes"])
+
+
+def _all_found(chosen: dict[str, Any], done: int) -> None:
+    missing = len(set(chosen["ids"])) - done
+    if chosen["ids"] and missing > 0:
+        message = f"{missing} of the ids are not dead letters of this queue"
+        raise Failure(message)
 
 
 def _letters(context: Context, name: str) -> DeadLetters[Any]:
@@ -156,17 +141,3 @@ def _group(letters: DeadLetters[Any], given: str | None, name: str) -> ErrorGrou
         message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them, by all twelve digits"
         raise Failure(message)
     return known[given]
-
-
-def _exactly_one(*options: tuple[str, object]) -> None:
-    given = [name for name, value in options if value]
-    if len(given) != 1:
-        names = ", ".join(name for name, _ in options)
-        message = f"choose dead letters with exactly one of {names}"
-        raise click.UsageError(message)
-
-
-def _all_found(done: int, ids: tuple[str, ...]) -> None:
-    if ids and done < len(set(ids)):
-        message = f"{len(set(ids)) - done} of the ids are not dead letters of this queue"
-        raise Failure(message)

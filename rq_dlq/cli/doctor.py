@@ -1,9 +1,7 @@
 """`rq-dlq doctor`: checks whether a server is fit for queues, and what a crash would lose."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -11,14 +9,9 @@ from rich.text import Text
 
 from rq_dlq.cli._context import FAILED, UNREACHABLE, Command, Context, pass_context, sentence
 from rq_dlq.client.broker import Broker
-from rq_dlq.client.durability import DURABILITIES
+from rq_dlq.client.durability import DURABILITIES, Durability
 from rq_dlq.doctor import Check, examine
 from rq_dlq.errors import RqDlqError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rq_dlq.client.durability import Durability
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -63,7 +56,7 @@ def _show(context: Context, checks: Sequence[Check]) -> None:
     if context.output.format != "table":
         context.output.rows([asdict(check) for check in checks], (), "")
         return
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2, 0, 0))
     for check in checks:
         found = Text(check.found)
         if check.advice:

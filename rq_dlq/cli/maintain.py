@@ -1,7 +1,5 @@
 """`rq-dlq maintain`: broker-side redelivery, expiry and retention."""
 
-from __future__ import annotations
-
 import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context

@@ -1,29 +1,25 @@
 """`rq-dlq msg …`: messages, listed, shown, and managed by their ids or by a condition."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
+from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.choosing import PLACES
+from rq_dlq.client.selection import Selection
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
 ABSENT = "(without it)"
+EXPLAINED = ("place", "why", "next", "at")
 
-queue_argument = click.argument("name", metavar="QUEUE")
 place_option = click.option(
     "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
 )
@@ -58,8 +54,7 @@ def ls(
     limit: int | None,
 ) -> None:
     """List the messages of QUEUE in their order, without claiming them."""
-    used(context, name)
-    queue = context.broker.queue(name)
+    queue = used(context, name)
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
         table = context.output.format == "table"
@@ -84,22 +79,13 @@ def ls(
 @pass_context
 def show(context: Context, name: str, message_id: str) -> None:
     """Show one message, wherever in QUEUE it is, with its history."""
-    used(context, name)
-    explained = context.broker.queue(name).explain(message_id)
+    explained = used(context, name).explain(message_id)
     message = explained.message
     if message is None:
         text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists those that wait"
         raise Failure(text)
     row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
-    row |= {"place": explained.place, "why": explained.why, "next": explained.next, "at": explained.at}
-    history = _show.history_rows(message)
-    if context.output.format != "table":
-        context.output.record(row | {"history": history})
-        return
-    context.output.record(row)
-    if history:
-        context.output.stdout.print()
-        context.output.rows(history, _show.HISTORY, "")
+    context.output.message(row | _show.attributes(explained, *EXPLAINED), message)
 
 
 @msg.command("explain")
@@ -108,12 +94,8 @@ def show(context: Context, name: str, message_id: str) -> None:
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
     """Explain where a message is, why no consumer has it now, and what happens to it next."""
-    used(context, name)
-    explained = context.broker.queue(name).explain(message_id)
-    if context.output.format == "table":
-        context.output.tell(str(explained))
-    else:
-        context.output.record({key: getattr(explained, key) for key in ("id", "place", "why", "next", "at")})
+    explained = used(context, name).explain(message_id)
+    context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
@@ -122,7 +104,7 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
         yes_option,
         click.option("--limit", type=click.IntRange(1), help="At most so many, the first in their order."),
         place_option,
-        click.option("--all", "everything", is_flag=True, help="All of them."),
+        all_option,
         where_option,
         click.argument("ids", nargs=-1, metavar="[ID]..."),
         queue_argument,
@@ -208,12 +190,9 @@ def _change(
     verb: Callable[[Selection[Any]], int],
 ) -> None:
     """Run a verb on the chosen messages, after a confirmation."""
-    ids, where, everything = chosen["ids"], chosen["where"], chosen["everything"]
-    if sum((bool(ids), where is not None, everything)) != 1:
-        message = "choose messages with exactly one of ID…, --where, --all"
-        raise click.UsageError(message)
-    used(context, name)
-    queue = context.broker.queue(name)
+    ids, where = chosen["ids"], chosen["where"]
+    exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
+    queue = used(context, name)
     found = queue.select(
         where, ids=list(dict.fromkeys(ids)) or None, places=chosen["places"] or None, limit=chosen["limit"]
     )

@@ -1,26 +1,21 @@
 """`rq-dlq policy …`: the policies of queues, set by hand, from a file, or from another broker's file."""
 
-from __future__ import annotations
-
 import html
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._entries import refuse, set_all
+from rq_dlq.cli._options import pairs
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
-from rq_dlq.policy import Entry, Pattern, Source
+from rq_dlq.policy import Entry, Pattern, QueueSettings, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rq_dlq.policy import QueueSettings
 
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))
 SOURCES = (Column("field"), Column("value", "bold"), Column("source", "cyan"))
@@ -28,17 +23,6 @@ FINDINGS = (
     Column("at", "dim"), Column("in", wrap=True), Column("setting", "bold", wrap=True),
     Column("becomes", "cyan", wrap=True), Column("note", wrap=True),
 )  # fmt: skip
-
-
-def _renamed(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    renamed: dict[str, str] = {}
-    for text in given:
-        name, equals, ours = text.partition("=")
-        if not (name and equals and ours):
-            message = f"{text!r} is not of the form QUEUE=NAME"
-            raise click.BadParameter(message, ctx, param)
-        renamed[name] = ours
-    return renamed
 
 
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -61,10 +45,12 @@ def ls(context: Context) -> None:
     """List the entries."""
     stored = context.broker.policies.read()
     entries = dict(sorted(stored.entries.items()))
-    if context.output.format == "table":
-        rows = [{"pattern": pattern, "says": _text(entry)} for pattern, entry in entries.items()]
-    else:
-        rows = [{"pattern": pattern, **_plain(entry)} for pattern, entry in entries.items()]
+    rows: list[dict[str, Any]] = [
+        {"pattern": pattern, "says": _text(entry)}
+        if context.output.format == "table"
+        else {"pattern": pattern, **entry.said, "pinned": entry.pinned}
+        for pattern, entry in entries.items()
+    ]
     none = "there are no policies: `rq-dlq policy set` makes one, until then the defaults apply"
     context.output.rows(rows, POLICIES, none)
     for pattern in stored.unreadable:
@@ -134,9 +120,8 @@ def undeclare(context: Context, name: str) -> None:
 def explain(context: Context, name: str) -> None:
     """Show what applies to QUEUE, used or not, and where each field was set."""
     settings = context.broker.policies.explain(name)
-    read = _fields.as_read if context.output.format == "table" else _as_it_is
     rows = [
-        {"field": one.field, "value": read(one.field, one.value), "source": one.source}
+        {"field": one.field, "value": _fields.shown(context, one.field, one.value), "source": one.source}
         for one in (*settings.sources, *_places(settings))
     ]
     context.output.rows(rows, SOURCES, "")
@@ -144,7 +129,7 @@ def explain(context: Context, name: str) -> None:
 
 @policy.command("import")
 @click.argument("file", type=file_type)
-@click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=_renamed,
+@click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=pairs,
               help="What a queue or pattern there is called here; may be repeated.")  # fmt: skip
 @dry_run_option
 @pass_context
@@ -182,11 +167,6 @@ def _toml(file: Path) -> Reading:
         return Reading(problems=[Problem(0, "", f"not UTF-8: {error.reason} at byte {error.start + 1}")])
 
 
-def _as_it_is(where: str, value: Any) -> Any:
-    del where
-    return value
-
-
 def _places(settings: QueueSettings) -> list[Source]:
     """The queues that take dead letters and expired messages; None: they are dropped."""
     wire, found = settings.wire(), list[Source]()
@@ -209,15 +189,10 @@ def _text(entry: Entry) -> str:
     return "; ".join(f"{part}: {line}" if part else line for part, line in lines.items())
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    """An entry as programs read it."""
-    return {**entry.said, "pinned": entry.pinned}
-
-
 def _finding_row(finding: Finding, file: Path, form: str) -> dict[str, Any]:
     if form != "table":
         names = ("line", "place", "setting", "value", "outcome", "pattern", "field", "becomes", "note")
-        return {"file": str(file)} | {name: getattr(finding, name) for name in names}
+        return {"file": str(file)} | _show.attributes(finding, *names)
     becomes: str = finding.outcome
     if finding.outcome == "becomes":
         becomes = f"{finding.pattern} {finding.field} = {_fields.as_read(finding.field, finding.becomes)}"

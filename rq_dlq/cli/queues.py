@@ -1,15 +1,16 @@
 """`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from rq_dlq import _calls, _work
+from rq_dlq._work import Step, Steps
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Command, Context, Failure, Group, confirm, pass_context, yes_option
-from rq_dlq.cli._server import asked
+from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
+from rq_dlq.cli._options import confirm, queue_argument, yes_option
+from rq_dlq.client.queue import Queue
 
 
 @click.group(cls=Group)
@@ -48,9 +49,8 @@ def show(context: Context, name: str) -> None:
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
     """List what became of a queue's messages last, if its `outcomes` setting keeps that."""
-    used(context, name)
-    broker = context.broker
-    found = broker._run(_work.last_outcomes(broker.queue(name)._core, last))
+    core = used(context, name)._core
+    found = context.broker._run(_work.last_outcomes(core, last))
     none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
     context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
 
@@ -60,9 +60,7 @@ def outcomes(context: Context, name: str, last: int) -> None:
 @pass_context
 def pause(context: Context, name: str) -> None:
     """Deliver nothing from a queue until it is resumed; sending, settling and expiry go on."""
-    used(context, name)
-    new = context.broker.queue(name).pause()
-    state = "is paused" if new else "was already paused"
+    state = "is paused" if used(context, name).pause() else "was already paused"
     context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
 
 
@@ -71,9 +69,8 @@ def pause(context: Context, name: str) -> None:
 @pass_context
 def resume(context: Context, name: str) -> None:
     """Deliver the messages of a queue again."""
-    used(context, name)
-    new = context.broker.queue(name).resume()
-    context.output.say(f"{name} is resumed" if new else f"{name} was not paused")
+    state = "is resumed" if used(context, name).resume() else "was not paused"
+    context.output.say(f"{name} {state}")
 
 
 @queue.command("reset")
@@ -81,8 +78,7 @@ def resume(context: Context, name: str) -> None:
 @pass_context
 def reset(context: Context, name: str) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
-    used(context, name)
-    count = context.broker.queue(name).reset()
+    count = used(context, name).reset()
     context.output.say(f"the totals of {name} are reset, with {_show.many(count, 'message')} in it")
 
 
@@ -103,14 +99,12 @@ def purge(context: Context, name: str, *, yes: bool) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("name", metavar="QUEUE")
+@queue_argument
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
 @pass_context
 def peek(context: Context, name: str, limit: int) -> None:
     """Look at the next messages of a queue, without claiming them."""
-    used(context, name)
-    messages = context.broker.queue(name).peek(limit)
-    rows = [_show.message_row(message) for message in messages]
+    rows = [_show.message_row(message) for message in used(context, name).peek(limit)]
     context.output.rows(rows, _show.MESSAGES, f"nothing is ready in {name}")
 
 
@@ -118,17 +112,18 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(asked(_calls.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(_asked(_calls.is_alias(broker.settings.namespace, name))))
 
 
-def used(context: Context, name: str) -> None:
-    """Check that a queue was ever used, or is a shared dead-letter or expiry queue.
+def used(context: Context, name: str) -> Queue[Any]:
+    """The queue of this name, if it was ever used or is a shared dead-letter or expiry queue.
 
     Raises:
         Failure: it is neither.
     """
     if not is_view(context, name):
         home_of(context, name)
+    return context.broker.queue(name)
 
 
 def home_of(context: Context, name: str) -> str:
@@ -142,3 +137,8 @@ def home_of(context: Context, name: str) -> str:
         message = f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used"
         raise Failure(message)
     return home
+
+
+def _asked(step: Step) -> Steps[Any]:
+    """One step and its result."""
+    return (yield step)

@@ -1,56 +1,26 @@
 """`rq-dlq send`: messages from a file or a pipe."""
 
-from __future__ import annotations
-
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened
+from rq_dlq.cli._options import pairs
 from rq_dlq.cli._show import many
+from rq_dlq.client.queue import Queue
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rq_dlq.client.queue import Queue
 
 BATCH = 1_000  # messages sent at once
 NAMED = 10  # bad lines that are listed
 MANY = 10_000  # with so many messages there is a progress bar
-
-
-@dataclass
-class Checked:
-    """The result of the first reading."""
-
-    good: int = 0
-    bad: int = 0
-    named: list[str] = field(default_factory=list[str])
-
-    def note(self, line: int, error: InvalidInput) -> None:
-        """Count a line that is not a message."""
-        self.bad += 1
-        if len(self.named) < NAMED:
-            self.named.append(f"line {line}: {error}")
-
-
-def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            message = f"{text!r} does not have the form K=V"
-            raise click.BadParameter(message, ctx, param)
-        headers[name] = value
-    return headers
 
 
 @click.command(cls=Command)
@@ -78,7 +48,7 @@ def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
     "headers",
     multiple=True,
     metavar="K=V",
-    callback=_headers,
+    callback=pairs,
     help="A header of each message; may be repeated.",
 )
 @click.option(
@@ -108,53 +78,52 @@ def send(
     if path is None and sys.stdin.isatty():
         context.output.say("one message per line; Ctrl-D ends the input, Ctrl-C sends nothing")
     with opened(path, sys.stdin.buffer) as source:
-        checked = _check(context, source, form or "text", options)
-        if checked.bad:
-            _tell_bad(context, checked, skip_bad=skip_bad)
-        source.seek(0)
-        good = (body for _, body in READERS[form or "text"](source) if not _is_bad(context, body, options))
-        sent = _send(context, queue, good, checked.good, options, ids=ids)
+        read = partial(_messages, context, source, form or "text", options)
+        total, skipped = _check(context, read(), skip_bad=skip_bad)
+        bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
+        sent = _send(context, queue, bodies, total, options, ids=ids)
     if context.output.format == "table":
         context.output.say(f"sent {many(sent, 'message')} to {name}")
     else:
-        context.output.record({"queue": name, "sent": sent, "skipped": checked.bad})
+        context.output.record({"queue": name, "sent": sent, "skipped": skipped})
 
 
-def _check(context: Context, source: IO[bytes], form: str, options: dict[str, Any]) -> Checked:
-    """Read all lines, send nothing."""
-    checked = Checked()
-    parsed: Iterator[Parsed] = READERS[form](source)
-    for line, body in parsed:
-        bad = _is_bad(context, body, options)
-        if bad is None:
-            checked.good += 1
-        else:
-            checked.note(line, bad)
-    return checked
+def _messages(context: Context, source: IO[bytes], form: str, options: dict[str, Any]) -> Iterator[Parsed]:
+    """All lines, each with its body, or with the reason why it is not a message."""
+    codec = Codec[Any](Any, context.broker.settings.max_message_bytes)
+    source.seek(0)
+    for line, body in READERS[form](source):
+        try:
+            if not isinstance(body, InvalidInput):
+                codec.packer(options["priority"], options["headers"])(body)
+            yield line, body
+        except InvalidInput as error:
+            yield line, error
 
 
-def _is_bad(context: Context, body: Any, options: dict[str, Any]) -> InvalidInput | None:
-    """The reason why a line is not a message; None: it is one."""
-    if isinstance(body, InvalidInput):
-        return body
-    try:
-        codec = Codec[Any](Any, context.broker.settings.max_message_bytes)
-        codec.packer(options["priority"], options["headers"])(body)
-    except InvalidInput as error:
-        return error
-    return None
+def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tuple[int, int]:
+    """Read all lines, send nothing; returns how many are messages, and how many are not.
 
-
-def _tell_bad(context: Context, checked: Checked, *, skip_bad: bool) -> None:
-    for text in checked.named:
-        context.output.say(text)
-    if checked.bad > len(checked.named):
-        context.output.say(f"… and {checked.bad - len(checked.named):,} more")
-    lines = "1 line is not a message" if checked.bad == 1 else f"{checked.bad:,} lines are not messages"
-    if not skip_bad:
-        message = f"{lines}, so nothing was sent: correct them, or skip them with --skip-bad"
-        raise Failure(message)
-    context.output.say(f"{lines} and skipped")
+    Raises:
+        Failure: some are not, and are not to be skipped.
+    """
+    good = bad = 0
+    for line, body in lines:
+        if not isinstance(body, InvalidInput):
+            good += 1
+            continue
+        bad += 1
+        if bad <= NAMED:
+            context.output.say(f"line {line}: {body}")
+    if bad > NAMED:
+        context.output.say(f"… and {bad - NAMED:,} more")
+    if bad:
+        found = "1 line is not a message" if bad == 1 else f"{bad:,} lines are not messages"
+        if not skip_bad:
+            message = f"{found}, so nothing was sent: correct them, or skip them with --skip-bad"
+            raise Failure(message)
+        context.output.say(f"{found} and skipped")
+    return good, bad
 
 
 def _send(

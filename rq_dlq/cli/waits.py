@@ -1,18 +1,13 @@
 """`rq-dlq policy preview` and `simulate`: how long a policy makes messages wait, before any message does."""
 
-from __future__ import annotations
-
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rq_dlq.cli import _fields
 from rq_dlq.cli._context import Command, Context, pass_context
-from rq_dlq.policy import Entry, partial
-
-if TYPE_CHECKING:
-    from rq_dlq.policy import Preview, RedeliveryPolicy, Simulation
+from rq_dlq.policy import Entry, Preview, RedeliveryPolicy, Simulation, partial
 
 queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 
@@ -30,10 +25,7 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
     The policy is that of QUEUE, or else the default; options override its fields.
     """
     shown = _policy(context, name, given).preview(rows)
-    if context.output.format == "table":
-        context.output.stdout.print(str(shown), highlight=False)
-    else:
-        context.output.record(_plain(shown))
+    context.output.either(str(shown), _plain(shown))
 
 
 @click.command("simulate", cls=Command)
@@ -52,10 +44,7 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
     The policy is that of QUEUE, or else the default; options override its fields.
     """
     played = _policy(context, name, given).simulate(messages, outage, given["rate"], given["seed"])
-    if context.output.format == "table":
-        context.output.stdout.print(str(played), highlight=False, soft_wrap=True)
-    else:
-        context.output.record(_plain(played))
+    context.output.either(str(played), _plain(played))
 
 
 def _policy(context: Context, name: str | None, given: dict[str, Any]) -> RedeliveryPolicy:

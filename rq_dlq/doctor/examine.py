@@ -1,30 +1,17 @@
 """All checks of the doctor, in order."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._redis import FAIL_FAST
+from rq_dlq._redis import FAIL_FAST, Connections
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.doctor.check import Check, of_all
-from rq_dlq.doctor.facts import read_facts
-from rq_dlq.doctor.promises import promise
-from rq_dlq.doctor.replicas import replicas
-from rq_dlq.doctor.rights import rights
-from rq_dlq.doctor.scripts import loaded, trial
-from rq_dlq.doctor.standing import cluster, eviction, persistence, role
-from rq_dlq.doctor.timing import answers, clock, round_trip
+from rq_dlq.doctor.facts import Facts, read_facts
+from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
+from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
 from rq_dlq.errors import RqDlqError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rq_dlq._redis import Connections
-    from rq_dlq._work import Steps
-    from rq_dlq.client.broker import Broker
-    from rq_dlq.client.settings import BrokerSettings
-    from rq_dlq.doctor.facts import Facts
 
 
 def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
@@ -79,8 +66,7 @@ def _standing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
 
 
 def _measured(connections: Connections) -> Iterator[Check]:
-    measures: dict[str, Callable[[], Steps[Check]]] = {"clock": clock, "round trip": round_trip}
-    for name, steps in measures.items():
+    for name, steps in (("clock", clock), ("round trip", round_trip)):
         try:
             yield connections.run(steps())
         except RqDlqError as error:

@@ -1,23 +1,17 @@
 """What a server says about itself."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rq_dlq._calls import Command
+from rq_dlq._work import Steps
 from rq_dlq.client.durability import configuration
 from rq_dlq.client.settings import read_info, server_facts, version_of
 from rq_dlq.errors import BrokerRefused
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rq_dlq._work import Steps
-
 MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default
-NO_FACTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Facts:
 
     info: Mapping[str, str]
     config: Mapping[str, str] | None = None
-    cluster: Mapping[str, str] = field(default_factory=lambda: NO_FACTS)
+    cluster: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def name(self) -> str:
@@ -99,7 +93,7 @@ def read_facts(*, with_config: bool = True) -> Steps[Facts]:
     """
     info = yield from server_facts()
     config = (yield from configuration()) if with_config else None
-    cluster: Any = NO_FACTS
+    cluster: Any = {}
     if info.get("cluster_enabled") == "1":
         with suppress(BrokerRefused):
             cluster = yield Command((b"CLUSTER", b"INFO"), read_info)

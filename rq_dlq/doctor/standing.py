@@ -1,13 +1,11 @@
-"""Whether a server accepts changes and keeps them: its role, eviction policy, disk and cluster."""
+"""Whether a server accepts changes and keeps them: its role, eviction policy, disk, cluster and replicas."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
+from rq_dlq.client.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
 from rq_dlq.doctor.check import Check, untold
-
-if TYPE_CHECKING:
-    from rq_dlq.doctor.facts import Facts
+from rq_dlq.doctor.facts import Facts, Replica
+from rq_dlq.doctor.versions import FSYNC_FLAWS
 
 SLOTS = "16384"
 
@@ -86,3 +84,97 @@ def cluster(facts: Facts) -> Check:
         return Check("cluster", "ok", found)
     advice = "queues in the other slots stand still: start their nodes, or `redis-cli --cluster fix`"
     return Check("cluster", "fail", found, advice)
+
+
+def replicas(facts: Facts, wanted: int) -> Iterator[Check]:
+    """How many are online, and what the server does when there are too few.
+
+    Args:
+        wanted: how many must confirm a send; 0: none.
+    """
+    if facts.tells_replicas:
+        yield _present(facts.replicas, wanted)
+        yield _least(facts, wanted)
+    else:
+        yield untold("replicas")
+        yield untold("min-replicas")
+
+
+def _present(connected: list[Replica], wanted: int) -> Check:
+    online = [replica for replica in connected if replica.online]
+    found = "; ".join(map(_described, connected)) or "none"
+    if len(online) < wanted:
+        advice = f"{wanted} must confirm each send, so every send is Unconfirmed: start replicas"
+        return Check("replicas", "fail", found, advice)
+    if len(online) < len(connected):
+        advice = "a replica that is not online lacks messages: a failover to it would lose them"
+        return Check("replicas", "warn", found, advice)
+    return Check("replicas", "ok", found)
+
+
+def _described(replica: Replica) -> str:
+    if replica.online:
+        return f"{replica.address} online, {replica.behind:,} bytes behind"
+    if replica.state == "online":
+        return f"{replica.address} silent for {replica.lag} s"
+    return f"{replica.address} not online yet ({replica.state})"
+
+
+def _least(facts: Facts, wanted: int) -> Check:
+    """`min-replicas-to-write`: INFO tells whether it is set and how many keep up, CONFIG tells its value."""
+    keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
+    if keep_up < 0:
+        return _guarded("min-replicas-to-write 0", 0, wanted)
+    if config is None and keep_up > 0:
+        found = f"min-replicas-to-write is set to an unknown value; {keep_up} keep up"
+        return Check("min-replicas", "warn", found, untold("", "CONFIG GET").advice)
+    least = int((config or {}).get("min-replicas-to-write", "1"))
+    found = f"min-replicas-to-write {least if config else 'is set'}; {keep_up} keep up"
+    if least > keep_up:
+        advice = "the server refuses changes because too few replicas keep up: start replicas"
+        return Check("min-replicas", "fail", found, advice)
+    return _guarded(found, least, wanted)
+
+
+def _guarded(found: str, least: int, wanted: int) -> Check:
+    if least >= wanted:
+        return Check("min-replicas", "ok", found)
+    advice = (
+        "a master that is cut off goes on accepting messages, all Unconfirmed, and loses them: "
+        f"redis-cli CONFIG SET min-replicas-to-write {wanted}"
+    )
+    return Check("min-replicas", "warn", found, advice)
+
+
+def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
+    """Whether the server can keep this profile; for "memory": which profiles it could keep."""
+    if durability == "memory":
+        each = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
+        return Check("durability", "ok", "\n".join(each))
+    if durability == "replicated" and not facts.tells_replicas:
+        return untold("durability")
+    if lacks := _lacks(facts, durability, replicas):
+        return Check("durability", "fail", durability, lacks)
+    flaws = _flaws(facts) if durability == "fsync" else []
+    found = f"{durability}: {PROMISES[durability]}"
+    return Check("durability", "warn" if flaws else "ok", found, "; ".join(flaws))
+
+
+def _flaws(facts: Facts) -> list[str]:
+    """The flaws of this release that break `fsync`."""
+    if not facts.release:
+        return [f"its release is unknown, so its flaws are: {untold('version').advice}"]
+    return [flaw.reason for flaw in FSYNC_FLAWS if flaw.affects(facts)]
+
+
+def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
+    """Why the server cannot keep the profile, or what is unknown; empty: it can."""
+    if durability == "fsync":
+        lacks = what_fsync_lacks(facts.info, facts.config)
+        return f"not kept: {lacks}" if lacks else ""
+    if durability == "memory":
+        return ""
+    if not facts.tells_replicas:
+        return untold("replicas").found
+    online = sum(replica.online for replica in facts.replicas)
+    return f"not kept: {online} of {replicas} replicas are online" if online < replicas else ""

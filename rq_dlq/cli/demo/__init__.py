@@ -4,18 +4,13 @@
 all of these up, `play` is the sequence of events, `view` shows it, `sums` checks the result.
 """
 
-from __future__ import annotations
-
 import secrets
 import signal
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 SENDING = 12.0  # seconds
 
@@ -44,7 +39,8 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
     url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
     namespace = f"rq-dlq-demo-{secrets.token_hex(4)}"
     example = app.find()
-    with Stage(example, url, namespace, rows) as stage, view.view_of(context.output, stage) as seen:
+    stage = Stage(example, url, namespace, rows)
+    with stage.up(), view.view_of(context.output, stage) as seen:
         figures = play.perform(stage, seen, seconds)
     checks = sums.checks(figures)
     sums.show(context.output, figures, checks)

@@ -1,21 +1,16 @@
 """Finds the example that the demo runs."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 import rq_dlq
 from rq_dlq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from rq_dlq.client.queue import Queue
 
 
 @dataclass(frozen=True)
@@ -52,10 +47,6 @@ class App:
             f"  rq-dlq worker {self.name}:broker --burst\n"
             "  rq-dlq dlq groups flights"
         )
-
-    def queue(self, broker: rq_dlq.Broker) -> Queue[Any]:
-        """The queue of the example, of another broker."""
-        return broker.queue(self.module.flights.name, type=self.module.Flight)
 
 
 def find() -> App:

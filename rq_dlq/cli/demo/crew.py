@@ -1,24 +1,15 @@
 """The worker processes of the demo: the command that a user would run, several times."""
 
-from __future__ import annotations
-
-import contextlib
-import os
-import signal
 import subprocess
 import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rq_dlq.cli._processes import start, worker_command
+from rq_dlq.cli.demo.app import App
 from rq_dlq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
-    from rq_dlq.cli.demo.app import App
 
 PATIENCE = 5.0  # seconds for a worker to end
 
@@ -32,10 +23,10 @@ class Member:
     log: Path
     killed: bool = False
 
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self.process.pid
+    def kill(self) -> None:
+        """Kill it without warning."""
+        self.killed = True
+        self.process.kill()
 
     @property
     def started(self) -> bool:
@@ -51,29 +42,21 @@ class Crew:
     number: int
     env: Mapping[str, str]
     members: list[Member] = field(default_factory=list[Member])
-    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def __enter__(self) -> Self:
-        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="rq-dlq-demo-")))
-        self._stack.callback(self._end)
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._stack.close)
-            for number in range(1, self.number + 1):
-                log = directory / f"worker-{number}.log"
-                with log.open("wb") as output:
-                    command = worker_command(f"{self.app.name}:broker")
-                    process = start(command, env=self.env, cwd=self.app.directory, output=output)
-                self.members.append(Member(number, process, log))
-            undo.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def kill(self, member: Member) -> None:
-        """Kill a worker without warning."""
-        member.killed = True
-        os.kill(member.pid, signal.SIGKILL)
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """Run the workers, and end them on leaving."""
+        command = worker_command(f"{self.app.name}:broker")
+        with tempfile.TemporaryDirectory(prefix="rq-dlq-demo-") as directory:
+            try:
+                for number in range(1, self.number + 1):
+                    log = Path(directory, f"worker-{number}.log")
+                    with log.open("wb") as output:
+                        process = start(command, env=self.env, cwd=self.app.directory, output=output)
+                    self.members.append(Member(number, process, log))
+                yield
+            finally:
+                self._end()
 
     def check(self) -> None:
         """Check that no worker ended by itself.

@@ -1,18 +1,14 @@
 """A payment service on 127.0.0.1 that can be made to fail, and its book."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
+from typing import Any, cast
 
 TAKES = 0.03  # seconds that a payment takes
 
@@ -61,7 +57,6 @@ class Payments:
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.payments = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
     def address(self) -> str:
@@ -84,13 +79,15 @@ class Payments:
         self._on_paid(payment, payer)
         return HTTPStatus.CREATED
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Serve, and stop on leaving."""
+        with self._server:
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+            try:
+                yield
+            finally:
+                self._server.shutdown()
 
 
 class _Server(ThreadingHTTPServer):

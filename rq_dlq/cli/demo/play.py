@@ -1,22 +1,17 @@
 """The sequence of events. Everything shown is measured at that moment; no result is known in advance."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol
 
 from rq_dlq.cli._context import Failure
 from rq_dlq.cli._show import many
+from rq_dlq.cli.demo.stage import Stage
 from rq_dlq.cli.demo.sums import Figures
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rq_dlq.cli.demo.stage import Stage
-    from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.counts import ErrorGroup, QueueStats
 
 TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds that a step may take
@@ -49,8 +44,6 @@ class Scene:
 class View(Protocol):
     """What the play shows itself to."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: object) -> None: ...
     def told(self, scene: Scene) -> None:
         """Something happened."""
 
@@ -63,21 +56,21 @@ class Play:
 
     def __init__(self, stage: Stage, view: View, sending: float) -> None:
         self.stage = stage
-        self.scene = Scene(stage.stats())
+        self.scene = Scene(stage.queue.stats())
         self._view = view
         self._sending = sending
         self._began = time.monotonic()
-        self._curtain: float | None = None  # when sending began
+        self._sending_since: float | None = None  # when sending began
         self._acked: deque[tuple[float, int]] = deque()
 
     @property
     def sent_for(self) -> float:
         """Seconds since the first flight was sent."""
-        return 0.0 if self._curtain is None else time.monotonic() - self._curtain
+        return 0.0 if self._sending_since is None else time.monotonic() - self._sending_since
 
     def begin(self) -> None:
         """Begin to send flights."""
-        self._curtain = time.monotonic()
+        self._sending_since = time.monotonic()
 
     def tell(self, what: str, now: str | None = None) -> None:
         """Show an event, and what happens from now on."""
@@ -105,7 +98,7 @@ class Play:
         stage, now = self.stage, time.monotonic()
         self._send()
         stage.crew.check()
-        self.scene.stats = stage.stats()
+        self.scene.stats = stage.queue.stats()
         self.scene.elapsed = now - self._began
         if self.scene.stats.totals.get("lapsed"):
             stage.watch_rescue()
@@ -119,7 +112,7 @@ class Play:
     def _send(self) -> None:
         """Send the flights that are due."""
         flights, sent = self.stage.flights, self.stage.sent
-        if self._curtain is None or len(sent) == len(flights):
+        if self._sending_since is None or len(sent) == len(flights):
             return
         self.stage.send_until(round(min(1.0, self.sent_for / self._sending) * len(flights)))
         if len(sent) == len(flights):

@@ -1,36 +1,30 @@
 """The parts of the demo: the queue, the workers, the payment service, and the stopwatches."""
 
-from __future__ import annotations
-
-import contextlib
 import threading
 import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rq_dlq import Broker, _calls
-from rq_dlq._calls import claims
-from rq_dlq._work import Batch
-from rq_dlq.cli._server import remove
+from rq_dlq._calls import Command, claims
+from rq_dlq._calls.call import read_number
+from rq_dlq._calls.scans import Page
+from rq_dlq._work import Batch, Steps
+from rq_dlq.cli.demo.app import App
 from rq_dlq.cli.demo.crew import Crew, Member
 from rq_dlq.cli.demo.payments import Payments
+from rq_dlq.client.queue import Queue
 from rq_dlq.values.failure import moment
-from rq_dlq.values.message import Received
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from rq_dlq._calls.scans import Page
-    from rq_dlq._work import Steps
-    from rq_dlq.cli.demo.app import App
-    from rq_dlq.values.counts import QueueStats
+from rq_dlq.values.message import Received, Row
 
 WORKERS = 4
 PAGE = 250  # messages read at once
 
 
 class Stage:
-    """Sets everything up on entering, and removes it on leaving.
+    """The parts, and what the stopwatches show.
 
     Attributes:
         waits: seconds from when a message was due (sent, or to be redelivered) until it was paid, except for
@@ -43,7 +37,7 @@ class Stage:
         self.flights = app.flights(rows)
         self.lease = timedelta(milliseconds=app.module.flights._core.lease).total_seconds()
         self.broker = Broker(url, namespace=namespace)
-        self.queue = app.queue(self.broker)
+        self.queue: Queue[Any] = self.broker.queue(app.module.flights.name, type=app.module.Flight)
         self.payments = Payments(self._on_paid)
         env = {
             "RQ_DLQ_URL": url,
@@ -59,23 +53,27 @@ class Stage:
         self.victim: Member | None = None
         self._doomed = threading.Event()
         self._killed_at = 0.0
-        self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._stack.close)
-            self._stack.callback(self.broker.close)
-            self._stack.callback(self._clean)
-            self._stack.enter_context(self.payments)
-            self._stack.enter_context(self.crew)
-            undo.pop_all()
-        return self
+    @contextmanager
+    def up(self) -> Generator[None]:
+        """Set everything up, and remove it on leaving."""
+        with self.broker:
+            try:
+                with self.payments.open(), self.crew.at_work():
+                    yield
+            finally:
+                found = self.broker._connected().everywhere(self._keys)
+                self.broker._run(_delete({key for keys in found.values() for key in keys}))
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def _clean(self) -> None:
-        remove(self.broker, self.queue.name)
+    def _keys(self) -> Steps[list[bytes]]:
+        """All keys of the demo on one server."""
+        found, cursor, pattern = list[bytes](), b"0", f"{self.broker.settings.namespace}:*"
+        while True:
+            scan = (b"SCAN", cursor, b"MATCH", pattern)
+            cursor, page = yield Command(scan, lambda reply, _: reply)
+            found += page
+            if int(cursor) == 0:
+                return found
 
     # Called by the play
 
@@ -83,52 +81,45 @@ class Stage:
         """Send flights until `number` are sent."""
         self.sent += self.queue.send_many(self.flights[len(self.sent) : number])
 
-    def stats(self) -> QueueStats:
-        """The counts of the queue."""
-        return self.queue.stats()
-
     def kill_on_payment(self, number: int) -> None:
         """Kill this worker at its next payment, when the payment is made and not yet answered."""
         self.victim = self.crew.members[number - 1]
         self._doomed.set()
-
-    @property
-    def since_kill(self) -> float:
-        """Seconds since the worker was killed."""
-        return time.monotonic() - self._killed_at
 
     def watch_rescue(self) -> None:
         """Note which of the killed worker's messages were redelivered since."""
         open_ids = [message_id for message_id, seconds in self.rescued.items() if seconds is None]
         if open_ids:
             messages = self.queue._run(self._look(open_ids))
-            since = self.since_kill
+            since = time.monotonic() - self._killed_at
             waiting = {m.id for m in messages if m.delivery_count == self._held[m.id]}
             self.rescued |= dict.fromkeys(set(open_ids) - waiting, since)
 
     def _look(self, ids: list[str]) -> Steps[list[Received[Any]]]:
-        work = self.queue._core
-        page: Page = yield _calls.browse(work.keys, ids=ids)
-        return [Received(row, work.codec, work.name) for row in page.rows()]
+        page: Page = yield _calls.browse(self.queue._core.keys, ids=ids)
+        return self._messages(page.rows())
 
     def _held_with(self, message_id: str) -> Steps[list[Received[Any]]]:
         """The messages that were claimed together with this one, and are still leased."""
-        work = self.queue._core
-        page: Page = yield _calls.browse(work.keys, ids=[message_id])
+        keys = self.queue._core.keys
+        page: Page = yield _calls.browse(keys, ids=[message_id])
         (row,) = page.rows()
         token = row.state.split()[1][1:].decode()
-        rows = yield claims.read_claim(work.keys, token, first=0, limit=PAGE)
-        return [Received(row, work.codec, work.name) for row in rows]
+        rows = yield claims.read_claim(keys, token, first=0, limit=PAGE)
+        return self._messages(rows)
+
+    def _messages(self, rows: Iterable[Row]) -> list[Received[Any]]:
+        return [Received(row, self.queue._core.codec, self.queue.name) for row in rows]
 
     # Called by the payment service, in its threads
 
     def _on_paid(self, payment: str, payer: int) -> None:
         self.waits.extend(self.queue._run(self._wait_of(payment)))
-        if self._doomed.is_set() and self.victim is not None and payer == self.victim.pid:
+        if self._doomed.is_set() and self.victim is not None and payer == self.victim.process.pid:
             self._doomed.clear()
             self._held = {m.id: m.delivery_count for m in self.queue._run(self._held_with(payment))}
             self._killed_at = time.monotonic()
-            self.crew.kill(self.victim)
+            self.victim.kill()
             self.rescued = dict.fromkeys(self._held)
 
     def _wait_of(self, message_id: str) -> Steps[list[float]]:
@@ -137,10 +128,16 @@ class Stage:
         page, (now, _) = yield Batch(
             [_calls.browse(work.keys, ids=[message_id]), _calls.stats(work.keys, work.name)]
         )
-        messages = [Received(row, work.codec, work.name) for row in page.rows()]
         return [
-            (moment(now) - due_at(message)).total_seconds() for message in messages if not message.redriven
+            (moment(now) - due_at(message)).total_seconds()
+            for message in self._messages(page.rows())
+            if not message.redriven
         ]
+
+
+def _delete(keys: Iterable[bytes]) -> Steps[None]:
+    for key in keys:
+        yield Command((b"DEL", key), read_number)
 
 
 def due_at(message: Received[Any]) -> datetime:

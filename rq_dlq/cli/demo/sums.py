@@ -1,20 +1,16 @@
 """The result, and whether it adds up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from rq_dlq.cli import _show
+from rq_dlq.cli._show import Output
 from rq_dlq.cli.demo.payments import TAKES
-
-if TYPE_CHECKING:
-    from rq_dlq.cli._show import Output
-    from rq_dlq.values.counts import ErrorGroup
+from rq_dlq.values.counts import ErrorGroup
 
 SLACK = 1.0  # seconds; a dead worker's messages must be redelivered within the lease and this
 
@@ -108,7 +104,7 @@ def show(output: Output, figures: Figures, found: list[Check]) -> None:
     out.print(Text("\nDead letters before the redrive", "bold"))
     out.print(_groups(figures))
     out.print(Text("\nThe sums", "bold"))
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2, 0, 0))
     for check in found:
         mark = Text("✓", "green") if check.holds else Text("✗", "bold red")
         table.add_row(mark, check.name, Text(check.text))

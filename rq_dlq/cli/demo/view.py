@@ -1,22 +1,19 @@
 """What the demo shows: a live picture on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
+from collections.abc import Generator
+from contextlib import contextmanager
 
-from typing import TYPE_CHECKING, Self
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from rq_dlq.cli._show import Output
-    from rq_dlq.cli.demo.crew import Member
-    from rq_dlq.cli.demo.play import Scene, View
-    from rq_dlq.cli.demo.stage import Stage
+from rq_dlq.cli._show import Output
+from rq_dlq.cli.demo.crew import Member
+from rq_dlq.cli.demo.play import Scene, View
+from rq_dlq.cli.demo.stage import Stage
+from rq_dlq.values.counts import QueueStats
 
 EVERY = 2.0  # seconds between two plain lines
 FRAME = 0.1  # seconds between two pictures
@@ -29,23 +26,20 @@ STATES = (
 )
 
 
-def view_of(output: Output, stage: Stage) -> View:
+@contextmanager
+def view_of(output: Output, stage: Stage) -> Generator[View]:
     """The view for this terminal, or for no terminal."""
     if output.stdout.is_terminal and output.stderr.is_terminal:
-        return Picture(output, stage)
-    return Lines(output, stage)
+        with Live(console=output.stderr, auto_refresh=False, vertical_overflow="visible") as live:
+            yield Picture(live, stage)
+    else:
+        yield Lines(output, stage)
 
 
-def counts(scene: Scene) -> dict[str, int]:
+def counts(stats: QueueStats) -> dict[str, int]:
     """The counts of the states that are shown."""
-    stats = scene.stats
-    return {
-        "ready": stats.ready,
-        "leased": stats.leased,
-        "scheduled": stats.scheduled,
-        "dead": stats.dead,
-        "acked": stats.totals.get("acked", 0),
-    }
+    acked = stats.totals.get("acked", 0)
+    return {name: acked if name == "acked" else getattr(stats, name) for name, *_ in STATES}
 
 
 class Lines:
@@ -56,12 +50,6 @@ class Lines:
         self._stage = stage
         self._next = 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
     def told(self, scene: Scene) -> None:
         """Print the newest event."""
         when, what = scene.events[-1]
@@ -71,7 +59,7 @@ class Lines:
         """Print the counts, if it is time again."""
         if scene.elapsed >= self._next:
             self._next = scene.elapsed + EVERY
-            states = ", ".join(f"{count:,} {name}" for name, count in counts(scene).items())
+            states = ", ".join(f"{count:,} {name}" for name, count in counts(scene.stats).items())
             sent = f"{len(self._stage.sent):,} sent"
             self._output.say(f"{scene.elapsed:5.1f} s  {sent}: {states} ({scene.rate:,.0f}/s)")
 
@@ -79,17 +67,10 @@ class Lines:
 class Picture:
     """A picture that is redrawn."""
 
-    def __init__(self, output: Output, stage: Stage) -> None:
+    def __init__(self, live: Live, stage: Stage) -> None:
+        self._live = live
         self._stage = stage
         self._next = 0.0
-        self._live = Live(console=output.stderr, auto_refresh=False, vertical_overflow="visible")
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._live.__exit__(None, None, None)
 
     def told(self, scene: Scene) -> None:
         """Draw the picture with the newest event."""
@@ -119,7 +100,7 @@ class Picture:
         table = Table.grid(padding=(0, 2))
         table.add_column()
         table.add_column(justify="right", min_width=5)
-        known = counts(scene)
+        known = counts(scene.stats)
         for name, style, meaning in STATES:
             table.add_row(name, Text(f"{known[name]:,}", f"bold {style}"), Text(meaning, "dim"))
         return table
@@ -129,7 +110,9 @@ class Picture:
         paid = self._stage.payments.paid_by
         for member in self._stage.crew.members:
             table.add_row(
-                f"worker {member.number}", _state_of(member), Text(f"{paid[member.pid]:,} paid", "dim")
+                f"worker {member.number}",
+                _state_of(member),
+                Text(f"{paid[member.process.pid]:,} paid", "dim"),
             )
         down = self._stage.payments.down
         table.add_row("payments", Text("● down", "bold red") if down else Text("● up", "green"))

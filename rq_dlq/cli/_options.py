@@ -1,0 +1,54 @@
+"""Arguments and options that several commands take, and how messages are chosen by them."""
+
+import sys
+
+import click
+
+queue_argument = click.argument("name", metavar="QUEUE")
+where_option = click.option(
+    "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
+)
+all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(what: str, *, yes: bool) -> None:
+    """Ask before a bulk change.
+
+    Args:
+        what: the change, as the start of a question.
+        yes: the user passed --yes.
+
+    Raises:
+        UsageError: there is no terminal to ask on, and --yes is missing.
+        Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        message = f"{what}? There is no terminal to ask on: add --yes to do it."
+        raise click.UsageError(message)
+    click.confirm(f"{what}?", abort=True, err=True)
+
+
+def exactly_one(what: str, *options: tuple[str, object]) -> None:
+    """Check that `what` is chosen by one of these options, each a name with its value.
+
+    Raises:
+        UsageError: none of them was passed, or more than one.
+    """
+    if sum(value not in (None, (), False) for _, value in options) != 1:
+        message = f"choose {what} with exactly one of {', '.join(name for name, _ in options)}"
+        raise click.UsageError(message)
+
+
+def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """The values of an option that is passed as NAME=VALUE, each by its name."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            message = f"{text!r} is not of the form {param.metavar}"
+            raise click.BadParameter(message, ctx, param)
+        found[name] = value
+    return found

@@ -1,0 +1,135 @@
+"""What has to be tried: the rights, the clock, a round trip, the scripts, and a message from send to ack."""
+
+import secrets
+import statistics
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from rq_dlq import _calls, _keys, _work
+from rq_dlq._calls import Command
+from rq_dlq._redis import Connections
+from rq_dlq._redis.roles import ROLES, missing_rights
+from rq_dlq._scripts import Scripts
+from rq_dlq._work import Batch, Queue, Steps
+from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.doctor.check import Check, untold
+from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
+from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
+from rq_dlq.values.message import Leased, Row
+
+ROUNDS = 20
+SLOW = 0.010  # seconds of a round trip
+APART = 1.0  # seconds between two clocks
+
+
+def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
+    """Which roles this user can play on a queue; no command is carried out."""
+    lacking: dict[str, list[str]] = {}
+    try:
+        for name, role in ROLES.items():
+            lacking[name] = connections.alone(missing_rights([role], keys, connections.scripts))
+    except RqDlqError as error:
+        return Check("rights", "warn", "the server does not tell", str(error))
+    granted = [name for name, rights in lacking.items() if not rights]
+    refused = [f"not {name}: {_few(rights)} missing" for name, rights in lacking.items() if rights]
+    found = "; ".join([", ".join(granted) or "no role", *refused])
+    if granted:
+        return Check("rights", "ok", found)
+    return Check("rights", "fail", found, "`rq-dlq acl ROLE` prints the line of a role for the ACLs of Redis")
+
+
+def _few(rights: list[str], most: int = 5) -> str:
+    more = len(rights) - most
+    return " ".join(rights[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def answers() -> Steps[None]:
+    """Check that the server answers at all."""
+    yield _plain(b"PING")
+
+
+def clock() -> Steps[Check]:
+    """Whether the server's clock agrees with this machine's, within the uncertainty of the round trip."""
+    begin = time.monotonic()
+    try:
+        seconds, micros = yield _plain(b"TIME")
+    except BrokerRefused:
+        return untold("clock", "TIME")
+    half = (time.monotonic() - begin) / 2
+    local = datetime.now(UTC).timestamp()  # noqa: TID251 - the two clocks are compared
+    apart = int(seconds) + int(micros) / 1e6 + half - local
+    found = f"the server's clock is {abs(apart):.3f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
+    if abs(apart) - half < APART:
+        return Check("clock", "ok", found)
+    advice = "queues use the server's clock alone, so they are right; correct the wrong clock (NTP) anyway"
+    return Check("clock", "warn", found, advice)
+
+
+def round_trip() -> Steps[Check]:
+    """How long the server takes to answer."""
+    spans: list[float] = []
+    for _ in range(ROUNDS):
+        begin = time.monotonic()
+        yield _plain(b"PING")
+        spans.append(time.monotonic() - begin)
+    median = statistics.median(spans)
+    found = f"{median * 1000:.2f} ms (median of {ROUNDS}), {max(spans) * 1000:.2f} ms at worst"
+    if median < SLOW:
+        return Check("round trip", "ok", found)
+    advice = "claim and ack in batches, raise concurrency, or move the workers closer to the server"
+    return Check("round trip", "warn", found, advice)
+
+
+def loaded(scripts: Scripts) -> Steps[None]:
+    """Load all scripts, as the server would on their first use."""
+    yield Batch([_plain(b"SCRIPT", b"LOAD", scripts[name].source) for name in scripts.names()])
+
+
+def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
+    """Send, claim and ack a message in a private namespace, and remove that."""
+    private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
+    queue = private.queue("doctor", Ids(), Any, "30s", {}, senders=_work.Senders())
+    begin = time.monotonic()
+    try:
+        acked = yield from _there_and_back(queue)
+    except MissingRights as error:
+        return Check("scripts", "warn", "not tried", str(error))
+    except RqDlqError as error:
+        return Check("scripts", "fail", "a message could not be sent, claimed and acked", str(error))
+    finally:
+        with suppress(RqDlqError):  # a server that refuses changes has nothing to remove
+            yield from _remove(queue)
+    span = (time.monotonic() - begin) * 1000
+    if acked != 1:
+        return Check("scripts", "fail", "a message that was sent was not delivered", "report this as a bug")
+    many = len(scripts.names())
+    return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
+
+
+def _there_and_back(queue: Queue[Any]) -> Steps[int]:
+    """Send, claim, ack; how many messages were acked."""
+    options = _work.send_options(None, None, DEFAULT_PRIORITY, None)
+    yield from _work.send_one(queue, "well?", None, options)
+
+    def delivery(row: Row, token: str, lease_until: int) -> Leased[Any]:
+        return Leased(row, queue.codec, queue.name, token, lease_until)
+
+    claimed = yield from _work.claim(queue, delivery)
+    yield from _work.ack(queue, [message._held for message in claimed])
+    _, stats = yield _calls.stats(queue.keys, queue.name)
+    return int(stats.totals.get("acked", 0))
+
+
+def _remove(queue: Queue[Any]) -> Steps[None]:
+    """Remove all keys that were written."""
+    keys = queue.keys
+    register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back
+    yield _plain(b"DEL", *keys.by_name.values(), keys.confirm, register)
+    yield _plain(b"DEL", _keys.queues(keys.namespace))
+
+
+def _plain(*parts: bytes | str) -> Command[Any]:
+    return Command(parts, lambda reply, _: reply)
