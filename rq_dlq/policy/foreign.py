@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy.fields import BY_PART
-from rq_dlq.policy.presets import ActiveMQRedelivery, ArtemisRedelivery, after_the_first
+from rq_dlq.policy.presets import (
+    JAVA_LONG,
+    ActiveMQRedelivery,
+    ArtemisRedelivery,
+    after_the_first,
+    usual_maximum,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,18 +27,37 @@ def artemis(settings: Mapping[str, object]) -> dict[str, Any]:
     """See `RedeliveryPolicy.artemis`."""
     names = [row.artemis for row in ROWS if row.artemis]
     given = _arguments(settings, (*names, "fatal"), "Artemis")
-    attempts, fatal = given.pop("max_delivery_attempts", 10), given.pop("fatal", ())
-    limit = after_the_first(attempts, "max-delivery-attempts")
-    return {"preset": ArtemisRedelivery(**given), "max_redeliveries": limit, "fatal": fatal}
+    delay, longest = given.get("redelivery-delay", 0), given.get("max-redelivery-delay")
+    preset = ArtemisRedelivery(
+        initial_delay=delay,
+        multiplier=given.get("redelivery-delay-multiplier", 1.0),
+        max_delay=usual_maximum(delay) if longest is None else longest,
+        collision_avoidance=given.get("redelivery-collision-avoidance-factor", 0.0),
+    )
+    limit = after_the_first(given.get("max-delivery-attempts", 10), "max-delivery-attempts")
+    return {"preset": preset, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
 
 
 def activemq(settings: Mapping[str, object]) -> dict[str, Any]:
     """See `RedeliveryPolicy.activemq`."""
     names = [name for row in ROWS for name in row.classic]
     given = _arguments(settings, (*names, "collisionAvoidanceFactor", "fatal"), "ActiveMQ")
-    limit = check.redeliveries(given.pop("maximum_redeliveries", 6), "maximumRedeliveries")
-    fatal = given.pop("fatal", ())
-    return {"preset": ActiveMQRedelivery(**given), "max_redeliveries": limit, "fatal": fatal}
+    growth = check.growth(given.get("backOffMultiplier", 5.0), "backOffMultiplier")
+    factor = _factor(given.get("collisionAvoidanceFactor"), given.get("collisionAvoidancePercent"))
+    grows, spreads = (
+        check.flag(given.get(name, False), name)
+        for name in ("useExponentialBackOff", "useCollisionAvoidance")
+    )
+    longest = check.whole(given.get("maximumRedeliveryDelay", -1), "maximumRedeliveryDelay", -1, JAVA_LONG)
+    preset = ActiveMQRedelivery(
+        initial_delay=given.get("initialRedeliveryDelay", 1000),
+        redelivery_delay=given.get("redeliveryDelay", 1000),
+        multiplier=growth if grows else 1.0,
+        max_delay=None if longest == -1 else longest,
+        collision_avoidance=factor if spreads else 0.0,
+    )
+    limit = check.redeliveries(given.get("maximumRedeliveries", 6), "maximumRedeliveries")
+    return {"preset": preset, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
 
 
 def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
@@ -50,28 +75,34 @@ def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
     return {"delays": delays, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
 
 
+def plain(name: str) -> str:
+    """A name without case and separators: max-redelivery-delay and maxRedeliveryDelay are the same."""
+    return re.sub("[-_]", "", name).lower()
+
+
 def _arguments(settings: Mapping[str, object], names: Iterable[str], owner: str) -> dict[str, Any]:
-    """The settings by the names of our parameters; words may be joined in any way: BackOff is backoff."""
-    spellings = {_plain(name): name for name in names}
+    """The settings that are given, by these names; words may be joined in any way: BackOff is backoff."""
+    spellings = {plain(name): name for name in names}
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
-        spelling = _plain(name)
+        spelling = plain(name)
         if spelling not in spellings:
             closest = get_close_matches(spelling, spellings, n=1, cutoff=0)[0]
             unknown = f"{name!r} is not a redelivery setting of {owner}"
             message = f"{unknown}. The closest is {spellings[closest]!r}"
             raise PolicyError(message)
-        parameter = _snake(spellings[spelling])
-        if parameter in arguments:
+        if spellings[spelling] in arguments:
             message = f"{spellings[spelling]!r} is given twice, in two spellings. Give it once"
             raise PolicyError(message)
-        arguments[parameter] = value
-    return {parameter: value for parameter, value in arguments.items() if value is not None}
+        arguments[spellings[spelling]] = value
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _plain(name: str) -> str:
-    return re.sub("[-_]", "", name).lower()
-
-
-def _snake(name: str) -> str:
-    return re.sub("-|(?<=[a-z])(?=[A-Z])", "_", name).lower()
+def _factor(factor: float | None, percent: float | None) -> float:
+    """The part by which ActiveMQ spreads waits, which has two settings."""
+    if factor is not None and percent is not None:
+        message = "collisionAvoidanceFactor and collisionAvoidancePercent say the same. Give one of them"
+        raise PolicyError(message)
+    if percent is not None:
+        return check.number(percent, "collisionAvoidancePercent", 0, 100) * 0.01
+    return check.part(0.15 if factor is None else factor, "collisionAvoidanceFactor")

@@ -8,7 +8,7 @@ from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import fields
 from rq_dlq.policy.fields import ARITHMETICS
-from rq_dlq.policy.presets import JAVA_LONG
+from rq_dlq.policy.presets import usual_maximum
 from rq_dlq.policy.redelivery import RedeliveryPolicy
 from rq_dlq.values.durations import TEN_YEARS
 
@@ -85,11 +85,9 @@ def _rq(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
 def _artemis(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
     """Its maximum is ten times the delay by default, and there always is one."""
     delay = every["initial_delay"]
-    limit = said.get("max_delay", min(10 * delay, JAVA_LONG))
+    limit = said.get("max_delay", usual_maximum(delay))
     every["max_delay"] = max(delay, TEN_YEARS) if limit is None else limit
     every["initial_delay"] = min(delay, every["max_delay"])
-    if every["max_redeliveries"] is not None:  # one delivery more must be countable, too
-        every["max_redeliveries"] = min(every["max_redeliveries"], check.LARGEST_WHOLE - 1)
     return RedeliveryPolicy.from_wire(every)
 
 

@@ -106,10 +106,10 @@ class RedeliveryPolicy:
         if self.preset is not None:
             return self.preset
         return Backoff(
-            initial=_ms(self.initial_delay),
+            initial_delay=_ms(self.initial_delay),
             multiplier=self.multiplier,
-            limit=None if self.max_delay is None else _ms(self.max_delay),
-            spread=self.collision_avoidance,
+            max_delay=None if self.max_delay is None else _ms(self.max_delay),
+            collision_avoidance=self.collision_avoidance,
             delays=None if self.delays is None else tuple(map(_ms, self.delays)),
         )
 
@@ -170,9 +170,8 @@ class RedeliveryPolicy:
 
     def as_wire(self) -> Wire:
         """The policy as Redis stores it: JSON values, whole milliseconds, without `fatal`."""
-        arithmetic = self.arithmetic
-        limit = {"max_redeliveries": self.max_redeliveries}
-        return {"arithmetic": arithmetic.NAME, **arithmetic.as_wire(), **limit}
+        arithmetic, limit = self.arithmetic, self.max_redeliveries
+        return {"arithmetic": arithmetic.NAME, **arithmetic.as_wire(), "max_redeliveries": limit}
 
     @staticmethod
     def from_wire(wire: Mapping[str, object]) -> RedeliveryPolicy:

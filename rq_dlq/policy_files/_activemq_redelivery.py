@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
+from rq_dlq.policy.foreign import plain
 from rq_dlq.policy.presets import deliveries_of_both
 from rq_dlq.policy_files._activemq_settings import DESTINATIONS, POLICY
-from rq_dlq.policy_files._block import Block, Setting, plain, settings_of, unknown
+from rq_dlq.policy_files._block import Block, Setting, settings_of, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,6 +11,7 @@ import msgspec
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry
+from rq_dlq.policy.foreign import plain
 from rq_dlq.policy_files._reading import Conversion, Finding, Problem
 from rq_dlq.values.durations import shown
 
@@ -157,11 +158,6 @@ def unknown(block: Block, setting: Setting, known: Iterable[str], owner: str) ->
     closest = get_close_matches(setting.name, known, n=1, cutoff=0)[0]
     message = f"{owner} has no such setting (the closest is {closest}). Correct it, or leave it out"
     block.wrong(setting, message)
-
-
-def plain(name: str) -> str:
-    """A name without case and separators: max-redelivery-delay and maxRedeliveryDelay are the same."""
-    return re.sub("[-_]", "", name).lower()
 
 
 def _property(setting: Setting) -> str:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
+from rq_dlq.policy.foreign import plain
 from rq_dlq.policy_files._artemis_places import PLACES, Described, places
 from rq_dlq.policy_files._artemis_settings import APART, CORE, OTHERS
-from rq_dlq.policy_files._block import Block, Setting, plain, unknown
+from rq_dlq.policy_files._block import Block, Setting, unknown
 from rq_dlq.policy_files._patterns import Names, covers
 from rq_dlq.policy_files._reading import Finding, Problem, Reading
 
