@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, cast
 
 from rq_dlq.errors import InvalidName, PolicyError
@@ -64,13 +64,14 @@ class Pattern:
 
     def matches(self, name: str) -> bool:
         """Whether a queue of this name is meant."""
-        wanted, words = self.text.split("."), name.split(".")
-        if wanted[-1] == REST:
-            wanted.pop()
-            words = words[: len(wanted)]
-        return len(wanted) == len(words) and all(
-            want in {ONE, word} for want, word in zip(wanted, words, strict=True)
-        )
+        return _fits(self.text.split("."), name.split("."), operator.eq)
+
+    def covers(self, other: Pattern) -> bool:
+        """Whether it matches every queue that the other one matches."""
+        wanted, words = self.text.split("."), other.text.split(".")
+        if words[-1] == REST:
+            return wanted[-1] == REST and _fits(wanted, words[:-1], operator.eq)
+        return _fits(wanted, words, operator.eq)
 
     @property
     def literal(self) -> bool:
@@ -98,7 +99,20 @@ def names(value: object, name: str) -> tuple[str, ...]:
 
 def meant(listed: tuple[str, ...], name: str) -> bool:
     """Whether one of these names, as `names` checked them, stands for a queue."""
-    return any(_matches(item, name) for item in listed)
+    words = name.split(".")
+    return any(
+        _fits(item.split("."), words, lambda one, word: bool(re.fullmatch(one, word))) for item in listed
+    )
+
+
+def _fits(wanted: list[str], words: list[str], same: Callable[[str, str], object]) -> bool:
+    """Whether the words of a pattern stand for the words of a name, one by one."""
+    if wanted[-1] in {REST, ">"}:
+        wanted = wanted[:-1]
+        words = words[: len(wanted)]
+    return len(wanted) == len(words) and all(
+        want == ONE or bool(same(want, word)) for want, word in zip(wanted, words, strict=True)
+    )
 
 
 def _check_wildcards(words: list[str], text: str) -> None:
@@ -120,7 +134,8 @@ def _checked(item: object, name: str) -> str:
         message = f"{name} has {shown(item)}: # and > stand only at the end. Write * for one word"
         raise PolicyError(message)
     try:
-        _expressions(item)
+        for word in words:
+            re.compile("" if word in WILDCARDS else word)
     except (re.error, OverflowError, RecursionError) as error:
         message = (
             f"{name} has {shown(item)}, a word of which is no regular expression: {error}. "
@@ -128,19 +143,3 @@ def _checked(item: object, name: str) -> str:
         )
         raise PolicyError(message) from None
     return item
-
-
-@lru_cache(maxsize=256)
-def _expressions(item: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Of each word; None: any word. What stands at the end for any number of words is not in it."""
-    words = [word for word in item.split(".") if word not in {REST, ">"}]
-    return tuple(None if word == ONE else re.compile(word) for word in words)
-
-
-def _matches(item: str, name: str) -> bool:
-    expressions, words = _expressions(item), name.split(".")
-    if item.rsplit(".", maxsplit=1)[-1] in {REST, ">"}:
-        words = words[: len(expressions)]
-    return len(expressions) == len(words) and all(
-        one is None or one.fullmatch(word) is not None for one, word in zip(expressions, words, strict=True)
-    )

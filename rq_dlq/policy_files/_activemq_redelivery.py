@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
-from rq_dlq.policy.foreign import plain
 from rq_dlq.policy.presets import deliveries_of_both
 from rq_dlq.policy_files._activemq_settings import DESTINATIONS, POLICY
-from rq_dlq.policy_files._block import Block, Setting, settings_of, unknown
+from rq_dlq.policy_files._block import Block, Setting, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,67 +25,47 @@ OF_A_CLIENT: Final = 6
 """Redeliveries by a client with default settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """The switches of the redeliveryPlugin.
-
-    Attributes:
-        block: the plugin's block.
-        settings: by name.
-        send: a message without redeliveries left becomes a dead letter; False: it is dropped.
-        fallback: in a queue without a policy, a failed message becomes a dead letter; False: it is dropped.
-    """
-
-    block: Block
-    settings: Mapping[str, Setting]
-    send: bool
-    fallback: bool
+SEND, FALLBACK = "sendToDlqIfMaxRetriesExceeded", "fallbackToDeadLetter"
+"""The switches of the redeliveryPlugin. Off, they drop what otherwise becomes a dead letter: messages without
+redeliveries left, and messages that fail in a queue without a policy."""
 
 
-def plugin(element: Element) -> Plugin:
-    """Read the switches."""
-    block = Block("redeliveryPlugin", element.line)
-    settings = settings_of(element)
-    known = ("fallbackToDeadLetter", "sendToDlqIfMaxRetriesExceeded")
-    given: dict[str, bool | None] = {}
-    for name, setting in settings.items():
+def plugin(element: Element) -> tuple[Block, dict[str, Setting]]:
+    """The block of the redeliveryPlugin, and those of its switches that are off."""
+    block = Block("redeliveryPlugin", Settings.of(element))
+    off: dict[str, Setting] = {}
+    for name, setting in block.settings.items():
         if name == "redeliveryPolicyMap":
             message = f"the map {setting.value!r} is elsewhere. In a copy, put it into the plugin"
             block.wrong(setting, message)
-        elif name not in known:
-            unknown(block, setting, known, "redeliveryPlugin")
+        elif name not in {SEND, FALLBACK}:
+            block.unknown(setting, (FALLBACK, SEND), "redeliveryPlugin")
+        elif block.flag(setting):
+            block.passed_over(setting, "not needed", "dead letters are kept by default")
         else:
-            given[name] = block.flag(setting)
-            if given[name]:
-                block.passed_over(setting, "not needed", "dead letters are kept by default")
-    return Plugin(block, settings, *(given.get(name) is not False for name in reversed(known)))
+            off[name] = setting
+    return block, off
 
 
-def redelivery(block: Block, element: Element) -> None:
+def redelivery(block: Block) -> None:
     """Convert a redeliveryPolicy, with its defaults written out."""
-    settings = settings_of(element)
-    values = _values(block, settings)
-    if block.problems:
-        return
-    try:
-        policy = RedeliveryPolicy.activemq(**values)
-    except PolicyError as error:
-        blamed = [name for name in values if plain(name) in plain(str(error))] or list(values)
-        block.wrong(settings[max(blamed, key=len)], str(error))
+    settings, values = block.settings, _values(block)
+    policy = None if block.problems else block.redelivery(RedeliveryPolicy.activemq, values)
+    if policy is None:
         return
     wire = policy.as_wire()
     note = "exact to the bit; other settings: Classic's defaults"
-    block.becomes(Setting("", "", element.line), "redelivery.arithmetic", "activemq", note)
+    block.becomes(block.itself, "redelivery.arithmetic", "activemq", note)
     for field in FIELDS:
         given = [settings[name] for name in field.classic if name in settings]
-        for setting in given or [Setting(field.classic[0], "", element.line)]:
+        for setting in given or [settings[field.classic[0]]]:
             note = _note(field.name, values, policy) if given else "Classic's default"
             block.becomes(setting, field.where, wire[field.name], note)
 
 
-def _values(block: Block, settings: Mapping[str, Setting]) -> dict[str, Any]:
+def _values(block: Block) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, setting in settings.items():
+    for name, setting in block.settings.items():
         if name in WHOLE:
             values[name] = block.whole(setting)
         elif name in DECIMALS:
@@ -98,7 +75,7 @@ def _values(block: Block, settings: Mapping[str, Setting]) -> dict[str, Any]:
         elif name in POLICY:
             block.passed_over(setting, *POLICY[name])
         elif name not in DESTINATIONS:
-            unknown(block, setting, (*KNOWN, *POLICY), "redeliveryPolicy")
+            block.unknown(setting, (*KNOWN, *POLICY), "redeliveryPolicy")
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rq_dlq.policy_files._block import Block, Setting, settings_of, unknown
+from rq_dlq.policy_files._block import Block, Setting, Settings
 
 if TYPE_CHECKING:
     from rq_dlq.policy_files._xml import Element
@@ -14,14 +14,14 @@ KNOWN: Final = ("zeroExpirationOverride", "ttlCeiling", "futureOnly", "processNe
 
 def time_stamping(element: Element) -> Block:
     """Convert the timeStampingBrokerPlugin, for all queues."""
-    block = Block("timeStampingBrokerPlugin", element.line, "#")
-    settings = settings_of(element)
+    settings = Settings.of(element)
+    block = Block("timeStampingBrokerPlugin", settings, "#")
     for name, setting in settings.items():
         if name in {"futureOnly", "processNetworkMessages"}:
             note = "only the clock of Redis counts, at the moment of sending"
             block.passed_over(setting, "not needed", note)
         elif name not in KNOWN:
-            unknown(block, setting, KNOWN, "timeStampingBrokerPlugin")
+            block.unknown(setting, KNOWN, "timeStampingBrokerPlugin")
     default, ceiling = (_span(block, settings.get(name)) for name in ("zeroExpirationOverride", "ttlCeiling"))
     if default and default == ceiling:
         for name in ("zeroExpirationOverride", "ttlCeiling"):
