@@ -72,8 +72,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense, or the names would be the queues' own.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        check.store(self, **fields.held("dead_letter", prefix=prefix, suffix=suffix))
+        _store(self, process_expired, process_non_persistent, expiration, prefix=prefix, suffix=suffix)
         check.apart(self.prefix, self.suffix)
 
     @staticmethod
@@ -109,8 +108,7 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        check.store(self, **fields.held("dead_letter", name=name))
+        _store(self, process_expired, process_non_persistent, expiration, name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -150,9 +148,8 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        only = None if only is UNSET else only
-        check.store(self, **fields.held("dead_letter", only=only, report_interval=report_interval))
+        own = {"only": None if only is UNSET else only, "report_interval": report_interval}
+        _store(self, process_expired, process_non_persistent, expiration, **own)
 
 
 OWN: Final = {
@@ -161,7 +158,6 @@ OWN: Final = {
 }
 """By strategy: the fields that only it has."""
 COMMON: Final = tuple(name for name, row in ROWS.items() if not row.strategy)
-DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
 def said_of(given: object) -> dict[str, JSON]:
@@ -186,15 +182,6 @@ def said_of(given: object) -> dict[str, JSON]:
     return _build({**known, "strategy": strategy}).as_wire()
 
 
-def read(wire: object) -> dict[str, JSON]:
-    """What an entry in Redis says.
-
-    Raises:
-        PolicyError: it makes no sense.
-    """
-    return said_of(fields.from_wire("dead_letter", check.fields(wire, ROWS, "dead_letter")))
-
-
 def concerns(said: Mapping[str, Any], name: str) -> bool:
     """Whether what an entry says holds for a queue: it may be for some names only."""
     only = said.get("only")
@@ -208,7 +195,7 @@ def complete(said: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
         said: of any strategies; what belongs to another than the one that holds is left out.
         naming: of dead-letter queues, where nothing is said.
     """
-    every = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    every = fields.with_defaults("dead_letter", said, naming)
     own = (*OWN[str(every["strategy"])], *COMMON)
     return _build(fields.from_wire("dead_letter", {name: every[name] for name in own if name in every}))
 
@@ -248,7 +235,9 @@ def _fields_of_each() -> str:
     return "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
 
 
-def _store(strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object) -> None:
-    """Check and set what all strategies have."""
+def _store(
+    strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object, **own: object
+) -> None:
+    """Check and set what all strategies have, and its own fields."""
     common = {"process_expired": expired, "process_non_persistent": non_persistent, "expiration": expiration}
-    check.store(strategy, **fields.held("dead_letter", **common))
+    fields.store("dead_letter", strategy, **common, **own)

@@ -12,12 +12,12 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
 from rq_dlq.policy import partial
-from rq_dlq.policy.fields import FIELDS, PARTS, PLAIN, SAID, later_kind
+from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SAID, from_wire, later_kind
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Unpack
 
     from rq_dlq.policy._checks import JSON
@@ -106,15 +106,15 @@ class Entry:
 
 def _read(part: str, stored: object) -> dict[str, Any]:
     """The fields of a part in Redis: known ones are checked; unknown ones, and later kinds, are kept."""
-    read: Callable[[object], dict[str, JSON]] = READERS[part].read
+    rows = BY_PART[part]
     if not isinstance(stored, dict):
-        return read(stored)
+        return check.fields(stored, rows, part)  # which refuses it
     fields = cast("dict[str, Any]", stored)
-    if later_kind(part, fields):
+    known = {name: value for name, value in fields.items() if name in rows}
+    if not known or later_kind(part, fields):
         return fields
-    unknown = {name: value for name, value in fields.items() if f"{part}.{name}" not in FIELDS}
-    known = {name: value for name, value in fields.items() if name not in unknown}
-    return {**(read(known) if known else {}), **unknown}
+    read = partial.read(known) if part == "redelivery" else READERS[part].said_of(from_wire(part, known))
+    return {**read, **{name: value for name, value in fields.items() if name not in rows}}
 
 
 def _checked(entry: Entry) -> Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 TTLS: Final = ("expiry_delay", "min_expiry_delay", "max_expiry_delay")
 ROWS: Final = fields.BY_PART["expiry"]
-DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -70,8 +69,9 @@ class ExpiryPolicy:
         Raises:
             PolicyError: a setting makes no sense, or contradicts another.
         """
-        given = fields.held(
+        fields.store(
             "expiry",
+            self,
             expiry_delay=expiry_delay,
             min_expiry_delay=min_expiry_delay,
             max_expiry_delay=max_expiry_delay,
@@ -82,7 +82,6 @@ class ExpiryPolicy:
             discard=discard,
             retention=retention,
         )
-        check.store(self, **given)
         self._check_bounds()
         self._check_place()
 
@@ -147,15 +146,6 @@ def said_of(given: object) -> dict[str, JSON]:
     return ExpiryPolicy(**check.fields(given, ROWS, "expiry")).as_wire()
 
 
-def read(wire: object) -> dict[str, JSON]:
-    """The fields that an entry in Redis sets.
-
-    Raises:
-        PolicyError: a field is invalid.
-    """
-    return said_of(fields.from_wire("expiry", check.fields(wire, ROWS, "expiry")))
-
-
 def complete(said: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
     """The policy, with every field, that entries make together.
 
@@ -166,7 +156,7 @@ def complete(said: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
         said: of any entries.
         naming: of expiry queues, where nothing is said.
     """
-    every: dict[str, Any] = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    every = fields.with_defaults("expiry", said, naming)
     if every["discard"] or every["name"] is not None:
         del every["prefix"], every["suffix"]
     low, high = every["min_expiry_delay"], every["max_expiry_delay"]

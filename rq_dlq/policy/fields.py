@@ -23,6 +23,7 @@ from rq_dlq.values.later import upgrade
 
 if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.values.names import Template
 
 Check: TypeAlias = Callable[[object, str], Any]
 """A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
@@ -257,13 +258,18 @@ def meant(where: str, value: Any) -> Any:
     return None if field is not None and field.none and value == field.none else value
 
 
-def held(part: str, **given: object) -> dict[str, Any]:
-    """Check the values that users pass for fields of a part; durations become seconds."""
+def store(part: str, policy: object, **given: object) -> None:
+    """Check what users pass for fields of a part, and set it in a frozen policy; durations become seconds."""
     rows = BY_PART[part]
-    return {
-        name: value if value is UNSET else _in_seconds(rows[name], rows[name].said(value, name))
-        for name, value in given.items()
-    }
+    for name, value in given.items():
+        checked = value if value is UNSET else _in_seconds(rows[name], rows[name].said(value, name))
+        check.store(policy, **{name: checked})
+
+
+def with_defaults(part: str, given: Mapping[str, JSON], naming: Template) -> dict[str, Any]:
+    """The fields of a part, as in Redis, with the defaults of those that are not given."""
+    defaults = {name: row.default for name, row in BY_PART[part].items() if row.default is not UNSET}
+    return {**defaults, "prefix": naming.prefix, "suffix": naming.suffix, **given}
 
 
 def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:

@@ -48,14 +48,13 @@ def said_of(given: object) -> dict[str, JSON]:
     return _alone({name: ROWS[name].said(value, name) for name, value in known.items()})
 
 
-def read(wire: object) -> dict[str, JSON]:
+def read(wire: Mapping[str, object]) -> dict[str, JSON]:
     """The fields that an entry in Redis sets.
 
     Raises:
         PolicyError: a field is invalid.
     """
-    known = check.fields(wire, ROWS, "redelivery")
-    return _alone({name: ROWS[name].read(value, name) for name, value in known.items()})
+    return _alone({name: ROWS[name].read(value, name) for name, value in wire.items()})
 
 
 def complete(said: Mapping[str, Any]) -> RedeliveryPolicy:

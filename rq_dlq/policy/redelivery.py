@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import foreign, tenacity
+from rq_dlq.policy import foreign
 from rq_dlq.policy._checks import JSON
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.preview import Preview
@@ -244,6 +244,8 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: no policy does exactly that; it says what comes closest.
         """
+        from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
+
         policy = tenacity.policy_in(wait, stop)
         if isinstance(policy, RedeliveryPolicy):
             return policy
@@ -254,6 +256,8 @@ class RedeliveryPolicy:
 
         `fatal` is not in it: pass `retry=retry_if_not_exception_type(policy.fatal)`.
         """
+        from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
+
         return tenacity.strategies_of(self)
 
 
