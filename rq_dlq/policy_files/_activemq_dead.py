@@ -1,11 +1,11 @@
-"""Classic's dead-letter strategies and the plugin that drops dead letters, as fields of ours."""
+"""Classic's dead-letter strategies, as fields of ours."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rq_dlq.policy_files._activemq_settings import STRATEGY
 from rq_dlq.policy_files._block import Block, Setting, Settings
+from rq_dlq.policy_files._others import CLASSIC_STRATEGY
 from rq_dlq.policy_files._patterns import Names
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ KINDS: Final = {
 }
 COMMON: Final = ("processExpired", "processNonPersistent", "expiration")
 DEFAULT: Final = "Classic's default"
-REPORT: Final = 1000
 
 
 def letters(block: Block, entry: Element, names: Names) -> None:
@@ -58,12 +57,12 @@ def _strategy(block: Block, element: Element, names: Names) -> None:
     if queue is not None and strategy == "shared":
         settings["deadLetterQueue"] = _destination(queue)
     for name, setting in settings.items():
-        if name in STRATEGY:
-            outcome, reason = STRATEGY[name]
+        if name in CLASSIC_STRATEGY:
+            outcome, reason = CLASSIC_STRATEGY[name]
             as_here = name == "useQueueForQueueMessages" and setting.value == "true"
             block.passed_over(setting, "not needed" if as_here else outcome, reason)
         elif name not in own and name not in COMMON:
-            block.unknown(setting, (*own, *COMMON, *STRATEGY), element.name)
+            block.unknown(setting, (*own, *COMMON, *CLASSIC_STRATEGY), element.name)
     _fields(block, settings, strategy, names)
 
 
@@ -123,47 +122,3 @@ def dropping(block: Block, setting: Setting, note: str) -> None:
     block.becomes(setting, "dead_letter.strategy", "discarding", note)
     kept = "expired messages go to their own queue, since dead letters are dropped"
     block.becomes(Setting("", "", setting.line), "dead_letter.process_expired", False, kept)  # noqa: FBT003
-
-
-def discarding(element: Element) -> Block:
-    """The plugin that drops dead letters before any strategy sees them.
-
-    Its entry is pinned, with a pattern that matches all queues.
-    """
-    settings = Settings.of(element)
-    block = Block("discardingDLQBrokerPlugin", settings, "*.#")
-    known = ("dropAll", "dropOnly", "dropTemporaryQueues", "dropTemporaryTopics", "reportInterval")
-    for name, setting in settings.items():
-        if name.startswith("dropTemporary"):
-            block.passed_over(setting, "no counterpart", "there are no temporary queues and topics")
-        elif name not in known:
-            block.unknown(setting, known, "discardingDLQBrokerPlugin")
-    every, only = settings.get("dropAll"), settings.get("dropOnly")
-    everything = block.flag(every) if every else only is None
-    if only is not None and every is not None and everything:
-        block.wrong(only, "dropAll is true, so this has no effect there. Remove one of them")
-    elif not everything and only is None:
-        block.passed_over(settings["dropAll"], "not needed", "nothing is dropped")
-    else:
-        _dropped(block, every, only, settings.get("reportInterval"))
-    return block
-
-
-def _dropped(block: Block, every: Setting | None, only: Setting | None, report: Setting | None) -> None:
-    given = only or block.settings["dropAll"]
-    block.becomes(given, "dead_letter.strategy", "discarding", "" if only or every else DEFAULT)
-    if only is not None:
-        note = "names are compared word by word: a dot is a dot, and * is one word"
-        block.becomes(only, "dead_letter.only", only.value.split(), note)
-    if every is not None and only is not None:
-        block.passed_over(every, "not needed", "dropOnly lists the queues")
-    why = "the plugin comes before all strategies, also for expired messages"
-    block.becomes(block.itself, "dead_letter.process_expired", True, why)  # noqa: FBT003
-    block.becomes(block.itself, "pinned", True, why)  # noqa: FBT003
-    if report is not None:
-        number = block.whole(report)
-        if number is not None and number < 1:
-            note = f"drops are always reported, here once per {REPORT}"
-            block.passed_over(report, "no counterpart", note)
-        elif number is not None:
-            block.becomes(report, "dead_letter.report_interval", number)

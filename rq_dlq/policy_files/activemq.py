@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rq_dlq.errors import PolicyError
-from rq_dlq.policy_files._activemq_dead import discarding, dropping, letters, usual
-from rq_dlq.policy_files._activemq_redelivery import FALLBACK, SEND, plugin, redelivery
-from rq_dlq.policy_files._activemq_settings import DESTINATIONS, ENTRY, NO_TOPICS
-from rq_dlq.policy_files._activemq_times import time_stamping
+from rq_dlq.policy_files._activemq_dead import dropping, letters, usual
+from rq_dlq.policy_files._activemq_plugins import (
+    DESTINATIONS,
+    FALLBACK,
+    SEND,
+    discarding,
+    redelivering,
+    redelivery,
+    time_stamping,
+)
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
+from rq_dlq.policy_files._others import CLASSIC, NO_TOPICS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -129,17 +136,17 @@ class _File:
             if child.name != "deadLetterStrategy"
         ]
         for setting in (*block.settings.values(), *children):
-            if setting.name in ENTRY:
-                block.passed_over(setting, *ENTRY[setting.name])
+            if setting.name in CLASSIC:
+                block.passed_over(setting, *CLASSIC[setting.name])
             elif setting.name not in {*DESTINATIONS, "deadLetterStrategy"}:
-                block.unknown(setting, (*ENTRY, "deadLetterStrategy"), "policyEntry")
+                block.unknown(setting, (*CLASSIC, "deadLetterStrategy"), "policyEntry")
         letters(block, element, self._names)
 
     def _plugin(self, element: Element) -> None:
         for policy, default in _entries(element, "redeliveryPolicyEntries", "redeliveryPolicy"):
             for block in self._blocks(policy, self._redelivered, default=default):
                 redelivery(block)
-        block, off = plugin(element)
+        block, off = redelivering(element)
         self._apart.append(block)
         if block.problems:
             return

@@ -14,8 +14,8 @@ from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Pattern, RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
-from rq_dlq.policy_files._artemis_settings import APART, CORE, OTHERS
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
+from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -29,8 +29,10 @@ REDELIVERY, EXPIRY = (
     {row.artemis: row for row in BY_PART[part].values() if row.artemis} for part in ("redelivery", "expiry")
 )
 """The fields of ours that a single setting of Artemis sets, by that setting."""
-KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *OTHERS)
-UNSAID: Final = -1
+KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *ARTEMIS)
+APART: Final = ("address-settings", "wildcard-addresses", "literal-match-markers")
+"""Settings of the whole broker that are read elsewhere."""
+NONE: Final = -1
 
 
 def understands(root: Element) -> bool:
@@ -114,8 +116,8 @@ def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
         split = "" if match in names.renamed else ": dots separate words here, so name queues like that, too"
         block.passed_over(where, "not needed", f"{match} is {pattern.text} here{split}")
     for setting in block.settings.values():
-        if setting.name in OTHERS:
-            block.passed_over(setting, *OTHERS[setting.name])
+        if setting.name in ARTEMIS:
+            block.passed_over(setting, *ARTEMIS[setting.name])
     return block, pattern
 
 
@@ -170,7 +172,7 @@ def _redelivery(block: Block, above: Sequence[Block]) -> None:
 def _of_redelivery(block: Block, setting: Setting, value: float, given: Mapping[str, Any]) -> None:
     field, note = REDELIVERY[setting.name].where, ""
     if setting.name == "max-delivery-attempts":
-        unlimited = value == UNSAID
+        unlimited = value == NONE
         note = "no limit" if unlimited else "redeliveries, so without the first delivery"
         block.becomes(setting, field, None if unlimited else int(value) - 1, note)
         return
@@ -189,21 +191,21 @@ def _expiry(block: Block) -> None:
             if flag is not None:
                 block.becomes(setting, field.where, flag)
             continue
-        value = block.whole(setting, UNSAID)
+        value = block.whole(setting, NONE)
         if value == 0:
             message = "with 0 every message would expire at once. Write -1 for none, or 1 or more"
             block.wrong(setting, message)
         elif value is not None:
-            note = "none" if value == UNSAID else ""
-            block.becomes(setting, field.where, None if value == UNSAID else value, note)
+            note = "none" if value == NONE else ""
+            block.becomes(setting, field.where, None if value == NONE else value, note)
 
 
 def _of_the_broker(root: Element, core: Block) -> None:
     """Add findings for the rest of the file."""
     others: dict[str, int] = {}
     for child in [child for element in root.named("core") for child in element.children]:
-        if child.name in CORE:
-            core.passed_over(_setting(child), *CORE[child.name])
+        if child.name in ARTEMIS_CORE:
+            core.passed_over(_setting(child), *ARTEMIS_CORE[child.name])
         elif child.name not in APART:
             others.setdefault(child.name, child.line)
     if others:

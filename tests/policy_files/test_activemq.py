@@ -9,7 +9,7 @@ import pytest
 
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
-from rq_dlq.policy_files._activemq_settings import ENTRY
+from rq_dlq.policy_files._others import CLASSIC
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -74,7 +74,7 @@ def test_each_attribute_is_told_with_its_own_line() -> None:
     assert (lines["persistJMSRedelivered"], lines["expiration"], lines["backOffMultiplier"]) == (17, 20, 43)
 
 
-@pytest.mark.parametrize("name", sorted(ENTRY))
+@pytest.mark.parametrize("name", sorted(CLASSIC))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = read(policies(f'<policyEntry queue="a" {name}="1"/>'))
     (finding,) = (one for one in reading.findings if one.setting == name)
