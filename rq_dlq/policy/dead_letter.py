@@ -206,7 +206,8 @@ def _strategy(given: Mapping[str, object]) -> str | None:
     strategy: str | None = None if said is None else ROWS["strategy"].said(said, "strategy")
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
     if len(owners if strategy is None else owners | {strategy}) > 1:
-        message = f"dead_letter mixes strategies: {', '.join(given)}. {_fields_of_each()}"
+        of_each = "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
+        message = f"dead_letter mixes strategies: {', '.join(given)}. {of_each}"
         raise PolicyError(message)
     if strategy is not None:
         return strategy
@@ -229,10 +230,6 @@ def _build(given: Mapping[str, Any]) -> DeadLetterStrategy:
         raise PolicyError(message)
     strategy: DeadLetterStrategy = kind(**arguments)
     return strategy
-
-
-def _fields_of_each() -> str:
-    return "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
 
 
 def _store(

@@ -98,15 +98,9 @@ def _count(low: int, nothing: str) -> Check:
     """A whole number; None, and 0 where it may be, is what `nothing` says."""
 
     def checked(value: object, name: str) -> int | None:
-        if value is None:
-            return None
-        try:
-            return check.whole(value, name, low, check.LARGEST_WHOLE) or None
-        except PolicyError as error:
-            message = f"{error}, or None for {nothing}"
-            raise PolicyError(message) from None
+        return check.whole(value, name, low, check.LARGEST_WHOLE, f", or None for {nothing}") or None
 
-    return checked
+    return _or_none(checked)
 
 
 def _one_of(words: tuple[str, ...]) -> Check:

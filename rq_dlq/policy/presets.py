@@ -148,11 +148,7 @@ def after_the_first(attempts: object, name: str) -> int | None:
     """Both count deliveries; for both 0 and all negative numbers mean no limit, unexpectedly."""
     if attempts == -1:
         return None
-    try:
-        return check.whole(attempts, name, 1, check.LARGEST_WHOLE) - 1
-    except PolicyError as error:
-        message = f"{error}; 1 is no redelivery, -1 no limit"
-        raise PolicyError(message) from None
+    return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 is no redelivery, -1 no limit") - 1
 
 
 def _long(number: float) -> int:

@@ -53,12 +53,7 @@ class Preview:
 
     @classmethod
     def of(cls, arithmetic: Arithmetic, limit: int | None, n: int | None) -> Preview:
-        """The preview of a policy.
-
-        Args:
-            arithmetic: the policy's.
-            limit: its `max_redeliveries`.
-            n: as in `RedeliveryPolicy.preview`.
+        """The preview of a policy with this limit of redeliveries; n as in `RedeliveryPolicy.preview`.
 
         Raises:
             InvalidInput: n is below 0.

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import foreign
+from rq_dlq.policy import arguments
 from rq_dlq.policy._checks import JSON
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.preview import Preview
 from rq_dlq.policy.simulation import Plan, Simulation
-from rq_dlq.policy.wire import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -180,7 +179,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: it is not one.
         """
-        return RedeliveryPolicy(**read(wire))
+        return RedeliveryPolicy(**arguments.from_wire(wire))
 
     @staticmethod
     def artemis(**settings: object) -> RedeliveryPolicy:
@@ -195,7 +194,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        return RedeliveryPolicy(**foreign.artemis(settings))
+        return RedeliveryPolicy(**arguments.artemis(settings))
 
     @staticmethod
     def activemq(**settings: object) -> RedeliveryPolicy:
@@ -211,7 +210,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        return RedeliveryPolicy(**foreign.activemq(settings))
+        return RedeliveryPolicy(**arguments.activemq(settings))
 
     @staticmethod
     def jetstream(**settings: object) -> RedeliveryPolicy:
@@ -230,7 +229,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
         """
-        return RedeliveryPolicy(**foreign.jetstream(settings))
+        return RedeliveryPolicy(**arguments.jetstream(settings))
 
     @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:

@@ -11,7 +11,7 @@ import msgspec
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry
-from rq_dlq.policy.foreign import plain
+from rq_dlq.policy.arguments import plain
 from rq_dlq.policy_files._reading import Finding, Problem, Reading
 from rq_dlq.values.durations import shown
 

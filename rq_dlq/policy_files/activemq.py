@@ -31,21 +31,12 @@ if TYPE_CHECKING:
     from rq_dlq.policy_files._reading import Reading
     from rq_dlq.policy_files._xml import Element
 
+ROOTS: Final = ("beans", "broker", "destinationPolicy", "policyMap", "plugins", "redeliveryPlugin")
 EVERYTHING: Final = ">"
 
 
-def understands(root: Element) -> bool:
-    """Whether a document is Classic's activemq.xml."""
-    return root.name in {"beans", "broker", "destinationPolicy", "policyMap", "plugins", "redeliveryPlugin"}
-
-
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
-    """The policies in a document.
-
-    Args:
-        root: of the document.
-        renamed: the name or pattern here, by the one there.
-    """
+    """See `read_broker_xml`."""
     return _File(root, Names(any_words=EVERYTHING, renamed=renamed)).reading()
 
 

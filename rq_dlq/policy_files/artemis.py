@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy_files._reading import Reading
     from rq_dlq.policy_files._xml import Element
 
+ROOTS: Final = ("configuration", "core", "address-settings", "address-setting")
 REDELIVERY, EXPIRY = (
     {row.artemis: row for row in BY_PART[part].values() if row.artemis} for part in ("redelivery", "expiry")
 )
@@ -35,18 +36,8 @@ APART: Final = ("address-settings", "wildcard-addresses", "literal-match-markers
 NONE: Final = -1
 
 
-def understands(root: Element) -> bool:
-    """Whether a document is Artemis' broker.xml."""
-    return root.name in {"configuration", "core", "address-settings", "address-setting"}
-
-
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
-    """The policies in a document.
-
-    Args:
-        root: of the document.
-        renamed: the name or pattern here, by the one there.
-    """
+    """See `read_broker_xml`."""
     core = Block("core", Settings(root.line))
     names = _names(root, renamed, core)
     apart, blocks = [core], dict[Pattern, Block]()

@@ -1,13 +1,16 @@
-"""Other brokers' settings, under their own names, as arguments of `RedeliveryPolicy`."""
+"""Arguments of `RedeliveryPolicy`: from Redis, and from other brokers' settings under their own names."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
+from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy.presets import (
     JAVA_LONG,
@@ -16,11 +19,41 @@ from rq_dlq.policy.presets import (
     after_the_first,
     usual_maximum,
 )
+from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-ROWS = tuple(BY_PART["redelivery"].values())
+    from rq_dlq.policy.arithmetic import Arithmetic
+
+ROWS: Final = tuple(BY_PART["redelivery"].values())
+KINDS: Final[Mapping[str, type[Arithmetic]]] = {
+    kind.NAME: kind for kind in (Backoff, ArtemisRedelivery, ActiveMQRedelivery)
+}
+
+
+def from_wire(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """See `RedeliveryPolicy.from_wire`."""
+    fields = dict(wire)
+    arithmetic = fields.pop("arithmetic", None)
+    if not isinstance(arithmetic, str) or arithmetic not in KINDS:
+        message = f"not a policy: its arithmetic is {arithmetic!r}. There are {', '.join(KINDS)}"
+        raise PolicyError(message)
+    kind = KINDS[arithmetic]
+    wrong = sorted(fields.keys() ^ {"max_redeliveries", *(field.name for field in dataclasses.fields(kind))})
+    if wrong:
+        message = f"not a policy of arithmetic {arithmetic!r}: missing or unknown is {', '.join(wrong)}"
+        raise PolicyError(message)
+    if kind is not Backoff:
+        limit = fields.pop("max_redeliveries")
+        return {"preset": kind(**fields), "max_redeliveries": limit}
+    limit, delays = fields["max_delay"], fields["delays"]
+    return {
+        **fields,
+        "initial_delay": _span(fields["initial_delay"], "initial_delay"),
+        "max_delay": None if limit is None else _span(limit, "max_delay"),
+        "delays": None if delays is None else [_span(delay, "delays") for delay in delays],
+    }
 
 
 def artemis(settings: Mapping[str, object]) -> dict[str, Any]:
@@ -73,6 +106,10 @@ def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
         check.duration(given["ack_wait"], "ack_wait")
     delays = [wait / 1000 for wait in waits]
     return {"delays": delays, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
+
+
+def _span(ms: object, name: str) -> timedelta:
+    return timedelta(milliseconds=check.whole(ms, f"{name}, in milliseconds,", 0, TEN_YEARS))
 
 
 def plain(name: str) -> str:
