@@ -160,7 +160,7 @@ OWN: Final = {
 COMMON: Final = tuple(name for name, row in ROWS.items() if not row.strategy)
 
 
-def said_of(given: object) -> dict[str, JSON]:
+def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
@@ -177,33 +177,33 @@ def said_of(given: object) -> dict[str, JSON]:
     strategy = _strategy(known)
     if strategy is None:  # the other fields fit every strategy, except an interval that waits for its own
         known.pop("strategy", None)
-        said = DiscardingDeadLetterStrategy(**known).as_wire()
-        return {name: value for name, value in said.items() if name in known}
+        wire = DiscardingDeadLetterStrategy(**known).as_wire()
+        return {name: value for name, value in wire.items() if name in known}
     return _build({**known, "strategy": strategy}).as_wire()
 
 
-def concerns(said: Mapping[str, Any], name: str) -> bool:
-    """Whether what an entry says holds for a queue: it may be for some names only."""
-    only = said.get("only")
+def concerns(wire: Mapping[str, Any], name: str) -> bool:
+    """Whether the fields of an entry are for a queue: they may be for some names only."""
+    only = wire.get("only")
     return not only or patterns.meant(tuple(only), name)
 
 
-def complete(said: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
+def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
     """The strategy, with every field, that entries make together.
 
     Args:
-        said: of any strategies; what belongs to another than the one that holds is left out.
-        naming: of dead-letter queues, where nothing is said.
+        given: of any strategies; what belongs to another than the one that holds is left out.
+        naming: of dead-letter queues, where no entry names them.
     """
-    every = fields.with_defaults("dead_letter", said, naming)
+    every = fields.with_defaults("dead_letter", given, naming)
     own = (*OWN[str(every["strategy"])], *COMMON)
     return _build(fields.from_wire("dead_letter", {name: every[name] for name in own if name in every}))
 
 
 def _strategy(given: Mapping[str, object]) -> str | None:
     """The strategy of a mapping: the one it names, or the only one with its fields; None: not known."""
-    said = given.get("strategy")
-    strategy: str | None = None if said is None else ROWS["strategy"].said(said, "strategy")
+    named = given.get("strategy")
+    strategy: str | None = None if named is None else ROWS["strategy"].given(named, "strategy")
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
     if len(owners if strategy is None else owners | {strategy}) > 1:
         of_each = "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())

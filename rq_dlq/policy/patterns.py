@@ -48,7 +48,7 @@ class Pattern:
         """The pattern of a text.
 
         Raises:
-            PolicyError: it is none, and says why.
+            PolicyError: it is not a pattern; the error says why.
         """
         if not isinstance(text, str) or not text:
             message = f"a pattern is text such as {EXAMPLE}, not {shown(text)}"
@@ -58,7 +58,7 @@ class Pattern:
         try:
             check_name(".".join("x" if word in WILDCARDS else word for word in words))
         except InvalidName as error:
-            message = f"{shown(text)} is no pattern, since {error}"
+            message = f"{shown(text)} is not a pattern, since {error}"
             raise PolicyError(message) from None
         return cls(".".join(REST if word == ">" else word for word in words))
 
@@ -87,7 +87,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
         name: of the argument, for the error.
 
     Raises:
-        PolicyError: it is empty, or one of them is none; an empty list must never mean all.
+        PolicyError: it is empty, which must never mean all, or one of them is not such a name.
     """
     given: object = value.split() if isinstance(value, str) else value
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []
@@ -118,10 +118,12 @@ def _fits(wanted: list[str], words: list[str], same: Callable[[str, str], object
 def _check_wildcards(words: list[str], text: str) -> None:
     for word in words:
         if word not in WILDCARDS and not WILDCARDS.isdisjoint(word):
-            message = f"{shown(text)} is no pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
+            message = (
+                f"{shown(text)} is not a pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
+            )
             raise PolicyError(message)
     if not {REST, ">"}.isdisjoint(words[:-1]):
-        message = f"{shown(text)} is no pattern: # and > stand only at the end. Write * for one word"
+        message = f"{shown(text)} is not a pattern: # and > stand only at the end. Write * for one word"
         raise PolicyError(message)
 
 
@@ -138,7 +140,7 @@ def _checked(item: object, name: str) -> str:
             re.compile("" if word in WILDCARDS else word)
     except (re.error, OverflowError, RecursionError) as error:
         message = (
-            f"{name} has {shown(item)}, a word of which is no regular expression: {error}. "
+            f"{name} has {shown(item)}, a word of which is not a regular expression: {error}. "
             "The dot separates words; a word is *, or # at the end, or an expression such as [0-9]{3}"
         )
         raise PolicyError(message) from None

@@ -134,7 +134,7 @@ def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
         Deliveries; None: no limit, since one of the two has none.
 
     Raises:
-        PolicyError: one of them is no limit that there can be.
+        PolicyError: one of them is not a possible limit.
     """
     mine = check.redeliveries(client, "the client's maximumRedeliveries")
     theirs = check.redeliveries(broker, "the broker's maximumRedeliveries")

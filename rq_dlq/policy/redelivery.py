@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import arguments
 from rq_dlq.policy._checks import JSON
 from rq_dlq.policy.arithmetic import Backoff
+from rq_dlq.policy.fields import BY_PART, in_seconds
 from rq_dlq.policy.preview import Preview
 from rq_dlq.policy.simulation import Plan, Simulation
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy.tenacity import Strategies
     from rq_dlq.values.durations import Duration
 
+WAITS: Final = ("initial_delay", "multiplier", "max_delay", "collision_avoidance", "delays")
 Wire: TypeAlias = dict[str, JSON]
 """A policy as Redis stores it: JSON values, durations in whole milliseconds."""
 
@@ -46,10 +48,10 @@ class RedeliveryPolicy:
         max_delay: seconds; None: no maximum except ten years, which no duration exceeds.
         collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
         max_redeliveries: redeliveries, not deliveries; 0: none; None: no limit.
-        delays: seconds of each wait, the last one repeated; None: they grow as said above.
+        delays: seconds of each wait, the last one repeated; None: they grow as above.
         fatal: errors after which a message is dead at once. The client judges them, since classes
             do not go to Redis.
-        preset: another broker's arithmetic, which then settles all waits; None: as said above.
+        preset: another broker's arithmetic, which then settles all waits; None: as above.
     """
 
     initial_delay: float
@@ -262,21 +264,14 @@ class RedeliveryPolicy:
 
 def _in_seconds(arithmetic: Arithmetic) -> dict[str, Any]:
     """The waits of an arithmetic, with durations in seconds."""
-    wire = cast("Mapping[str, Any]", arithmetic.as_wire())
-    delays, limit = wire.get("delays"), wire["max_delay"]
-    return {
-        "initial_delay": wire["initial_delay"] / 1000,
-        "multiplier": wire["multiplier"],
-        "max_delay": None if limit is None else limit / 1000,
-        "collision_avoidance": wire["collision_avoidance"],
-        "delays": None if delays is None else tuple(wait / 1000 for wait in delays),
-    }
+    wire = arithmetic.as_wire()
+    return {name: in_seconds(BY_PART["redelivery"][name], wire.get(name)) for name in WAITS}
 
 
 def _check_settled(preset: Arithmetic, *given: object) -> None:
     """Check that nothing contradicts a preset; to repeat what it settles, as replace() does, is allowed."""
-    for (name, settled), said in zip(_in_seconds(preset).items(), given, strict=True):
-        if said != settled and said is not (check.DEFAULT_MAX_DELAY if name == "max_delay" else None):
+    for (name, settled), passed in zip(_in_seconds(preset).items(), given, strict=True):
+        if passed != settled and passed is not (check.DEFAULT_MAX_DELAY if name == "max_delay" else None):
             message = f"the arithmetic of {preset.NAME} settles {name}. Pass its own settings instead"
             raise PolicyError(message)
 

@@ -273,9 +273,8 @@ def _crowd(times: Iterable[int], messages: int) -> Crowd | None:
 def _described(crowd: Crowd | None) -> str:
     if crowd is None:
         return "no redelivery"
-    return (
-        f"{crowd.size:,} redeliveries in {SLOT} ms ({crowd.share:.1%} of the messages), at {_text(crowd.at)}"
-    )
+    share = f"{crowd.share:.1%} of the messages"
+    return f"{crowd.size:,} redeliveries in {SLOT} ms ({share}), at {_text(crowd.at)}"
 
 
 def _text(seconds: float) -> str:

@@ -87,7 +87,7 @@ def _limit(stop: StopBaseT | None) -> int | None:
     if _is(stop, t.stop_after_attempt):
         return max(stop.max_attempt_number, 1) - 1
     message = (
-        f"{type(stop).__name__} has no equal. Possible are stop_after_attempt and stop_never; "
+        f"{type(stop).__name__} has no equivalent. Possible are stop_after_attempt and stop_never; "
         "to stop after a time, send the message with a ttl"
     )
     raise PolicyError(message)
@@ -106,10 +106,10 @@ def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
     if _certain(wait):
         return {"delays": _tabulated(wait, limit)}
     message = (
-        f"{type(wait).__name__} has no equal. Possible are wait_none, wait_fixed, wait_random, "
+        f"{type(wait).__name__} has no equivalent. Possible are wait_none, wait_fixed, wait_random, "
         "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter "
         "without jitter, and wait_chain of those without chance; "
-        "for a spread of another kind, say RedeliveryPolicy(collision_avoidance=...)"
+        "for a spread of another kind, use RedeliveryPolicy(collision_avoidance=...)"
     )
     raise PolicyError(message)
 
@@ -136,14 +136,16 @@ def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
     limit, half = _capped(wait.max), wait.multiplier / 2
     if wait.min != 0 or wait.multiplier <= 0 or wait.exp_base < 1:
-        message = "wait_random_exponential has an equal only with min=0, multiplier > 0 and exp_base >= 1"
+        message = (
+            "wait_random_exponential has an equivalent only with min=0, multiplier > 0 and exp_base >= 1"
+        )
         raise PolicyError(message)
     while limit is not None and half < limit / 2:
         half *= wait.exp_base
     if limit is not None and limit / 2 < half < limit:
         message = (
-            "wait_random_exponential has an equal only where max is one of its waits. "
-            f"Pass max={2 * half:g}, or say RedeliveryPolicy("
+            "wait_random_exponential has an equivalent only where max is one of its waits. "
+            f"Pass max={2 * half:g}, or use RedeliveryPolicy("
             f"initial_delay={wait.multiplier / 2:g}, multiplier={wait.exp_base:g}, "
             f"max_delay={limit:g}, collision_avoidance=1), which is less even on the way there"
         )

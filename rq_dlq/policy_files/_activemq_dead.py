@@ -109,10 +109,8 @@ def _fields(block: Block, settings: Settings, strategy: str, names: Names) -> No
 
 def dropping(block: Block, setting: Setting, note: str) -> None:
     """Drop the dead letters of a block, whatever its strategy."""
-    gone = [
-        finding for finding in block.findings if finding.field.startswith(("dead_letter.", "expiry.disc"))
-    ]
-    block.findings = [finding for finding in block.findings if finding not in gone]
+    gone = [one for one in block.findings if one.field.startswith(("dead_letter.", "expiry.disc"))]
+    block.findings = [one for one in block.findings if one not in gone]
     block.fields.pop("dead_letter", None)
     block.fields.pop("expiry", None)
     for finding in gone:

@@ -60,10 +60,7 @@ def counts(block: Block) -> bool:
 def places(block: Block, above: Sequence[Block], names: Names) -> None:
     """Convert the settings for both kinds, in full, if the block has any of them.
 
-    Args:
-        block: of the file.
-        above: those that are for all its queues, too, the most specific first.
-        names: how the broker writes them.
+    `above` are the blocks that are for all its queues, too, the most specific first.
     """
     given = {kind: [name for name in kind.settings if name in block.settings] for kind in (LETTERS, EXPIRY)}
     for kind in (LETTERS, EXPIRY):

@@ -18,8 +18,9 @@ from rq_dlq.values.durations import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rq_dlq.policy import RedeliveryPolicy
+    from rq_dlq.policy import Pattern, RedeliveryPolicy
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.policy_files._patterns import Names
     from rq_dlq.policy_files._reading import Conversion
     from rq_dlq.policy_files._xml import Element
 
@@ -103,6 +104,20 @@ class Block:
         name, value, line = setting
         self.findings.append(Finding(line, self.place, name, value, outcome, note=note, **of_field))
 
+    def matched(self, setting: Setting, name: str, names: Names, lost: str) -> Pattern | None:
+        """Our pattern for a name in a setting; None: there is none, which a problem or a finding notes."""
+        try:
+            pattern = names.pattern(name)
+        except PolicyError as error:
+            if name in names.renamed:
+                self.wrong(setting, str(error))
+            else:
+                self.passed_over(setting, "no counterpart", f"{lost}: {error}")
+            return None
+        if name in names.renamed:
+            self.passed_over(setting, "not needed", f"{name} is {pattern.text} here")
+        return pattern
+
     def wrong(self, setting: Setting, message: str) -> None:
         """A setting is wrong."""
         self.problems.append(Problem(setting.line, setting.name, message))
@@ -173,13 +188,11 @@ class Block:
 
     def _blame(self, message: str, parts: list[str]) -> None:
         """Add a problem to the setting that it names, else to the last setting of these parts."""
-        suspects = [finding for finding in self.findings if finding.field.split(".")[0] in parts]
-        named = [
-            finding for finding in suspects if finding.setting and plain(finding.setting) in plain(message)
-        ]
-        mentioned = [finding for finding in suspects if finding.field.rpartition(".")[2] in message]
+        suspects = [one for one in self.findings if one.field.split(".")[0] in parts]
+        named = [one for one in suspects if one.setting and plain(one.setting) in plain(message)]
+        mentioned = [one for one in suspects if one.field.rpartition(".")[2] in message]
         found = named or mentioned or suspects
-        best = ([finding for finding in found if not finding.note.endswith("default")] or found)[-1]
+        best = ([one for one in found if not one.note.endswith("default")] or found)[-1]
         self.problems.append(Problem(best.line, best.setting, message))
 
 

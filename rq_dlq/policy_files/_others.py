@@ -1,4 +1,4 @@
-"""Other brokers' settings that are no fields here: why they are not needed, or have no counterpart."""
+"""Other brokers' settings that have no field here: why they are not needed, or have no counterpart."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rq_dlq.errors import PolicyError
 from rq_dlq.policy_files._activemq_dead import dropping, letters, usual
 from rq_dlq.policy_files._activemq_plugins import (
     DESTINATIONS,
@@ -99,26 +98,10 @@ class _File:
         if not given:
             message = 'it names no queues: name them as in queue="orders.>"'
             where.wrong(Setting(element.name, "", element.line), message)
-        patterns: list[Pattern] = []
-        for name in settings["queue"].value.split(",") if "queue" in settings else ():
-            pattern = self._pattern(where, settings["queue"], name.strip())
-            if pattern is not None:
-                patterns.append(pattern)
-        return where, patterns
-
-    def _pattern(self, where: Block, setting: Setting, name: str) -> Pattern | None:
-        try:
-            pattern = self._names.pattern(name)
-        except PolicyError as error:
-            if name in self._names.renamed:
-                where.wrong(setting, str(error))
-            else:
-                note = f"it is not imported for {name!r}: {error}"
-                where.passed_over(setting, "no counterpart", note)
-            return None
-        if name in self._names.renamed:
-            where.passed_over(setting, "not needed", f"{name} is {pattern.text} here")
-        return pattern
+        queue = settings["queue"]
+        names = [name.strip() for name in queue.value.split(",")] if "queue" in settings else []
+        found = (where.matched(queue, one, self._names, f"it is not imported for {one!r}") for one in names)
+        return where, [pattern for pattern in found if pattern is not None]
 
     def _dead_letters(self, block: Block, element: Element) -> None:
         children = [

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Pattern, RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
@@ -94,18 +93,13 @@ def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
     if not match:
         block.wrong(where, 'it is missing: name the addresses that it is for, as in match="orders.#"')
         return block, None
-    try:
-        pattern = names.pattern(match)
-    except PolicyError as error:
-        if match in names.renamed:
-            block.wrong(where, str(error))
-        else:
-            block.passed_over(where, "no counterpart", f"this block is not imported: {error}")
+    pattern = block.matched(where, match, names, "this block is not imported")
+    if pattern is None:
         return block, None
     block.pattern = pattern.text
-    if match in names.renamed or names.delimiter != ".":
-        split = "" if match in names.renamed else ": dots separate words here, so name queues like that, too"
-        block.passed_over(where, "not needed", f"{match} is {pattern.text} here{split}")
+    if match not in names.renamed and names.delimiter != ".":
+        note = f"{match} is {pattern.text} here: dots separate words here, so name queues like that, too"
+        block.passed_over(where, "not needed", note)
     for setting in block.settings.values():
         if setting.name in ARTEMIS:
             block.passed_over(setting, *ARTEMIS[setting.name])
@@ -168,7 +162,7 @@ def _of_redelivery(block: Block, setting: Setting, value: float, given: Mapping[
         block.becomes(setting, field, None if unlimited else int(value) - 1, note)
         return
     if setting.name == "redelivery-delay" and value and "max-redelivery-delay" not in given:
-        note = "the longest wait is ten times that, unless another block says max-redelivery-delay"
+        note = "the longest wait is ten times that, unless another block sets max-redelivery-delay"
     block.becomes(setting, field, value, note)
 
 

@@ -260,7 +260,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     (plugin(switches='redeliveryPolicyMap="#x"'), [(1, "redeliveryPolicyMap", "elsewhere")]),
     (plugin(switches='fallback="x"'), [(1, "fallback", "no such setting")]),
     ("<discardingDLQBrokerPlugin dropAll='true' dropOnly='x'/>", [(1, "dropOnly", "Remove one of them")]),
-    ("<discardingDLQBrokerPlugin dropOnly='a.('/>", [(1, "dropOnly", "no regular expression")]),
+    ("<discardingDLQBrokerPlugin dropOnly='a.('/>", [(1, "dropOnly", "not a regular expression")]),
     ("<discardingDLQBrokerPlugin dropsAll='true'/>", [(1, "dropsAll", "the closest is dropAll")]),
     ("<timeStampingBrokerPlugin ttlCeiling='-1'/>", [(1, "ttlCeiling", "not a whole number, 0 or more")]),
     ("<timeStampingBrokerPlugin ttl='1'/>", [(1, "ttl", "no such setting")]),
