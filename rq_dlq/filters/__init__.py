@@ -67,11 +67,7 @@ class Filter:
 
     @classmethod
     def parse(cls, text: str) -> Filter:
-        """Read a condition.
-
-        Raises:
-            FilterError: the text is not a condition; the error shows where, and what was expected.
-        """
+        """The same as `Filter(text)`."""
         return cls(text)
 
     def takes(self, message: Received[Any], now: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import MAXYEAR
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,14 @@ DAMAGED: Final = frozenset({1970, MAXYEAR})
 """Years that only damaged records have: the epoch's, and the one for times beyond the calendar."""
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of messages: the parts of a message that it is read from, and how, at which time."""
+
+    needs: Wanted
+    read: Callable[[Received[Any], int], object]
+
+
 class Facts:
     """One message under one filter. Headers and body are decoded once, when they are first needed."""
 
@@ -35,7 +44,7 @@ class Facts:
     def field(self, name: str) -> object:
         """A field; None if the message does not have it, or is damaged."""
         try:
-            return FIELDS[name](self.message, self.now)
+            return FIELDS[name].read(self.message, self.now)
         except Exception:  # noqa: BLE001 - a damaged record may fail anywhere
             return None
 
@@ -78,7 +87,8 @@ def lookup(name: str) -> Callable[[Facts], object]:
 
 def needs(name: str) -> Wanted:
     """The parts of a message that a name is read from; a header and a part of the body need the record."""
-    return NEEDS.get(ALIASES.get(name, name), RECORD)
+    field = FIELDS.get(ALIASES.get(name, name))
+    return field.needs if field else RECORD
 
 
 def header(name: str) -> Callable[[Facts], object]:
@@ -126,36 +136,23 @@ def _of_state(name: str) -> Callable[[Received[Any], int], object]:
     return value
 
 
-FIELDS: Final[Mapping[str, Callable[[Received[Any], int], object]]] = {
-    "id": lambda message, _: message.id,
-    "queue": lambda message, _: message.queue,
-    "priority": lambda message, _: message.priority,
-    "size": lambda message, _: len(message.data),
-    "age": _age,
-    "delivery_count": _of_state("delivery_count"),
-    "charged": _of_state("charged"),
-    "nacked": _of_state("nacked"),
-    "lapsed": _of_state("lapsed"),
-    "released": _of_state("released"),
-    "redriven": _of_state("redriven"),
-    "redelivered": _of_state("redelivered"),
-    "reason": _of_dead(lambda letter, _: letter.reason),
-    "error": _of_dead(lambda letter, _: _cause(letter).type),
-    "message": _of_dead(lambda letter, _: _cause(letter).message),
-    "fingerprint": _of_dead(lambda letter, _: _cause(letter).fingerprint),
-    "original_queue": _of_dead(lambda letter, _: letter.original_queue),
-    "died": _of_dead(_died),
+FIELDS: Final[Mapping[str, Field]] = {
+    "id": Field(NOTHING, lambda message, _: message.id),
+    "queue": Field(NOTHING, lambda message, _: message.queue),
+    "priority": Field(HEAD, lambda message, _: message.priority),
+    "size": Field(RECORD, lambda message, _: len(message.data)),
+    "age": Field(HEAD, _age),
+    **{
+        name: Field(STATE, _of_state(name))
+        for name in ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven", "redelivered")
+    },
+    "reason": Field(STATE, _of_dead(lambda letter, _: letter.reason)),
+    "error": Field(STORY, _of_dead(lambda letter, _: _cause(letter).type)),
+    "message": Field(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
+    "fingerprint": Field(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
+    "original_queue": Field(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
+    "died": Field(STATE, _of_dead(_died)),
 }
-
-NEEDS: Final[Mapping[str, Wanted]] = {
-    **dict.fromkeys(("id", "queue", "original_queue"), NOTHING),
-    **dict.fromkeys(("priority", "age"), HEAD),
-    "size": RECORD,
-    **dict.fromkeys(("delivery_count", "charged", "nacked", "lapsed", "released"), STATE),
-    **dict.fromkeys(("redriven", "redelivered", "reason", "died"), STATE),
-    **dict.fromkeys(("error", "message", "fingerprint"), STORY),
-}
-"""The parts of a message that each field is read from."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "JMSMessageID": "id",

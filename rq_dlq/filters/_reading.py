@@ -110,11 +110,7 @@ SLIPS: Final = {
 
 
 def read(text: object) -> tuple[Evaluate, Wanted]:
-    """A condition as what evaluates it, and the parts of a message that this needs.
-
-    Raises:
-        FilterError: the text is not a condition.
-    """
+    """A condition as what evaluates it, and the parts of a message that this needs."""
     checked = _check(text)
     try:
         return whole(_parse(checked))
@@ -142,11 +138,7 @@ def _parser() -> Lark:
 
 
 def _check(text: object) -> str:
-    """The text, if it may be a filter.
-
-    Raises:
-        FilterError: it is not text, is empty, is too long, or has a lone surrogate.
-    """
+    """The text, unless it is not text, is empty, is too long, or has a lone surrogate."""
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
         message = f"a filter must be text, not of type {type(text).__name__}. {example}"

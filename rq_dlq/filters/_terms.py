@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters import _facts, _logic
-from rq_dlq.values.durations import milliseconds, shown
+from rq_dlq.values.durations import shown
 from rq_dlq.values.wanted import NOTHING, RECORD, Wanted, together
 
 if TYPE_CHECKING:
@@ -261,12 +260,10 @@ def _aligned(*terms: Term) -> list[Evaluate]:
 
 def _duration(term: Term) -> object:
     """The value of a literal that is compared with a term in seconds."""
-    if term.kind != "text":
-        return term.value
-    try:
-        return milliseconds(str(term.value), name="a duration") / 1000
-    except InvalidDuration:
+    value = _logic.seconds(term.value)
+    if term.kind == "text" and value is None:
         advice = (
             f"{shown(term.value)} is not a duration up to ten years: write '1m30s', '500ms', '2h' or '1d'"
         )
-        raise MisplacedError(term.at, advice) from None
+        raise MisplacedError(term.at, advice)
+    return value

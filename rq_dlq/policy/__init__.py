@@ -1,8 +1,8 @@
 """What becomes of a message, as frozen values: no I/O, no clock.
 
 `redelivery` is the policy, on top of what it is made of: `arithmetic` works out its waits, `presets` do as
-other brokers do (`foreign`: by the names of their settings), `wire` reads what Redis stores, `tenacity` is
-a bridge, `preview` and `simulation` play it through. `dead_letter` and `expiry` say where messages end.
+other brokers do, `arguments` reads what Redis stores and the settings of other brokers, `tenacity` is a
+bridge, `preview` and `simulation` play it through. `dead_letter` and `expiry` say where messages end.
 `policy_map` has what is stored of all three for `patterns` of queues, each in an `entry`, and makes
 the `settings` of one queue of it.
 """

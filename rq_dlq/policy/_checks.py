@@ -70,10 +70,10 @@ def part(value: object, name: str) -> float:
     return number(value, name, 0, 1)
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
-    """A whole number within bounds."""
+def whole(value: object, name: str, low: int, high: int, hint: str = "") -> int:
+    """A whole number within bounds; the error ends with the hint."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        message = f"{name} is {shown(value)}. Pass a whole number, {low} to {high}"
+        message = f"{name} is {shown(value)}. Pass a whole number, {low} to {high}{hint}"
         raise PolicyError(message)
     return value
 
@@ -90,11 +90,7 @@ def redeliveries(value: object, name: str) -> int | None:
     """A limit; None and -1: no limit."""
     if value is None or (value == -1 and not isinstance(value, bool)):
         return None
-    try:
-        return whole(value, name, 0, LARGEST_WHOLE)
-    except PolicyError as error:
-        message = f"{error}, or None (or -1) for no limit"
-        raise PolicyError(message) from None
+    return whole(value, name, 0, LARGEST_WHOLE, ", or None (or -1) for no limit")
 
 
 def within(low: int, high: int | None, lower: str, upper: str) -> None:

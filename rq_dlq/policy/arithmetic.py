@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from rq_dlq.policy._checks import JSON
     from rq_dlq.values.durations import Duration
@@ -19,10 +19,25 @@ if TYPE_CHECKING:
 LARGEST_POWER: Final = 2.0**63
 
 
-class Arithmetic(Protocol):
-    """A way to compute waits: a pure value, checked when it is made."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """A way to compute waits: a pure value, with durations in milliseconds, checked when it is made.
 
-    NAME: ClassVar[str]
+    Its fields have the names of a policy's fields, and Redis stores them as they are.
+
+    Attributes:
+        initial_delay: the first wait.
+        multiplier: by which a wait is longer than the one before.
+        max_delay: the longest wait; None: none.
+        collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
+    """
+
+    initial_delay: int
+    multiplier: float
+    max_delay: int | None
+    collision_avoidance: float
+
+    NAME: ClassVar[str] = ""
 
     def wait(self, n: int, r: float, previous: int | None) -> int:
         """The wait before the n-th redelivery.
@@ -32,36 +47,30 @@ class Arithmetic(Protocol):
             r: where in the spread, -1 to 1.
             previous: the wait before, for an arithmetic that builds on it; None: compute it.
         """
-        ...
+        raise NotImplementedError
 
     def longest(self, n: int, previous: int | None) -> int:
         """The longest that the n-th wait can be."""
-        ...
+        return self.wait(n, 1, previous)
 
-    def as_wire(self) -> Mapping[str, JSON]:
-        """Its numbers as Redis stores them, by the names of a policy's fields."""
-        ...
+    def as_wire(self) -> dict[str, JSON]:
+        """Its fields as Redis stores them."""
+        values: dict[str, JSON | tuple[int, ...]] = asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff(Arithmetic):
     """The arithmetic of this package; `lua/lib/delay.lua` has it, too.
 
     It is Artemis', in the order of its operations, with one exception: theirs cuts the spread off at the
-    maximum, so that all waits there are equal. Here the spread is folded back.
+    maximum, so that all waits there are equal. Here the spread is folded back. Without a maximum no wait
+    is longer than ten years.
 
     Attributes:
-        initial: the first wait.
-        multiplier: by which a wait is longer than the one before.
-        limit: the longest wait; None: ten years.
-        spread: the part of a wait, 0 to 1, by which it is spread.
         delays: each wait, the last one repeated; None: they grow.
     """
 
-    initial: int
-    multiplier: float
-    limit: int | None
-    spread: float
     delays: tuple[int, ...] | None
 
     NAME: ClassVar[str] = "rq"
@@ -80,73 +89,48 @@ class Backoff:
             PolicyError: one of them makes no sense, or contradicts another.
         """
         listed = None if delays is None else check.durations(delays, "delays")
-        if collision_avoidance is None:
-            collision_avoidance = 0 if listed else 0.5
-        spread = check.part(collision_avoidance, "collision_avoidance")
+        first, growth, spread = 1.0, 2.0, 0.5
         if listed:
-            return Backoff(*_listed(listed, initial_delay, multiplier, max_delay), spread, listed)
-        return Backoff(*_growing(initial_delay, multiplier, max_delay), spread, None)
+            first, growth, spread = listed[0] / 1000, 1.0, 0.0
+            if max_delay is None or max_delay is check.DEFAULT_MAX_DELAY:
+                max_delay = max(listed) / 1000
+        if collision_avoidance is None:
+            collision_avoidance = spread
+        made = Backoff(
+            initial_delay=check.duration(first if initial_delay is None else initial_delay, "initial_delay"),
+            multiplier=check.growth(growth if multiplier is None else multiplier, "multiplier"),
+            max_delay=None if max_delay is None else check.duration(max_delay, "max_delay"),
+            collision_avoidance=check.part(collision_avoidance, "collision_avoidance"),
+            delays=listed,
+        )
+        check.within(made.initial_delay, made.max_delay, "initial_delay", "max_delay")
+        # To pass what the list settles, as replace() does, is not an error.
+        settled = made.initial_delay, made.multiplier, made.max_delay
+        if listed and settled != (listed[0], 1.0, max(listed)):
+            message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
+            raise PolicyError(message)
+        return made
 
     def wait(self, n: int, r: float, previous: int | None) -> int:
         """See `Arithmetic.wait`."""
         del previous
         base, limit = self._base(n), self._limit()
-        wait = base + base * (self.spread * r)
+        wait = base + base * (self.collision_avoidance * r)
         return math.floor(2 * limit - wait if wait > limit else wait)
 
     def longest(self, n: int, previous: int | None) -> int:
         """See `Arithmetic.longest`; it is not the wait at r = 1, where the spread is folded back."""
         del previous
         base = self._base(n)
-        return math.floor(min(base + base * self.spread, self._limit()))
-
-    def as_wire(self) -> Mapping[str, JSON]:
-        """See `Arithmetic.as_wire`."""
-        return {
-            "initial_delay": self.initial,
-            "multiplier": self.multiplier,
-            "max_delay": self.limit,
-            "collision_avoidance": self.spread,
-            "delays": None if self.delays is None else list(self.delays),
-        }
+        return math.floor(min(base + base * self.collision_avoidance, self._limit()))
 
     def _base(self, n: int) -> float:
         if self.delays is not None:
             return self.delays[min(n, len(self.delays)) - 1]
-        return min(self.initial * power(self.multiplier, n - 1), self._limit())
+        return min(self.initial_delay * power(self.multiplier, n - 1), self._limit())
 
     def _limit(self) -> int:
-        return TEN_YEARS if self.limit is None else self.limit
-
-
-def _growing(
-    initial_delay: Duration | None, multiplier: float | None, max_delay: Duration | None
-) -> tuple[int, float, int | None]:
-    """The first wait, its growth and the longest wait."""
-    initial = check.duration(1 if initial_delay is None else initial_delay, "initial_delay")
-    limit = None if max_delay is None else check.duration(max_delay, "max_delay")
-    check.within(initial, limit, "initial_delay", "max_delay")
-    return initial, check.growth(2 if multiplier is None else multiplier, "multiplier"), limit
-
-
-def _listed(
-    waits: tuple[int, ...],
-    initial_delay: Duration | None,
-    multiplier: float | None,
-    max_delay: Duration | None,
-) -> tuple[int, float, int | None]:
-    """The same, from a list of waits. Passing the same values again, as replace() does, is not an error."""
-    settled = waits[0], 1.0, max(waits)
-    limit = settled[2] / 1000 if max_delay is None or max_delay is check.DEFAULT_MAX_DELAY else max_delay
-    said = _growing(
-        settled[0] / 1000 if initial_delay is None else initial_delay,
-        settled[1] if multiplier is None else multiplier,
-        limit,
-    )
-    if said != settled:
-        message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
-        raise PolicyError(message)
-    return settled
+        return TEN_YEARS if self.max_delay is None else self.max_delay
 
 
 def power(multiplier: float, times: int) -> float:

@@ -72,8 +72,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense, or the names would be the queues' own.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        check.store(self, **fields.held("dead_letter", prefix=prefix, suffix=suffix))
+        _store(self, process_expired, process_non_persistent, expiration, prefix=prefix, suffix=suffix)
         check.apart(self.prefix, self.suffix)
 
     @staticmethod
@@ -109,8 +108,7 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        check.store(self, **fields.held("dead_letter", name=name))
+        _store(self, process_expired, process_non_persistent, expiration, name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -150,9 +148,8 @@ class DiscardingDeadLetterStrategy(DeadLetterStrategy):
         Raises:
             PolicyError: a setting makes no sense.
         """
-        _store(self, process_expired, process_non_persistent, expiration)
-        only = None if only is UNSET else only
-        check.store(self, **fields.held("dead_letter", only=only, report_interval=report_interval))
+        own = {"only": None if only is UNSET else only, "report_interval": report_interval}
+        _store(self, process_expired, process_non_persistent, expiration, **own)
 
 
 OWN: Final = {
@@ -161,10 +158,9 @@ OWN: Final = {
 }
 """By strategy: the fields that only it has."""
 COMMON: Final = tuple(name for name, row in ROWS.items() if not row.strategy)
-DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
-def said_of(given: object) -> dict[str, JSON]:
+def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
@@ -181,45 +177,37 @@ def said_of(given: object) -> dict[str, JSON]:
     strategy = _strategy(known)
     if strategy is None:  # the other fields fit every strategy, except an interval that waits for its own
         known.pop("strategy", None)
-        said = DiscardingDeadLetterStrategy(**known).as_wire()
-        return {name: value for name, value in said.items() if name in known}
+        wire = DiscardingDeadLetterStrategy(**known).as_wire()
+        return {name: value for name, value in wire.items() if name in known}
     return _build({**known, "strategy": strategy}).as_wire()
 
 
-def read(wire: object) -> dict[str, JSON]:
-    """What an entry in Redis says.
-
-    Raises:
-        PolicyError: it makes no sense.
-    """
-    return said_of(fields.from_wire("dead_letter", check.fields(wire, ROWS, "dead_letter")))
-
-
-def concerns(said: Mapping[str, Any], name: str) -> bool:
-    """Whether what an entry says holds for a queue: it may be for some names only."""
-    only = said.get("only")
+def concerns(wire: Mapping[str, Any], name: str) -> bool:
+    """Whether the fields of an entry are for a queue: they may be for some names only."""
+    only = wire.get("only")
     return not only or patterns.meant(tuple(only), name)
 
 
-def complete(said: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
+def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
     """The strategy, with every field, that entries make together.
 
     Args:
-        said: of any strategies; what belongs to another than the one that holds is left out.
-        naming: of dead-letter queues, where nothing is said.
+        given: of any strategies; what belongs to another than the one that holds is left out.
+        naming: of dead-letter queues, where no entry names them.
     """
-    every = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    every = fields.with_defaults("dead_letter", given, naming)
     own = (*OWN[str(every["strategy"])], *COMMON)
     return _build(fields.from_wire("dead_letter", {name: every[name] for name in own if name in every}))
 
 
 def _strategy(given: Mapping[str, object]) -> str | None:
     """The strategy of a mapping: the one it names, or the only one with its fields; None: not known."""
-    said = given.get("strategy")
-    strategy: str | None = None if said is None else ROWS["strategy"].said(said, "strategy")
+    named = given.get("strategy")
+    strategy: str | None = None if named is None else ROWS["strategy"].given(named, "strategy")
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
     if len(owners if strategy is None else owners | {strategy}) > 1:
-        message = f"dead_letter mixes strategies: {', '.join(given)}. {_fields_of_each()}"
+        of_each = "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
+        message = f"dead_letter mixes strategies: {', '.join(given)}. {of_each}"
         raise PolicyError(message)
     if strategy is not None:
         return strategy
@@ -244,11 +232,9 @@ def _build(given: Mapping[str, Any]) -> DeadLetterStrategy:
     return strategy
 
 
-def _fields_of_each() -> str:
-    return "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
-
-
-def _store(strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object) -> None:
-    """Check and set what all strategies have."""
+def _store(
+    strategy: DeadLetterStrategy, expired: object, non_persistent: object, expiration: object, **own: object
+) -> None:
+    """Check and set what all strategies have, and its own fields."""
     common = {"process_expired": expired, "process_non_persistent": non_persistent, "expiration": expiration}
-    check.store(strategy, **fields.held("dead_letter", **common))
+    fields.store("dead_letter", strategy, **common, **own)

@@ -12,12 +12,12 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.policy import dead_letter as dead_letters
 from rq_dlq.policy import expiry as expiries
 from rq_dlq.policy import partial
-from rq_dlq.policy.fields import FIELDS, PARTS, PLAIN, SAID, later_kind
+from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, from_wire, later_kind
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Unpack
 
     from rq_dlq.policy._checks import JSON
@@ -44,24 +44,24 @@ class Entry:
     pinned: bool = False
 
     @classmethod
-    def of(cls, *, pinned: bool = False, **said: Unpack[Said]) -> Entry:
+    def of(cls, *, pinned: bool = False, **given: Unpack[Said]) -> Entry:
         """The entry with these fields and no others.
 
         Args:
             pinned: see the class.
-            said: see `Said`. A policy sets all its fields (except `fatal`, which stays with the client); a
+            given: see `Said`. A policy sets all its fields (except `fatal`, which stays with the client); a
                 mapping sets those that it has, by the policy's names, and `arithmetic`.
 
         Raises:
             PolicyError: a field is invalid, or contradicts another one; or there are no fields.
         """
-        given = check.fields(said, SAID, "the entry")
+        known = check.fields(given, SETTABLE, "the entry")
         entry: dict[str, Any] = {
             part: fields
             for part, reader in READERS.items()
-            if part in given and (fields := reader.said_of(given[part]))
+            if part in known and (fields := reader.wire_of(known[part]))
         }
-        entry |= {row.name: row.said(given[row.name], row.name) for row in PLAIN if row.name in given}
+        entry |= {row.name: row.given(known[row.name], row.name) for row in PLAIN if row.name in known}
         return _checked(cls(entry, check.flag(pinned, "pinned")))
 
     def part(self, name: str) -> Mapping[str, JSON]:
@@ -93,34 +93,34 @@ class Entry:
         if not isinstance(given, dict):
             message = f"not an entry of the map of policies: {shown(text)} is not an object"
             raise PolicyError(message)
-        said = cast("dict[str, Any]", given)
-        pinned = check.flag(said.pop("pinned", False), "pinned")
+        stored = cast("dict[str, Any]", given)
+        pinned = check.flag(stored.pop("pinned", False), "pinned")
         entry: dict[str, Any] = {}
-        for name, value in said.items():
+        for name, value in stored.items():
             if name in READERS:
                 entry |= {name: fields} if (fields := _read(name, value)) else {}
             else:
-                entry[name] = FIELDS[name].said(value, name) if name in FIELDS else value
+                entry[name] = FIELDS[name].given(value, name) if name in FIELDS else value
         return _checked(cls(entry, pinned))
 
 
 def _read(part: str, stored: object) -> dict[str, Any]:
     """The fields of a part in Redis: known ones are checked; unknown ones, and later kinds, are kept."""
-    read: Callable[[object], dict[str, JSON]] = READERS[part].read
+    rows = BY_PART[part]
     if not isinstance(stored, dict):
-        return read(stored)
+        return check.fields(stored, rows, part)  # which refuses it
     fields = cast("dict[str, Any]", stored)
-    if later_kind(part, fields):
+    known = {name: value for name, value in fields.items() if name in rows}
+    if not known or later_kind(part, fields):
         return fields
-    unknown = {name: value for name, value in fields.items() if f"{part}.{name}" not in FIELDS}
-    known = {name: value for name, value in fields.items() if name not in unknown}
-    return {**(read(known) if known else {}), **unknown}
+    read = partial.read(known) if part == "redelivery" else READERS[part].wire_of(from_wire(part, known))
+    return {**read, **{name: value for name, value in fields.items() if name not in rows}}
 
 
 def _checked(entry: Entry) -> Entry:
     """Check that its parts fit each other."""
     if not entry.said:
-        message = f"the entry sets nothing. Pass {', '.join(SAID[:-1])} or {SAID[-1]}"
+        message = f"the entry sets nothing. Pass {', '.join(SETTABLE[:-1])} or {SETTABLE[-1]}"
         raise PolicyError(message)
     dead, expired = entry.part("dead_letter"), entry.part("expiry")
     one_name = dead.get("name") is not None and dead.get("name") == expired.get("name")

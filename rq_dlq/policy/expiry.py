@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 TTLS: Final = ("expiry_delay", "min_expiry_delay", "max_expiry_delay")
 ROWS: Final = fields.BY_PART["expiry"]
-DEFAULTS: Final = {name: row.default for name, row in ROWS.items() if row.default is not UNSET}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -35,11 +34,11 @@ class ExpiryPolicy:
         max_expiry_delay: the longest ttl; a longer one is lowered to it, and a message without one
             gets this (where there is none, the shortest).
         no_expiry: messages never expire, whatever their ttl.
-        prefix: of each queue's own expiry queue; unless said the broker's ("EXP.").
+        prefix: of each queue's own expiry queue; by default the broker's ("EXP.").
         suffix: of the same.
         name: of one expiry queue for many; then there is no prefix and no suffix. None: each has its own.
         discard: expired messages are dropped, counted.
-        retention: how long expired messages are kept; None, and unless said: for ever.
+        retention: how long expired messages are kept; None, the default: for ever.
     """
 
     expiry_delay: float | UnsetType | None
@@ -70,8 +69,9 @@ class ExpiryPolicy:
         Raises:
             PolicyError: a setting makes no sense, or contradicts another.
         """
-        given = fields.held(
+        fields.store(
             "expiry",
+            self,
             expiry_delay=expiry_delay,
             min_expiry_delay=min_expiry_delay,
             max_expiry_delay=max_expiry_delay,
@@ -82,9 +82,7 @@ class ExpiryPolicy:
             discard=discard,
             retention=retention,
         )
-        check.store(self, **given)
-        self._check_bounds()
-        self._check_place()
+        self._check()
 
     def clamp(self, ttl_ms: int | None) -> int | None:
         """The ttl that a message gets, in milliseconds; None: it never expires.
@@ -92,10 +90,10 @@ class ExpiryPolicy:
         Args:
             ttl_ms: the one that its sender asked for; None: none.
         """
-        said = self.as_wire()
-        if said.get("no_expiry"):
+        wire = self.as_wire()
+        if wire.get("no_expiry"):
             return None
-        default, low, high = (said.get(name) for name in TTLS)
+        default, low, high = (wire.get(name) for name in TTLS)
         if isinstance(default, int):
             return default if ttl_ms is None else ttl_ms
         if isinstance(high, int) and (ttl_ms is None or ttl_ms > high):
@@ -109,20 +107,18 @@ class ExpiryPolicy:
 
         One way for expired messages to go excludes the others, so those are stored as unset.
         """
-        said = fields.to_wire("expiry", self)
-        individual = "prefix" in said or "suffix" in said
-        if individual or said.get("discard"):
-            said.setdefault("name", None)
-        if individual or said.get("name") is not None:
-            said.setdefault("discard", False)
-        return {name: said[name] for name in ROWS if name in said}
+        wire = fields.to_wire("expiry", self)
+        individual = "prefix" in wire or "suffix" in wire
+        if individual or wire.get("discard"):
+            wire.setdefault("name", None)
+        if individual or wire.get("name") is not None:
+            wire.setdefault("discard", False)
+        return {name: wire[name] for name in ROWS if name in wire}
 
-    def _check_bounds(self) -> None:
+    def _check(self) -> None:
         low, high = self.min_expiry_delay, self.max_expiry_delay
         if low and high:
             check.within(round(low * 1000), round(high * 1000), "min_expiry_delay", "max_expiry_delay")
-
-    def _check_place(self) -> None:
         individual = not (self.prefix is UNSET and self.suffix is UNSET)
         if self.name and individual:
             message = "name is one expiry queue for many, prefix and suffix are of one for each. Pass either"
@@ -133,7 +129,7 @@ class ExpiryPolicy:
         check.apart(self.prefix, self.suffix)
 
 
-def said_of(given: object) -> dict[str, JSON]:
+def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
@@ -147,26 +143,17 @@ def said_of(given: object) -> dict[str, JSON]:
     return ExpiryPolicy(**check.fields(given, ROWS, "expiry")).as_wire()
 
 
-def read(wire: object) -> dict[str, JSON]:
-    """The fields that an entry in Redis sets.
-
-    Raises:
-        PolicyError: a field is invalid.
-    """
-    return said_of(fields.from_wire("expiry", check.fields(wire, ROWS, "expiry")))
-
-
-def complete(said: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
+def complete(given: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
     """The policy, with every field, that entries make together.
 
     Bounds from two entries may cross: the maximum counts. Prefix and suffix stay unset where
     expired messages are dropped or have one queue for many.
 
     Args:
-        said: of any entries.
-        naming: of expiry queues, where nothing is said.
+        given: of any entries.
+        naming: of expiry queues, where no entry names them.
     """
-    every: dict[str, Any] = {**DEFAULTS, "prefix": naming.prefix, "suffix": naming.suffix, **said}
+    every = fields.with_defaults("expiry", given, naming)
     if every["discard"] or every["name"] is not None:
         del every["prefix"], every["suffix"]
     low, high = every["min_expiry_delay"], every["max_expiry_delay"]

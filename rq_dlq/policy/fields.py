@@ -23,6 +23,7 @@ from rq_dlq.values.later import upgrade
 
 if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.values.names import Template
 
 Check: TypeAlias = Callable[[object, str], Any]
 """A value and its name, for the error, to what stands in Redis; raises a `PolicyError`."""
@@ -45,8 +46,8 @@ class Field:
     Attributes:
         where: its name with its part: "redelivery.initial_delay", "max_in_flight".
         kind: what a user types on a command line. Durations are whole milliseconds in Redis.
-        said: checks what users pass.
-        stored: checks what is in Redis; None: `said` does.
+        given: checks what users pass.
+        stored: checks what is in Redis; None: `given` does.
         default: the value if no entry sets the field; UNSET: it depends on other fields or on the broker.
         none: the word for None, which neither a command line nor TOML has.
         option: of the command line; a flag has two, "--no-expiry/--may-expire".
@@ -58,7 +59,7 @@ class Field:
 
     where: str
     kind: Kind
-    said: Check
+    given: Check
     stored: Check | None = None
     default: JSON | UnsetType = UNSET
     none: str = ""
@@ -81,7 +82,7 @@ class Field:
     @property
     def read(self) -> Check:
         """The check of what is in Redis."""
-        return self.stored or self.said
+        return self.stored or self.given
 
     @property
     def in_ms(self) -> bool:
@@ -94,18 +95,12 @@ def _or_none(checked: Check) -> Check:
 
 
 def _count(low: int, nothing: str) -> Check:
-    """A whole number; None, and 0 where it may be, is what `nothing` says."""
+    """A whole number; None (and 0, where it is allowed) means `nothing`."""
 
     def checked(value: object, name: str) -> int | None:
-        if value is None:
-            return None
-        try:
-            return check.whole(value, name, low, check.LARGEST_WHOLE) or None
-        except PolicyError as error:
-            message = f"{error}, or None for {nothing}"
-            raise PolicyError(message) from None
+        return check.whole(value, name, low, check.LARGEST_WHOLE, f", or None for {nothing}") or None
 
-    return checked
+    return _or_none(checked)
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
@@ -133,55 +128,55 @@ def _stored_waits(value: object, name: str) -> list[int]:
 LONG, ANY_LONG, WHILE = _ms(0, JAVA_LONG), _ms(-JAVA_LONG, JAVA_LONG), _ms(1, TEN_YEARS)
 PERIOD: Final[Mapping[str, Any]] = {
     "kind": "SPAN",
-    "said": _or_none(lambda value, name: check.duration(value, name, 1)),
+    "given": _or_none(lambda value, name: check.duration(value, name, 1)),
     "stored": _or_none(WHILE),
     "default": None,
 }
 """The columns that all optional durations share."""
 
 TABLE: Final = (
-    Field(where="redelivery.initial_delay", kind="SPAN", said=check.duration, stored=LONG,
+    Field(where="redelivery.initial_delay", kind="SPAN", given=check.duration, stored=LONG,
           option="--initial-delay", help="Before the first redelivery.",
           artemis="redelivery-delay", classic=("initialRedeliveryDelay",)),
-    Field(where="redelivery.multiplier", kind="NUMBER", said=check.growth,
+    Field(where="redelivery.multiplier", kind="NUMBER", given=check.growth,
           option="--multiplier", help="By which the wait grows, 1 or more.",
           artemis="redelivery-delay-multiplier", classic=("backOffMultiplier", "useExponentialBackOff")),
-    Field(where="redelivery.max_delay", kind="SPAN", said=_or_none(check.duration), stored=_or_none(LONG),
+    Field(where="redelivery.max_delay", kind="SPAN", given=_or_none(check.duration), stored=_or_none(LONG),
           none="unlimited", option="--max-delay", help="The longest wait; or unlimited.",
           artemis="max-redelivery-delay", classic=("maximumRedeliveryDelay",)),
-    Field(where="redelivery.collision_avoidance", kind="NUMBER", said=check.part,
+    Field(where="redelivery.collision_avoidance", kind="NUMBER", given=check.part,
           option="--collision-avoidance", help="The part of a wait, 0 to 1, by which it is spread.",
           artemis="redelivery-collision-avoidance-factor",
           classic=("collisionAvoidancePercent", "useCollisionAvoidance")),
-    Field(where="redelivery.max_redeliveries", kind="N", said=check.redeliveries, none="unlimited",
+    Field(where="redelivery.max_redeliveries", kind="N", given=check.redeliveries, none="unlimited",
           option="--max-redeliveries", help="Redeliveries, not deliveries; 0: none; -1 or unlimited.",
           artemis="max-delivery-attempts", classic=("maximumRedeliveries",)),
     Field(where="redelivery.delays", kind="SPAN,SPAN,…", none="none",
-          said=_or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
+          given=_or_none(lambda value, name: list(check.durations(cast("Any", value), name))),
           stored=_or_none(_stored_waits), option="--delays", help="Each wait; the last one repeats."),
-    Field(where="redelivery.arithmetic", kind="NAME", said=_one_of(ARITHMETICS),
+    Field(where="redelivery.arithmetic", kind="NAME", given=_one_of(ARITHMETICS),
           option="--arithmetic", help="rq, artemis or activemq: whose sums, to the bit."),
-    Field(where="redelivery.redelivery_delay", kind="SPAN", said=check.duration, stored=ANY_LONG,
+    Field(where="redelivery.redelivery_delay", kind="SPAN", given=check.duration, stored=ANY_LONG,
           option="--redelivery-delay", help="ActiveMQ Classic's: from the second redelivery on.",
           classic=("redeliveryDelay",)),
 
-    Field(where="dead_letter.strategy", kind="NAME", said=_one_of(STRATEGIES), default="individual",
+    Field(where="dead_letter.strategy", kind="NAME", given=_one_of(STRATEGIES), default="individual",
           option="--strategy", help="individual, shared or discarding."),
-    Field(where="dead_letter.name", kind="NAME", said=check.queue_name, strategy="shared",
+    Field(where="dead_letter.name", kind="NAME", given=check.queue_name, strategy="shared",
           option="--dlq-name", help="Of one dead-letter queue for many queues (shared)."),
-    Field(where="dead_letter.prefix", kind="NAME", said=check.affix, strategy="individual",
+    Field(where="dead_letter.prefix", kind="NAME", given=check.affix, strategy="individual",
           option="--prefix", help="Before the queue's name (individual)."),
-    Field(where="dead_letter.suffix", kind="NAME", said=check.affix, strategy="individual",
+    Field(where="dead_letter.suffix", kind="NAME", given=check.affix, strategy="individual",
           option="--suffix", help="After it."),
-    Field(where="dead_letter.only", kind="NAME", said=_or_none(patterns.names), strategy="discarding",
+    Field(where="dead_letter.only", kind="NAME", given=_or_none(patterns.names), strategy="discarding",
           default=None, none="all",
           option="--only", help="Queues whose dead letters are dropped (discarding), or all."),
     Field(where="dead_letter.report_interval", kind="N", strategy="discarding", default=REPORT_INTERVAL,
-          said=lambda value, name: check.whole(value, name, 1, check.LARGEST_WHOLE),
+          given=lambda value, name: check.whole(value, name, 1, check.LARGEST_WHOLE),
           option="--report-interval", help="One line in the log for so many."),
-    Field(where="dead_letter.process_expired", kind="flag", said=check.flag, default=False,
+    Field(where="dead_letter.process_expired", kind="flag", given=check.flag, default=False,
           option="--process-expired/--no-process-expired", help="The expired are dead letters, too."),
-    Field(where="dead_letter.process_non_persistent", kind="flag", said=check.flag, default=True,
+    Field(where="dead_letter.process_non_persistent", kind="flag", given=check.flag, default=True,
           option="--process-non-persistent/--no-process-non-persistent",
           help="Messages sent with persistent=False are kept when they die."),
     Field(where="dead_letter.expiration", **PERIOD, none="never",
@@ -193,23 +188,23 @@ TABLE: Final = (
           option="--min-expiry-delay", help="The shortest ttl; or none."),
     Field(where="expiry.max_expiry_delay", **PERIOD, none="none", artemis="max-expiry-delay",
           option="--max-expiry-delay", help="The longest ttl, which messages without one get; or none."),
-    Field(where="expiry.no_expiry", kind="flag", said=check.flag, default=False,
+    Field(where="expiry.no_expiry", kind="flag", given=check.flag, default=False,
           option="--no-expiry/--may-expire", help="Messages never expire, whatever their ttl.",
           artemis="no-expiry"),
     Field(where="expiry.retention", **PERIOD, none="forever",
           option="--retention", help="Drop an expired message after that; or forever."),
-    Field(where="expiry.discard", kind="flag", said=check.flag, default=False,
+    Field(where="expiry.discard", kind="flag", given=check.flag, default=False,
           option="--discard-expired/--no-discard-expired", help="Expired messages are dropped, and counted."),
-    Field(where="expiry.name", kind="NAME", said=_or_none(check.queue_name), default=None, none="none",
+    Field(where="expiry.name", kind="NAME", given=_or_none(check.queue_name), default=None, none="none",
           option="--expiry-name", help="Of one expiry queue for many queues; or none."),
-    Field(where="expiry.prefix", kind="NAME", said=check.affix,
+    Field(where="expiry.prefix", kind="NAME", given=check.affix,
           option="--expiry-prefix", help="Before the queue's name, of its own expiry queue."),
-    Field(where="expiry.suffix", kind="NAME", said=check.affix,
+    Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="After it."),
 
-    Field(where="max_in_flight", kind="N", said=_count(1, "no limit"), default=None, none="unlimited",
+    Field(where="max_in_flight", kind="N", given=_count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="Deliveries at a time, of all consumers; or unlimited."),
-    Field(where="outcomes", kind="N", said=_count(0, "no outcome history"), default=None, none="none",
+    Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="Events of the outcome history that are kept, about; or none."),
 )  # fmt: skip
 
@@ -220,9 +215,9 @@ BY_PART: Final[Mapping[str, Mapping[str, Field]]] = {
 """The fields of a part, by their names."""
 PLAIN: Final = tuple(field for field in TABLE if not field.part)
 """The fields in no part; their values in a queue's settings are decimal text."""
-SAID: Final = (*PARTS, *(field.name for field in PLAIN))
+SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 """The top-level names that an entry may set."""
-WRITTEN: Final = (*SAID, "names")
+WRITTEN: Final = (*SETTABLE, "names")
 """The fields of a queue's settings in Redis that are worked out from entries."""
 
 
@@ -230,11 +225,11 @@ KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "redelivery": ("arithmetic", ARITHMETICS),
     "dead_letter": ("strategy", STRATEGIES),
 }
-"""By part: the field that says of what kind it is, and the kinds that there are."""
+"""By part: the field that names its kind, and the kinds that there are."""
 
 
 def later_kind(part: str, fields: Mapping[str, Any]) -> str:
-    """The kind of a part, where it is none that this version knows; empty: it is, or is not said."""
+    """The kind of a part, if this version does not know it; else empty."""
     name, known = KINDS.get(part, ("", ()))
     kind = fields.get(name)
     return kind if isinstance(kind, str) and kind not in known else ""
@@ -257,20 +252,25 @@ def meant(where: str, value: Any) -> Any:
     return None if field is not None and field.none and value == field.none else value
 
 
-def held(part: str, **given: object) -> dict[str, Any]:
-    """Check the values that users pass for fields of a part; durations become seconds."""
+def store(part: str, policy: object, **given: object) -> None:
+    """Check what users pass for fields of a part, and set it in a frozen policy; durations become seconds."""
     rows = BY_PART[part]
-    return {
-        name: value if value is UNSET else _in_seconds(rows[name], rows[name].said(value, name))
-        for name, value in given.items()
-    }
+    for name, value in given.items():
+        checked = value if value is UNSET else in_seconds(rows[name], rows[name].given(value, name))
+        check.store(policy, **{name: checked})
+
+
+def with_defaults(part: str, given: Mapping[str, JSON], naming: Template) -> dict[str, Any]:
+    """The fields of a part, as in Redis, with the defaults of those that are not given."""
+    defaults = {name: row.default for name, row in BY_PART[part].items() if row.default is not UNSET}
+    return {**defaults, "prefix": naming.prefix, "suffix": naming.suffix, **given}
 
 
 def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:
     """The fields of a part in Redis as arguments of a policy: durations are checked, and become seconds."""
     rows = BY_PART[part]
     return {
-        name: _in_seconds(rows[name], rows[name].read(value, name)) if rows[name].in_ms else value
+        name: in_seconds(rows[name], rows[name].read(value, name)) if rows[name].in_ms else value
         for name, value in fields.items()
     }
 
@@ -285,5 +285,8 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
     return wire
 
 
-def _in_seconds(field: Field, value: Any) -> Any:
-    return value / 1000 if field.in_ms and value is not None else value
+def in_seconds(field: Field, value: Any) -> Any:
+    """A value in Redis as a policy holds it."""
+    if value is None or not field.in_ms:
+        return value
+    return value / 1000 if field.kind == "SPAN" else tuple(wait / 1000 for wait in value)

@@ -8,7 +8,7 @@ from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import fields
 from rq_dlq.policy.fields import ARITHMETICS
-from rq_dlq.policy.presets import JAVA_LONG
+from rq_dlq.policy.presets import usual_maximum
 from rq_dlq.policy.redelivery import RedeliveryPolicy
 from rq_dlq.values.durations import TEN_YEARS
 
@@ -29,7 +29,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def said_of(given: object) -> dict[str, JSON]:
+def wire_of(given: object) -> dict[str, JSON]:
     """The fields that an entry sets, as Redis stores them.
 
     Args:
@@ -45,34 +45,33 @@ def said_of(given: object) -> dict[str, JSON]:
     if "fatal" in known:
         message = "fatal has classes, which do not go to Redis. Pass it with the policy of a queue in code"
         raise PolicyError(message)
-    return _alone({name: ROWS[name].said(value, name) for name, value in known.items()})
+    return _alone({name: ROWS[name].given(value, name) for name, value in known.items()})
 
 
-def read(wire: object) -> dict[str, JSON]:
+def read(wire: Mapping[str, object]) -> dict[str, JSON]:
     """The fields that an entry in Redis sets.
 
     Raises:
         PolicyError: a field is invalid.
     """
-    known = check.fields(wire, ROWS, "redelivery")
-    return _alone({name: ROWS[name].read(value, name) for name, value in known.items()})
+    return _alone({name: ROWS[name].read(value, name) for name, value in wire.items()})
 
 
-def complete(said: Mapping[str, Any]) -> RedeliveryPolicy:
+def complete(given: Mapping[str, Any]) -> RedeliveryPolicy:
     """The policy that entries make together; other fields have the defaults of its arithmetic.
 
     The entries may not fit each other: a first wait above the longest one is lowered to it.
     """
-    arithmetic = said.get("arithmetic", RQ)
+    arithmetic = given.get("arithmetic", RQ)
     known = DEFAULTS[arithmetic]
-    every = {**known, **{name: value for name, value in said.items() if name in known}}
-    return FITTING[arithmetic](every, said)
+    every = {**known, **{name: value for name, value in given.items() if name in known}}
+    return FITTING[arithmetic](every, given)
 
 
-def _rq(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
+def _rq(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
     if every["delays"]:
         every.update(_settled_by(every["delays"]))
-        if "collision_avoidance" not in said:
+        if "collision_avoidance" not in given:
             every["collision_avoidance"] = 0
     else:
         limit = TEN_YEARS if every["max_delay"] is None else min(every["max_delay"], TEN_YEARS)
@@ -82,20 +81,18 @@ def _rq(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
     return RedeliveryPolicy.from_wire(every)
 
 
-def _artemis(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
+def _artemis(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
     """Its maximum is ten times the delay by default, and there always is one."""
     delay = every["initial_delay"]
-    limit = said.get("max_delay", min(10 * delay, JAVA_LONG))
+    limit = given.get("max_delay", usual_maximum(delay))
     every["max_delay"] = max(delay, TEN_YEARS) if limit is None else limit
     every["initial_delay"] = min(delay, every["max_delay"])
-    if every["max_redeliveries"] is not None:  # one delivery more must be countable, too
-        every["max_redeliveries"] = min(every["max_redeliveries"], check.LARGEST_WHOLE - 1)
     return RedeliveryPolicy.from_wire(every)
 
 
-def _activemq(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolicy:
+def _activemq(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
     """Its first wait is not held to the maximum, the others are."""
-    del said
+    del given
     if every["max_delay"] is not None:
         every["redelivery_delay"] = min(every["redelivery_delay"], every["max_delay"])
     try:
@@ -104,34 +101,34 @@ def _activemq(every: dict[str, Any], said: Mapping[str, Any]) -> RedeliveryPolic
         return RedeliveryPolicy.from_wire({**every, "redelivery_delay": max(every["redelivery_delay"], 0)})
 
 
-def _alone(said: dict[str, Any]) -> dict[str, JSON]:
+def _alone(given: dict[str, Any]) -> dict[str, JSON]:
     """Check that the fields of one entry fit each other."""
-    arithmetic = said.get("arithmetic", RQ)
-    if "redelivery_delay" in said and arithmetic != ACTIVEMQ:
+    arithmetic = given.get("arithmetic", RQ)
+    if "redelivery_delay" in given and arithmetic != ACTIVEMQ:
         message = f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out"
         raise PolicyError(message)
-    delays = said.get("delays")
+    delays = given.get("delays")
     if delays:
         settled = {**_settled_by(delays), "arithmetic": RQ}
-        if any(said.get(name, value) != value for name, value in settled.items()):
+        if any(given.get(name, value) != value for name, value in settled.items()):
             message = "delays settles initial_delay, multiplier, max_delay and the arithmetic. Give either"
             raise PolicyError(message)
     elif arithmetic == ACTIVEMQ:
-        if "redelivery_delay" in said:
-            check.within(said["redelivery_delay"], said.get("max_delay"), "redelivery_delay", "max_delay")
-    elif "initial_delay" in said:
-        limit = said.get("max_delay", DEFAULTS[RQ]["max_delay"] if arithmetic == RQ else None)
-        check.within(said["initial_delay"], limit, "initial_delay", "max_delay")
-    return _settled(said)
+        if "redelivery_delay" in given:
+            check.within(given["redelivery_delay"], given.get("max_delay"), "redelivery_delay", "max_delay")
+    elif "initial_delay" in given:
+        limit = given.get("max_delay", DEFAULTS[RQ]["max_delay"] if arithmetic == RQ else None)
+        check.within(given["initial_delay"], limit, "initial_delay", "max_delay")
+    return _settled(given)
 
 
-def _settled(said: dict[str, Any]) -> dict[str, JSON]:
+def _settled(given: dict[str, Any]) -> dict[str, JSON]:
     """A list of waits sets all of them; a field of growing waits removes the list."""
-    if said.get("delays"):
-        said.update(_settled_by(said["delays"]), arithmetic=RQ)
-    elif any(name in said for name in SETTLED):
-        said["delays"] = None
-    return {name: said[name] for name in ROWS if name in said}
+    if given.get("delays"):
+        given.update(_settled_by(given["delays"]), arithmetic=RQ)
+    elif any(name in given for name in SETTLED):
+        given["delays"] = None
+    return {name: given[name] for name in ROWS if name in given}
 
 
 def _settled_by(delays: list[int]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, cast
 
 from rq_dlq.errors import InvalidName, PolicyError
@@ -48,7 +48,7 @@ class Pattern:
         """The pattern of a text.
 
         Raises:
-            PolicyError: it is none, and says why.
+            PolicyError: it is not a pattern; the error says why.
         """
         if not isinstance(text, str) or not text:
             message = f"a pattern is text such as {EXAMPLE}, not {shown(text)}"
@@ -58,19 +58,20 @@ class Pattern:
         try:
             check_name(".".join("x" if word in WILDCARDS else word for word in words))
         except InvalidName as error:
-            message = f"{shown(text)} is no pattern, since {error}"
+            message = f"{shown(text)} is not a pattern, since {error}"
             raise PolicyError(message) from None
         return cls(".".join(REST if word == ">" else word for word in words))
 
     def matches(self, name: str) -> bool:
         """Whether a queue of this name is meant."""
-        wanted, words = self.text.split("."), name.split(".")
-        if wanted[-1] == REST:
-            wanted.pop()
-            words = words[: len(wanted)]
-        return len(wanted) == len(words) and all(
-            want in {ONE, word} for want, word in zip(wanted, words, strict=True)
-        )
+        return _fits(self.text.split("."), name.split("."), operator.eq)
+
+    def covers(self, other: Pattern) -> bool:
+        """Whether it matches every queue that the other one matches."""
+        wanted, words = self.text.split("."), other.text.split(".")
+        if words[-1] == REST:
+            return wanted[-1] == REST and _fits(wanted, words[:-1], operator.eq)
+        return _fits(wanted, words, operator.eq)
 
     @property
     def literal(self) -> bool:
@@ -86,7 +87,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
         name: of the argument, for the error.
 
     Raises:
-        PolicyError: it is empty, or one of them is none; an empty list must never mean all.
+        PolicyError: it is empty, which must never mean all, or one of them is not such a name.
     """
     given: object = value.split() if isinstance(value, str) else value
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []
@@ -98,16 +99,31 @@ def names(value: object, name: str) -> tuple[str, ...]:
 
 def meant(listed: tuple[str, ...], name: str) -> bool:
     """Whether one of these names, as `names` checked them, stands for a queue."""
-    return any(_matches(item, name) for item in listed)
+    words = name.split(".")
+    return any(
+        _fits(item.split("."), words, lambda one, word: bool(re.fullmatch(one, word))) for item in listed
+    )
+
+
+def _fits(wanted: list[str], words: list[str], same: Callable[[str, str], object]) -> bool:
+    """Whether the words of a pattern stand for the words of a name, one by one."""
+    if wanted[-1] in {REST, ">"}:
+        wanted = wanted[:-1]
+        words = words[: len(wanted)]
+    return len(wanted) == len(words) and all(
+        want == ONE or bool(same(want, word)) for want, word in zip(wanted, words, strict=True)
+    )
 
 
 def _check_wildcards(words: list[str], text: str) -> None:
     for word in words:
         if word not in WILDCARDS and not WILDCARDS.isdisjoint(word):
-            message = f"{shown(text)} is no pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
+            message = (
+                f"{shown(text)} is not a pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
+            )
             raise PolicyError(message)
     if not {REST, ">"}.isdisjoint(words[:-1]):
-        message = f"{shown(text)} is no pattern: # and > stand only at the end. Write * for one word"
+        message = f"{shown(text)} is not a pattern: # and > stand only at the end. Write * for one word"
         raise PolicyError(message)
 
 
@@ -120,27 +136,12 @@ def _checked(item: object, name: str) -> str:
         message = f"{name} has {shown(item)}: # and > stand only at the end. Write * for one word"
         raise PolicyError(message)
     try:
-        _expressions(item)
+        for word in words:
+            re.compile("" if word in WILDCARDS else word)
     except (re.error, OverflowError, RecursionError) as error:
         message = (
-            f"{name} has {shown(item)}, a word of which is no regular expression: {error}. "
+            f"{name} has {shown(item)}, a word of which is not a regular expression: {error}. "
             "The dot separates words; a word is *, or # at the end, or an expression such as [0-9]{3}"
         )
         raise PolicyError(message) from None
     return item
-
-
-@lru_cache(maxsize=256)
-def _expressions(item: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Of each word; None: any word. What stands at the end for any number of words is not in it."""
-    words = [word for word in item.split(".") if word not in {REST, ">"}]
-    return tuple(None if word == ONE else re.compile(word) for word in words)
-
-
-def _matches(item: str, name: str) -> bool:
-    expressions, words = _expressions(item), name.split(".")
-    if item.rsplit(".", maxsplit=1)[-1] in {REST, ">"}:
-        words = words[: len(expressions)]
-    return len(expressions) == len(words) and all(
-        one is None or one.fullmatch(word) is not None for one, word in zip(expressions, words, strict=True)
-    )

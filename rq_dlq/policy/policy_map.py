@@ -35,7 +35,7 @@ class PolicyMap:
         entries: by the pattern's text.
         naming: the broker's names of dead-letter and expiry queues.
         version: counts the changes in Redis.
-        unreadable: fields in Redis that are no entries, left out: they must not stop a queue.
+        unreadable: fields in Redis that are not entries. They are left out, and must not stop a queue.
     """
 
     entries: Mapping[str, Entry]
@@ -48,7 +48,7 @@ class PolicyMap:
         """Sort the patterns, the most specific first.
 
         Raises:
-            PolicyError: the text of one is no pattern.
+            PolicyError: one of the texts is not a pattern.
         """
         parsed = {Pattern.parse(text): entry for text, entry in self.entries.items()}
         object.__setattr__(self, "entries", {pattern.text: entry for pattern, entry in parsed.items()})
@@ -92,16 +92,16 @@ class PolicyMap:
         Raises:
             UpgradeRequired: a part is of a kind that only a later version knows.
         """
-        said = _said(self._layers(home, declared), home)
-        dead, expired, redelivery = (_part(said, part) for part in ("dead_letter", "expiry", "redelivery"))
-        for part, found in (("dead_letter", dead), ("redelivery", redelivery)):
-            check_kind(part, _values(found), home)
+        found = _strongest(self._layers(home, declared), home)
+        dead, expired, redelivery = (_part(found, part) for part in ("dead_letter", "expiry", "redelivery"))
+        for part, values in (("dead_letter", dead), ("redelivery", redelivery)):
+            check_kind(part, _values(values), home)
         dead_name = _place(dead, self.naming.dead, home, {home, self.naming.expired.of(home)})
         expired_name = _place(expired, self.naming.expired, home, {home, dead_name})
         policy = partial.complete(_values(redelivery))
         strategy = dead_letters.complete(_values(dead), self.naming.dead)
         expiry = expiries.complete(_values(expired), self.naming.expired)
-        plain = {row.name: said.get(row.name, (row.default, DEFAULT)) for row in PLAIN}
+        plain = {row.name: found.get(row.name, (row.default, DEFAULT)) for row in PLAIN}
         return QueueSettings(
             redelivery=policy,
             expiry=expiry,
@@ -124,13 +124,13 @@ class PolicyMap:
         return [*pinned, *([(DECLARED, declared)] if declared else []), *others]
 
 
-_Said: TypeAlias = dict[str, tuple[Any, str]]
+_Sourced: TypeAlias = dict[str, tuple[Any, str]]
 """By field: the value that counts, and where it comes from."""
 
 
-def _said(layers: Layers, home: str) -> _Said:
+def _strongest(layers: Layers, home: str) -> _Sourced:
     """Each known field with the value of the strongest entry that sets it."""
-    said: _Said = {}
+    found: _Sourced = {}
     for source, entry in layers:
         concerned = dead_letters.concerns(entry.part("dead_letter"), home)
         later = {part for part in PARTS if later_kind(part, entry.part(part))}
@@ -140,38 +140,38 @@ def _said(layers: Layers, home: str) -> _Said:
                 continue
             # Of a part of an unknown kind only the kind counts.
             if row.part not in later or row.name == KINDS[row.part][0]:
-                said.setdefault(where, (value, source))
-    return said
+                found.setdefault(where, (value, source))
+    return found
 
 
-def _part(said: _Said, part: str) -> _Said:
+def _part(found: _Sourced, part: str) -> _Sourced:
     """The fields of a part, by their names."""
-    return {name: said[row.where] for name, row in BY_PART[part].items() if row.where in said}
+    return {name: found[row.where] for name, row in BY_PART[part].items() if row.where in found}
 
 
-def _values(said: _Said) -> dict[str, Any]:
-    return {name: value for name, (value, _) in said.items()}
+def _values(found: _Sourced) -> dict[str, Any]:
+    return {name: value for name, (value, _) in found.items()}
 
 
-def _place(said: _Said, naming: Template, home: str, taken: set[str]) -> str:
+def _place(found: _Sourced, naming: Template, home: str, taken: set[str]) -> str:
     """The name of the queue that takes a queue's dead letters or expired messages.
 
     A name that is taken (the queue itself may be one that others share) is ignored.
     """
-    shared = said.get("strategy", ("shared", ""))[0] == "shared" and said.get("name", (None, ""))[0]
-    prefix, suffix = (said.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))
+    shared = found.get("strategy", ("shared", ""))[0] == "shared" and found.get("name", (None, ""))[0]
+    prefix, suffix = (found.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))
     name = shared or Template(prefix, suffix).of(home)
     if name not in taken:
         return str(name)
     for unusable in ("name", "prefix", "suffix"):
-        said.pop(unusable, None)
-    if said.get("strategy", ("", ""))[0] == "shared":
-        del said["strategy"]
+        found.pop(unusable, None)
+    if found.get("strategy", ("", ""))[0] == "shared":
+        del found["strategy"]
     return naming.of(home)
 
 
-def _sources(part: str, fields: Mapping[str, JSON], said: _Said) -> list[Source]:
+def _sources(part: str, fields: Mapping[str, JSON], found: _Sourced) -> list[Source]:
     return [
-        Source(f"{part}.{name}", value, said[name][1] if name in said else DEFAULT)
+        Source(f"{part}.{name}", value, found[name][1] if name in found else DEFAULT)
         for name, value in fields.items()
     ]

@@ -8,192 +8,112 @@ stays the largest long.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy.arithmetic import power
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rq_dlq.policy._checks import JSON
+from rq_dlq.policy.arithmetic import Arithmetic, power
 
 JAVA_LONG: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
-class ArtemisRedelivery:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtemisRedelivery(Arithmetic):
     """ActiveMQ Artemis 2: `QueueImpl.calculateRedeliveryDelay`.
 
     The spread comes before the maximum, so at the maximum it is gone. Make a policy of it with
     `RedeliveryPolicy.artemis`.
 
-    Attributes:
-        redelivery_delay: milliseconds.
-        multiplier: by which a wait is longer than the one before.
-        max_redelivery_delay: milliseconds.
-        spread: the part of a wait, 0 to 1, by which it is spread.
+    Raises:
+        PolicyError: a setting makes no sense; the error has Artemis' name of it.
     """
 
-    redelivery_delay: int
-    multiplier: float
-    max_redelivery_delay: int
-    spread: float
+    max_delay: int
 
     NAME: ClassVar[str] = "artemis"
 
-    def __init__(
-        self,
-        *,
-        redelivery_delay: int = 0,
-        redelivery_delay_multiplier: float = 1.0,
-        max_redelivery_delay: int | None = None,
-        redelivery_collision_avoidance_factor: float = 0.0,
-    ) -> None:
-        """Check Artemis' settings, in milliseconds; unsaid, the maximum is ten times the delay.
-
-        Raises:
-            PolicyError: a setting makes no sense.
-        """
-        delay = check.whole(redelivery_delay, "redelivery-delay", 0, JAVA_LONG)
-        limit = max_redelivery_delay
-        if limit is None:
-            limit = min(10 * delay, JAVA_LONG)
-        check.whole(limit, "max-redelivery-delay", 0, JAVA_LONG)
-        check.within(delay, limit, "redelivery-delay", "max-redelivery-delay")
-        factor = redelivery_collision_avoidance_factor
+    def __post_init__(self) -> None:
+        check.whole(self.initial_delay, "redelivery-delay", 0, JAVA_LONG)
+        check.whole(self.max_delay, "max-redelivery-delay", 0, JAVA_LONG)
+        check.within(self.initial_delay, self.max_delay, "redelivery-delay", "max-redelivery-delay")
+        factor = self.collision_avoidance
         check.store(
             self,
-            redelivery_delay=delay,
-            multiplier=check.growth(redelivery_delay_multiplier, "redelivery-delay-multiplier"),
-            max_redelivery_delay=limit,
-            spread=check.part(factor, "redelivery-collision-avoidance-factor"),
+            multiplier=check.growth(self.multiplier, "redelivery-delay-multiplier"),
+            collision_avoidance=check.part(factor, "redelivery-collision-avoidance-factor"),
         )
 
     def wait(self, n: int, r: float, previous: int | None) -> int:
         """See `Arithmetic.wait`."""
         del previous
         growth = power(self.multiplier, n - 1)
-        base = self.redelivery_delay if growth == 1 else _long(self.redelivery_delay * growth)
-        return min(_spread(base, self.spread, r), self.max_redelivery_delay)
-
-    def longest(self, n: int, previous: int | None) -> int:
-        """See `Arithmetic.longest`."""
-        return self.wait(n, 1, previous)
-
-    def as_wire(self) -> Mapping[str, JSON]:
-        """See `Arithmetic.as_wire`."""
-        return {
-            "initial_delay": self.redelivery_delay,
-            "multiplier": self.multiplier,
-            "max_delay": self.max_redelivery_delay,
-            "collision_avoidance": self.spread,
-        }
+        base = self.initial_delay if growth == 1 else _long(self.initial_delay * growth)
+        return min(_spread(base, self.collision_avoidance, r), self.max_delay)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
-class ActiveMQRedelivery:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveMQRedelivery(Arithmetic):
     """ActiveMQ Classic: `RedeliveryPolicy.getNextRedeliveryDelay`.
 
     The first wait is neither spread nor held to the maximum; each later one is made from the wait
-    before, its spread included, so spreads compound and pass the maximum. Make a policy of it with
-    `RedeliveryPolicy.activemq`.
+    before, its spread included, so spreads compound and pass the maximum. Where the back-off is not
+    exponential, `multiplier` is 1. Make a policy of it with `RedeliveryPolicy.activemq`.
 
     Attributes:
-        initial_redelivery_delay: milliseconds.
-        redelivery_delay: milliseconds; negative only where no wait is made from it.
-        multiplier: by which a wait is longer than the one before; 1 where the back-off is not
-            exponential.
-        maximum_redelivery_delay: milliseconds; None: no maximum.
-        spread: the part of a wait, 0 to 1, by which it is spread.
+        redelivery_delay: the wait where none is made from the one before; negative only where that
+            cannot happen.
+
+    Raises:
+        PolicyError: a setting makes no sense; the error has ActiveMQ's name of it.
     """
 
-    initial_redelivery_delay: int
     redelivery_delay: int
-    multiplier: float
-    maximum_redelivery_delay: int | None
-    spread: float
 
     NAME: ClassVar[str] = "activemq"
 
-    def __init__(
-        self,
-        *,
-        initial_redelivery_delay: int = 1000,
-        redelivery_delay: int = 1000,
-        back_off_multiplier: float = 5.0,
-        use_exponential_back_off: bool = False,
-        maximum_redelivery_delay: int = -1,
-        use_collision_avoidance: bool = False,
-        collision_avoidance_factor: float | None = None,
-        collision_avoidance_percent: float | None = None,
-    ) -> None:
-        """Check ActiveMQ's settings, in milliseconds.
-
-        Raises:
-            PolicyError: a setting makes no sense.
-        """
-        growth = check.growth(back_off_multiplier, "backOffMultiplier")
-        factor = _factor(collision_avoidance_factor, collision_avoidance_percent)
-        exponential = check.flag(use_exponential_back_off, "useExponentialBackOff")
-        spread = check.flag(use_collision_avoidance, "useCollisionAvoidance")
-        initial = check.whole(initial_redelivery_delay, "initialRedeliveryDelay", 0, JAVA_LONG)
-        limit = check.whole(maximum_redelivery_delay, "maximumRedeliveryDelay", -1, JAVA_LONG)
+    def __post_init__(self) -> None:
+        check.whole(self.initial_delay, "initialRedeliveryDelay", 0, JAVA_LONG)
+        check.whole(self.redelivery_delay, "redeliveryDelay", -JAVA_LONG, JAVA_LONG)
+        if self.max_delay is not None:
+            check.whole(self.max_delay, "maximumRedeliveryDelay", 0, JAVA_LONG)
+        check.within(self.redelivery_delay, self.max_delay, "redeliveryDelay", "maximumRedeliveryDelay")
         check.store(
             self,
-            initial_redelivery_delay=initial,
-            redelivery_delay=check.whole(redelivery_delay, "redeliveryDelay", -JAVA_LONG, JAVA_LONG),
-            multiplier=growth if exponential else 1.0,
-            maximum_redelivery_delay=None if limit == -1 else limit,
-            spread=factor if spread else 0.0,
+            multiplier=check.growth(self.multiplier, "backOffMultiplier"),
+            collision_avoidance=check.part(self.collision_avoidance, "collisionAvoidanceFactor"),
         )
-        self._check_redelivery_delay()
+        # ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0.
+        grows = self.initial_delay > 0 and self.multiplier > 1 and self.max_delay != 0
+        if self.redelivery_delay < 0 and not (grows and self.collision_avoidance == 0):
+            message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
+            raise PolicyError(message)
 
     def wait(self, n: int, r: float, previous: int | None) -> int:
         """See `Arithmetic.wait`."""
         if n > 1 and previous is not None:
             return self._next(previous, r)
-        wait = self.initial_redelivery_delay
+        wait = self.initial_delay
         for _ in range(n - 1):
             before, wait = wait, self._next(wait, r)
             if wait == before:  # and so for ever
                 break
         return wait
 
-    def longest(self, n: int, previous: int | None) -> int:
-        """See `Arithmetic.longest`."""
-        return self.wait(n, 1, previous)
-
-    def as_wire(self) -> Mapping[str, JSON]:
-        """See `Arithmetic.as_wire`."""
-        return {
-            "initial_delay": self.initial_redelivery_delay,
-            "redelivery_delay": self.redelivery_delay,
-            "multiplier": self.multiplier,
-            "max_delay": self.maximum_redelivery_delay,
-            "collision_avoidance": self.spread,
-        }
-
-    def _check_redelivery_delay(self) -> None:
-        """ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0."""
-        limit = self.maximum_redelivery_delay
-        check.within(self.redelivery_delay, limit, "redeliveryDelay", "maximumRedeliveryDelay")
-        grows = self.initial_redelivery_delay > 0 and self.multiplier > 1
-        if self.redelivery_delay < 0 and not (grows and self.spread == 0 and limit != 0):
-            message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
-            raise PolicyError(message)
-
     def _next(self, previous: int, r: float) -> int:
         wait = self.redelivery_delay
         if previous > 0 and self.multiplier > 1:
             wait = _long(previous * self.multiplier)
-            if self.maximum_redelivery_delay is not None:  # never below redelivery_delay, as checked
-                wait = min(wait, self.maximum_redelivery_delay)
+            if self.max_delay is not None:  # never below redelivery_delay, as checked
+                wait = min(wait, self.max_delay)
         if wait < 0:
             message = f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more"
             raise PolicyError(message)
-        return _spread(wait, self.spread, r)
+        return _spread(wait, self.collision_avoidance, r)
+
+
+def usual_maximum(delay: object) -> int:
+    """Artemis' longest wait where none is set."""
+    return min(10 * check.whole(delay, "redelivery-delay", 0, JAVA_LONG), JAVA_LONG)
 
 
 def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
@@ -214,7 +134,7 @@ def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
         Deliveries; None: no limit, since one of the two has none.
 
     Raises:
-        PolicyError: one of them is no limit that there can be.
+        PolicyError: one of them is not a possible limit.
     """
     mine = check.redeliveries(client, "the client's maximumRedeliveries")
     theirs = check.redeliveries(broker, "the broker's maximumRedeliveries")
@@ -228,20 +148,7 @@ def after_the_first(attempts: object, name: str) -> int | None:
     """Both count deliveries; for both 0 and all negative numbers mean no limit, unexpectedly."""
     if attempts == -1:
         return None
-    try:
-        return check.whole(attempts, name, 1, check.LARGEST_WHOLE) - 1
-    except PolicyError as error:
-        message = f"{error}; 1 is no redelivery, -1 no limit"
-        raise PolicyError(message) from None
-
-
-def _factor(factor: float | None, percent: float | None) -> float:
-    if factor is not None and percent is not None:
-        message = "collisionAvoidanceFactor and collisionAvoidancePercent say the same. Give one of them"
-        raise PolicyError(message)
-    if percent is not None:
-        return check.number(percent, "collisionAvoidancePercent", 0, 100) * 0.01
-    return check.part(0.15 if factor is None else factor, "collisionAvoidanceFactor")
+    return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 is no redelivery, -1 no limit") - 1
 
 
 def _long(number: float) -> int:

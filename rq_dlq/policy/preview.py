@@ -53,12 +53,7 @@ class Preview:
 
     @classmethod
     def of(cls, arithmetic: Arithmetic, limit: int | None, n: int | None) -> Preview:
-        """The preview of a policy.
-
-        Args:
-            arithmetic: the policy's.
-            limit: its `max_redeliveries`.
-            n: as in `RedeliveryPolicy.preview`.
+        """The preview of a policy with this limit of redeliveries; n as in `RedeliveryPolicy.preview`.
 
         Raises:
             InvalidInput: n is below 0.
@@ -73,8 +68,8 @@ class Preview:
         for k, wait in enumerate(_waits(arithmetic, shown if limit is None else limit), start=1):
             total = total[0] + wait[0], total[1] + wait[1], total[2] + wait[2]
             if k <= shown:
-                rows.append(Row(k, *_in_seconds(wait), total[1] / 1000))
-        dead_after = None if limit is None else _in_seconds(total)
+                rows.append(Row(k, *(ms / 1000 for ms in (*wait, total[1]))))
+        dead_after = None if limit is None else Span(*(ms / 1000 for ms in total))
         return cls(tuple(rows), limit, dead_after)
 
     def __str__(self) -> str:
@@ -100,11 +95,6 @@ def _waits(arithmetic: Arithmetic, n: int) -> Iterator[tuple[int, int, int]]:
         low, mid = arithmetic.wait(k, -1, low), arithmetic.wait(k, 0, mid)
         high = arithmetic.longest(k, high)
         yield low, mid, high
-
-
-def _in_seconds(ms: tuple[int, int, int]) -> Span:
-    earliest, nominal, latest = ms
-    return Span(earliest / 1000, nominal / 1000, latest / 1000)
 
 
 def _text(seconds: float) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
-from rq_dlq.policy import foreign, tenacity
+from rq_dlq.policy import arguments
 from rq_dlq.policy._checks import JSON
 from rq_dlq.policy.arithmetic import Backoff
+from rq_dlq.policy.fields import BY_PART, in_seconds
 from rq_dlq.policy.preview import Preview
 from rq_dlq.policy.simulation import Plan, Simulation
-from rq_dlq.policy.wire import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy.tenacity import Strategies
     from rq_dlq.values.durations import Duration
 
+WAITS: Final = ("initial_delay", "multiplier", "max_delay", "collision_avoidance", "delays")
 Wire: TypeAlias = dict[str, JSON]
 """A policy as Redis stores it: JSON values, durations in whole milliseconds."""
 
@@ -47,10 +48,10 @@ class RedeliveryPolicy:
         max_delay: seconds; None: no maximum except ten years, which no duration exceeds.
         collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
         max_redeliveries: redeliveries, not deliveries; 0: none; None: no limit.
-        delays: seconds of each wait, the last one repeated; None: they grow as said above.
+        delays: seconds of each wait, the last one repeated; None: they grow as above.
         fatal: errors after which a message is dead at once. The client judges them, since classes
             do not go to Redis.
-        preset: another broker's arithmetic, which then settles all waits; None: as said above.
+        preset: another broker's arithmetic, which then settles all waits; None: as above.
     """
 
     initial_delay: float
@@ -106,10 +107,10 @@ class RedeliveryPolicy:
         if self.preset is not None:
             return self.preset
         return Backoff(
-            initial=_ms(self.initial_delay),
+            initial_delay=_ms(self.initial_delay),
             multiplier=self.multiplier,
-            limit=None if self.max_delay is None else _ms(self.max_delay),
-            spread=self.collision_avoidance,
+            max_delay=None if self.max_delay is None else _ms(self.max_delay),
+            collision_avoidance=self.collision_avoidance,
             delays=None if self.delays is None else tuple(map(_ms, self.delays)),
         )
 
@@ -170,9 +171,8 @@ class RedeliveryPolicy:
 
     def as_wire(self) -> Wire:
         """The policy as Redis stores it: JSON values, whole milliseconds, without `fatal`."""
-        arithmetic = self.arithmetic
-        limit = {"max_redeliveries": self.max_redeliveries}
-        return {"arithmetic": arithmetic.NAME, **arithmetic.as_wire(), **limit}
+        arithmetic, limit = self.arithmetic, self.max_redeliveries
+        return {"arithmetic": arithmetic.NAME, **arithmetic.as_wire(), "max_redeliveries": limit}
 
     @staticmethod
     def from_wire(wire: Mapping[str, object]) -> RedeliveryPolicy:
@@ -181,7 +181,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: it is not one.
         """
-        return RedeliveryPolicy(**read(wire))
+        return RedeliveryPolicy(**arguments.from_wire(wire))
 
     @staticmethod
     def artemis(**settings: object) -> RedeliveryPolicy:
@@ -196,7 +196,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        return RedeliveryPolicy(**foreign.artemis(settings))
+        return RedeliveryPolicy(**arguments.artemis(settings))
 
     @staticmethod
     def activemq(**settings: object) -> RedeliveryPolicy:
@@ -212,7 +212,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense.
         """
-        return RedeliveryPolicy(**foreign.activemq(settings))
+        return RedeliveryPolicy(**arguments.activemq(settings))
 
     @staticmethod
     def jetstream(**settings: object) -> RedeliveryPolicy:
@@ -231,7 +231,7 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: a setting is unknown or makes no sense, or backoff is longer than max_deliver.
         """
-        return RedeliveryPolicy(**foreign.jetstream(settings))
+        return RedeliveryPolicy(**arguments.jetstream(settings))
 
     @staticmethod
     def from_tenacity(*, wait: WaitBaseT | None = None, stop: StopBaseT | None = None) -> RedeliveryPolicy:
@@ -245,6 +245,8 @@ class RedeliveryPolicy:
         Raises:
             PolicyError: no policy does exactly that; it says what comes closest.
         """
+        from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
+
         policy = tenacity.policy_in(wait, stop)
         if isinstance(policy, RedeliveryPolicy):
             return policy
@@ -255,26 +257,21 @@ class RedeliveryPolicy:
 
         `fatal` is not in it: pass `retry=retry_if_not_exception_type(policy.fatal)`.
         """
+        from rq_dlq.policy import tenacity  # noqa: PLC0415 - an extra
+
         return tenacity.strategies_of(self)
 
 
 def _in_seconds(arithmetic: Arithmetic) -> dict[str, Any]:
     """The waits of an arithmetic, with durations in seconds."""
-    wire = cast("Mapping[str, Any]", arithmetic.as_wire())
-    delays, limit = wire.get("delays"), wire["max_delay"]
-    return {
-        "initial_delay": wire["initial_delay"] / 1000,
-        "multiplier": wire["multiplier"],
-        "max_delay": None if limit is None else limit / 1000,
-        "collision_avoidance": wire["collision_avoidance"],
-        "delays": None if delays is None else tuple(wait / 1000 for wait in delays),
-    }
+    wire = arithmetic.as_wire()
+    return {name: in_seconds(BY_PART["redelivery"][name], wire.get(name)) for name in WAITS}
 
 
 def _check_settled(preset: Arithmetic, *given: object) -> None:
     """Check that nothing contradicts a preset; to repeat what it settles, as replace() does, is allowed."""
-    for (name, settled), said in zip(_in_seconds(preset).items(), given, strict=True):
-        if said != settled and said is not (check.DEFAULT_MAX_DELAY if name == "max_delay" else None):
+    for (name, settled), passed in zip(_in_seconds(preset).items(), given, strict=True):
+        if passed != settled and passed is not (check.DEFAULT_MAX_DELAY if name == "max_delay" else None):
             message = f"the arithmetic of {preset.NAME} settles {name}. Pass its own settings instead"
             raise PolicyError(message)
 

@@ -136,10 +136,10 @@ class QueueSettings:
 
     def _ttls(self) -> str:
         """The ttls that apply at send, "DELAY MIN MAX" in milliseconds; empty: none."""
-        said = self.expiry.as_wire()
-        if said["no_expiry"]:
+        expiry = self.expiry.as_wire()
+        if expiry["no_expiry"]:
             return "never"
-        spans = [said[name] for name in TTLS]
+        spans = [expiry[name] for name in TTLS]
         return "" if spans == [None] * 3 else " ".join("-" if span is None else str(span) for span in spans)
 
 

@@ -112,15 +112,16 @@ class Simulation:
         if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
             message = f"messages is {shown(messages)}. Pass a whole number, 1 or more"
             raise InvalidInput(message)
-        if rate is not None and not (_is_number(rate) and 0 < rate < math.inf):
+        if rate is not None and (
+            isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf
+        ):
             message = f"rate is {shown(rate)}. Pass a number above 0, or None for no limit"
             raise InvalidInput(message)
         _bound(messages)
         until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
         seen = _play(plan, messages, until, rate, draw)
         step, rows = _bars(seen.failures, seen.successes)
-        slots = Counter(ms // SLOT for ms in seen.failures + seen.successes)
-        after = Counter(ms // SLOT for ms in seen.failures + seen.successes if ms >= until)
+        times = seen.failures + seen.successes
         return cls(
             messages=messages,
             outage=until / 1000,
@@ -128,10 +129,10 @@ class Simulation:
             drained=max(0, seen.end - until) / 1000,
             done=len(seen.successes),
             dead=seen.dead,
-            deliveries=messages + len(seen.failures) + len(seen.successes),
+            deliveries=messages + len(times),
             wasted=messages + len(seen.failures),
-            crowd=_crowd(slots, messages),
-            crowd_after=_crowd(after, messages),
+            crowd=_crowd(times, messages),
+            crowd_after=_crowd([ms for ms in times if ms >= until], messages),
             dead_after=_dead_after(plan, messages, draw),
             step=step / 1000,
             rows=rows,
@@ -240,10 +241,6 @@ def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | N
     return Quantiles(*(ends[round(part * (sample - 1))] / 1000 for part in (0.01, 0.5, 0.99)))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _bound(deliveries: int) -> None:
     if deliveries > MOST_DELIVERIES:
         message = (
@@ -264,21 +261,20 @@ def _bars(failures: Iterable[int], successes: Iterable[int]) -> tuple[int, tuple
     return step, tuple(Bar(k * step / 1000, failed[k], done[k]) for k in range(end // step + 1))
 
 
-def _crowd(slots: Counter[int], messages: int) -> Crowd | None:
+def _crowd(times: Iterable[int], messages: int) -> Crowd | None:
     """The first of the fullest slots."""
+    slots = Counter(ms // SLOT for ms in times)
     if not slots:
         return None
-    size = max(slots.values())
-    first = min(slot for slot, count in slots.items() if count == size)
+    first, size = max(slots.items(), key=lambda slot: (slot[1], -slot[0]))
     return Crowd(size, size / messages, first * SLOT / 1000)
 
 
 def _described(crowd: Crowd | None) -> str:
     if crowd is None:
         return "no redelivery"
-    return (
-        f"{crowd.size:,} redeliveries in {SLOT} ms ({crowd.share:.1%} of the messages), at {_text(crowd.at)}"
-    )
+    share = f"{crowd.share:.1%} of the messages"
+    return f"{crowd.size:,} redeliveries in {SLOT} ms ({share}), at {_text(crowd.at)}"
 
 
 def _text(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""From tenacity's strategies to a policy's arguments and back; tenacity is imported only when asked for.
+"""From tenacity's strategies to a policy's arguments and back. Whoever imports this needs tenacity.
 
 A wait that no policy has exactly (to the millisecond, and in distribution where it is random) is
 refused, and the error says what is possible: a schedule that is nearly right would be found out in
@@ -11,19 +11,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeGuard, TypeVar
 
+import tenacity as t
+
 from rq_dlq.errors import PolicyError
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from tenacity import RetryCallState
     from tenacity.stop import StopBaseT
-    from tenacity.wait import (
-        WaitBaseT,
-        wait_base,
-        wait_exponential,
-        wait_exponential_jitter,
-        wait_random_exponential,
-    )
+    from tenacity.wait import WaitBaseT, wait_base
 
 T = TypeVar("T")
 
@@ -58,7 +53,7 @@ class PolicyWait:
 
     policy: Policy
 
-    def __call__(self, retry_state: RetryCallState) -> float:
+    def __call__(self, retry_state: t.RetryCallState) -> float:
         """The seconds to wait after this attempt."""
         n = retry_state.attempt_number
         return self.policy.delay(n, previous=retry_state.upcoming_sleep if n > 1 else None)
@@ -66,12 +61,10 @@ class PolicyWait:
 
 def strategies_of(policy: Policy) -> Strategies:
     """See `RedeliveryPolicy.as_tenacity`."""
-    from tenacity import stop_after_attempt, stop_never  # noqa: PLC0415
-
     limit = policy.max_redeliveries
     return {
         "wait": PolicyWait(policy),
-        "stop": stop_never if limit is None else stop_after_attempt(limit + 1),
+        "stop": t.stop_never if limit is None else t.stop_after_attempt(limit + 1),
     }
 
 
@@ -89,14 +82,12 @@ def arguments_of(wait: WaitBaseT | None, stop: StopBaseT | None) -> dict[str, An
 
 def _limit(stop: StopBaseT | None) -> int | None:
     """Redeliveries; an attempt is a delivery, and there always is a first."""
-    import tenacity as t  # noqa: PLC0415
-
     if stop is None or _is(stop, type(t.stop_never)):
         return None
     if _is(stop, t.stop_after_attempt):
         return max(stop.max_attempt_number, 1) - 1
     message = (
-        f"{type(stop).__name__} has no equal. Possible are stop_after_attempt and stop_never; "
+        f"{type(stop).__name__} has no equivalent. Possible are stop_after_attempt and stop_never; "
         "to stop after a time, send the message with a ttl"
     )
     raise PolicyError(message)
@@ -104,8 +95,6 @@ def _limit(stop: StopBaseT | None) -> int | None:
 
 def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
     """The settings of a policy that waits alike."""
-    import tenacity as t  # noqa: PLC0415
-
     if wait is None:
         return {"delays": [0]}
     if _is(wait, t.wait_random):
@@ -113,35 +102,31 @@ def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
     if _is(wait, t.wait_random_exponential):
         return _random_exponential(wait)
     if _exponential(wait) and _grows(wait):
-        return {
-            "initial_delay": wait.multiplier,
-            "multiplier": wait.exp_base,
-            "max_delay": _capped(wait.max),
-            "collision_avoidance": 0,
-        }
+        return _growing(wait.multiplier, wait.exp_base, _capped(wait.max), 0)
     if _certain(wait):
         return {"delays": _tabulated(wait, limit)}
     message = (
-        f"{type(wait).__name__} has no equal. Possible are wait_none, wait_fixed, wait_random, "
+        f"{type(wait).__name__} has no equivalent. Possible are wait_none, wait_fixed, wait_random, "
         "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter "
         "without jitter, and wait_chain of those without chance; "
-        "for a spread of another kind, say RedeliveryPolicy(collision_avoidance=...)"
+        "for a spread of another kind, use RedeliveryPolicy(collision_avoidance=...)"
     )
     raise PolicyError(message)
+
+
+def _growing(initial: float, multiplier: float, longest: float | None, spread: float) -> dict[str, Any]:
+    """Waits that grow, as arguments of a policy."""
+    grown = {"initial_delay": initial, "multiplier": multiplier, "max_delay": longest}
+    return {**grown, "collision_avoidance": spread}
 
 
 def _uniform(low: float, high: float) -> dict[str, Any]:
     """Between two waits, evenly: their middle, spread by half their distance."""
     spread = (high - low) / (high + low) if high > 0 else 0
-    return {
-        "initial_delay": (low + high) / 2,
-        "multiplier": 1,
-        "max_delay": None,
-        "collision_avoidance": spread,
-    }
+    return _growing((low + high) / 2, 1, None, spread)
 
 
-def _random_exponential(wait: wait_random_exponential) -> dict[str, Any]:
+def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
     """From 0 to a wait that grows, evenly: half of it, spread by all of it.
 
     At the maximum the spread is folded back to the same even range. Between half the maximum and
@@ -151,35 +136,29 @@ def _random_exponential(wait: wait_random_exponential) -> dict[str, Any]:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
     limit, half = _capped(wait.max), wait.multiplier / 2
     if wait.min != 0 or wait.multiplier <= 0 or wait.exp_base < 1:
-        message = "wait_random_exponential has an equal only with min=0, multiplier > 0 and exp_base >= 1"
+        message = (
+            "wait_random_exponential has an equivalent only with min=0, multiplier > 0 and exp_base >= 1"
+        )
         raise PolicyError(message)
     while limit is not None and half < limit / 2:
         half *= wait.exp_base
     if limit is not None and limit / 2 < half < limit:
         message = (
-            "wait_random_exponential has an equal only where max is one of its waits. "
-            f"Pass max={2 * half:g}, or say RedeliveryPolicy("
+            "wait_random_exponential has an equivalent only where max is one of its waits. "
+            f"Pass max={2 * half:g}, or use RedeliveryPolicy("
             f"initial_delay={wait.multiplier / 2:g}, multiplier={wait.exp_base:g}, "
             f"max_delay={limit:g}, collision_avoidance=1), which is less even on the way there"
         )
         raise PolicyError(message)
-    initial = min(wait.multiplier / 2, wait.max)
-    return {
-        "initial_delay": initial,
-        "multiplier": wait.exp_base,
-        "max_delay": limit,
-        "collision_avoidance": 1,
-    }
+    return _growing(min(wait.multiplier / 2, wait.max), wait.exp_base, limit, 1)
 
 
-def _exponential(wait: object) -> TypeGuard[wait_exponential | wait_exponential_jitter]:
+def _exponential(wait: object) -> TypeGuard[t.wait_exponential | t.wait_exponential_jitter]:
     """Whether it is an exponential wait without chance."""
-    import tenacity as t  # noqa: PLC0415
-
     return _is(wait, t.wait_exponential) or (_is(wait, t.wait_exponential_jitter) and not wait.jitter)
 
 
-def _grows(wait: wait_exponential | wait_exponential_jitter) -> bool:
+def _grows(wait: t.wait_exponential | t.wait_exponential_jitter) -> bool:
     """Whether it starts at a whole number of milliseconds and grows up to its maximum."""
     start = wait.multiplier * 1000
     in_order = max(wait.min, 0) <= wait.multiplier <= wait.max and wait.exp_base >= 1
@@ -193,8 +172,6 @@ def _capped(longest: float) -> float | None:
 
 def _certain(wait: object) -> TypeGuard[wait_base]:
     """Whether the attempt alone settles it, and past its links it only rises or only falls."""
-    import tenacity as t  # noqa: PLC0415
-
     if _is(wait, t.wait_chain):
         return all(map(_certain, wait.strategies))
     return _exponential(wait) or type(wait) in {t.wait_none, t.wait_fixed, t.wait_incrementing}
@@ -221,9 +198,7 @@ def _links(wait: object) -> int:
 
 def _at(wait: wait_base, attempt: int) -> int:
     """The wait after an attempt, in milliseconds."""
-    from tenacity import RetryCallState, Retrying  # noqa: PLC0415
-
-    state = RetryCallState(Retrying(), None, (), {})
+    state = t.RetryCallState(t.Retrying(), None, (), {})
     state.attempt_number = attempt
     return round(min(wait(state) * 1000, TEN_YEARS))
 

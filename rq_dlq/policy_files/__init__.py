@@ -32,10 +32,9 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
     root = read_xml(data)
     if isinstance(root, Problem):
         return Reading(problems=[root])
-    if artemis.understands(root):
-        return artemis.read(root, renamed or {})
-    if activemq.understands(root):
-        return activemq.read(root, renamed or {})
+    for broker in (artemis, activemq):
+        if root.name in broker.ROOTS:
+            return broker.read(root, renamed or {})
     message = (
         f"<{root.name}> is neither Artemis' <configuration> (broker.xml) nor Classic's <beans> or <broker> "
         "(activemq.xml)"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rq_dlq.policy_files._block import Setting
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from rq_dlq.policy import Pattern
-    from rq_dlq.policy_files._block import Block
+    from rq_dlq.policy_files._block import Block, Setting
     from rq_dlq.policy_files._patterns import Names
 
 
@@ -53,73 +49,50 @@ EXPIRY: Final = Kind(
 PLACES: Final = (*LETTERS.settings, *EXPIRY.settings)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Described:
-    """A block with its settings by name.
-
-    Attributes:
-        block: with the findings and problems so far.
-        pattern: None: it has no counterpart.
-        settings: by name.
-    """
-
-    block: Block
-    pattern: Pattern | None
-    settings: Mapping[str, Setting]
-
-    @property
-    def known(self) -> Pattern:
-        """The pattern of a block that has one."""
-        assert self.pattern is not None  # noqa: S101 - for the type checker
-        return self.pattern
-
-    @property
-    def counts(self) -> bool:
-        """Whether it becomes an entry."""
-        return any("redelivery" in name or "expiry" in name or name in COUNTED for name in self.settings)
-
-
 COUNTED: Final = {*PLACES, "max-delivery-attempts"}
 
 
-def places(block: Block, one: Described, above: Sequence[Described], names: Names) -> None:
-    """Convert the settings for both kinds, in full, if the block has any of them."""
-    given = {kind: [name for name in kind.settings if name in one.settings] for kind in (LETTERS, EXPIRY)}
+def counts(block: Block) -> bool:
+    """Whether it becomes an entry."""
+    return any("redelivery" in name or "expiry" in name or name in COUNTED for name in block.settings)
+
+
+def places(block: Block, above: Sequence[Block], names: Names) -> None:
+    """Convert the settings for both kinds, in full, if the block has any of them.
+
+    `above` are the blocks that are for all its queues, too, the most specific first.
+    """
+    given = {kind: [name for name in kind.settings if name in block.settings] for kind in (LETTERS, EXPIRY)}
     for kind in (LETTERS, EXPIRY):
-        auto = one.settings.get(kind.auto)
-        if auto is not None and block.flag(auto) is None:
+        if kind.auto in block.settings and block.flag(block.settings[kind.auto]) is None:
             return
-    dead, expired = (_name(kind, one, above) for kind in (LETTERS, EXPIRY))
+    dead, expired = (_name(kind, block, above) for kind in (LETTERS, EXPIRY))
     together = bool(dead) and dead == expired
     for kind in (LETTERS, EXPIRY):
         if given[kind]:
-            _place(block, kind, one, above, names, together=together and kind is EXPIRY)
-        elif not above and one.counts:
-            _missing(block, kind, one)
+            _place(block, kind, above, names, together=together and kind is EXPIRY)
+        elif not above and counts(block):
+            _missing(block, kind)
     if any(given.values()) and dead:
         note = "both addresses are the same: expired messages are dead letters, too" if together else ""
-        setting = one.settings.get(EXPIRY.address) or one.settings.get(LETTERS.address)
-        source = setting if together and setting else Setting("", "", block.line)
+        setting = block.settings.get(EXPIRY.address) or block.settings.get(LETTERS.address)
+        source = setting if together and setting else block.itself
         if together or _together_anywhere(above):
             block.becomes(source, "dead_letter.process_expired", together, note)
 
 
-def _place(
-    block: Block, kind: Kind, one: Described, above: Sequence[Described], names: Names, *, together: bool
-) -> None:
+def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, together: bool) -> None:
     """Convert one kind: each queue has its own, many share one, or there is none."""
-    settings = one.settings
-    address = _setting(kind.address, one, above)
-    if _automatic(kind, one, above):
-        _individual(block, kind, one, above)
+    if _automatic(kind, block, above):
+        _individual(block, kind, above)
         return
     for name in (kind.auto, kind.prefix, kind.suffix):
-        if name in settings:
+        if name in block.settings:
             note = f"each queue has its own {kind.what} only if {kind.auto} is true"
-            block.passed_over(settings[name], "not needed", note)
-    setting = settings.get(kind.address) or Setting(kind.address, "", block.line)
+            block.passed_over(block.settings[name], "not needed", note)
+    address, setting = _setting(kind.address, block, above), block.settings[kind.address]
     if address is None:
-        _missing(block, kind, one)
+        _missing(block, kind)
     elif not address.value:
         drops = ("strategy", "discarding") if kind is LETTERS else ("discard", True)
         block.becomes(setting, f"{kind.part}.{drops[0]}", drops[1], "empty: they are dropped and counted")
@@ -129,50 +102,50 @@ def _place(
         block.becomes(setting, f"{kind.part}.name", names.queue(address.value))
 
 
-def _individual(block: Block, kind: Kind, one: Described, above: Sequence[Described]) -> None:
-    settings = one.settings
-    address = _setting(kind.address, one, above)
-    auto = settings.get(kind.auto) or Setting(kind.auto, "", block.line)
+def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
+    settings = block.settings
+    address = _setting(kind.address, block, above)
     if kind is LETTERS:
         note = "" if address and address.value else f"Artemis needs a {kind.address}, too; here they are kept"
-        block.becomes(auto, "dead_letter.strategy", "individual", note)
+        block.becomes(settings[kind.auto], "dead_letter.strategy", "individual", note)
     elif kind.auto in settings:
-        block.passed_over(auto, "not needed", "each queue has its own expiry queue, named as below")
+        note = "each queue has its own expiry queue, named as below"
+        block.passed_over(settings[kind.auto], "not needed", note)
     if kind.address in settings:
         note = f"{kind.auto} is true, so each queue has its own and needs no address"
         block.passed_over(settings[kind.address], "not needed", note)
     for affix, name, default in (("prefix", kind.prefix, kind.default), ("suffix", kind.suffix, "")):
-        found = _setting(name, one, above)
+        found = _setting(name, block, above)
         note = "" if name in settings else "Artemis' default" if found is None else f"of line {found.line}"
-        setting = settings.get(name) or Setting(name, "", block.line)
+        value = default if found is None else found.value
         if found is not None or default:
-            block.becomes(setting, f"{kind.part}.{affix}", default if found is None else found.value, note)
+            block.becomes(settings[name], f"{kind.part}.{affix}", value, note)
 
 
-def _missing(block: Block, kind: Kind, one: Described) -> None:
+def _missing(block: Block, kind: Kind) -> None:
     """No setting names an address: Artemis drops them, here they are kept."""
     drop = "--strategy discarding" if kind is LETTERS else "--discard-expired"
     note = f"missing, so Artemis drops {kind.what}; here each queue keeps its own ({drop} drops them)"
-    block.passed_over(Setting(kind.address, "", one.block.line), "not needed", note)
+    block.passed_over(block.settings[kind.address], "not needed", note)
 
 
-def _setting(name: str, one: Described, above: Sequence[Described]) -> Setting | None:
+def _setting(name: str, block: Block, above: Sequence[Block]) -> Setting | None:
     """A setting, from the most specific block that has it."""
-    return next((other.settings[name] for other in (one, *above) if name in other.settings), None)
+    return next((other.settings[name] for other in (block, *above) if name in other.settings), None)
 
 
-def _automatic(kind: Kind, one: Described, above: Sequence[Described]) -> bool:
-    auto = _setting(kind.auto, one, above)
+def _automatic(kind: Kind, block: Block, above: Sequence[Block]) -> bool:
+    auto = _setting(kind.auto, block, above)
     return auto is not None and auto.value.lower() == "true"
 
 
-def _name(kind: Kind, one: Described, above: Sequence[Described]) -> str:
+def _name(kind: Kind, block: Block, above: Sequence[Block]) -> str:
     """The address that many queues share; empty: there is none."""
-    address = _setting(kind.address, one, above)
-    return "" if address is None or _automatic(kind, one, above) else address.value
+    address = _setting(kind.address, block, above)
+    return "" if address is None or _automatic(kind, block, above) else address.value
 
 
-def _together_anywhere(above: Sequence[Described]) -> bool:
+def _together_anywhere(above: Sequence[Block]) -> bool:
     """Whether a more general block has one address for both kinds, which this block has to undo."""
     for at, other in enumerate(above):
         dead, expired = (_name(kind, other, above[at + 1 :]) for kind in (LETTERS, EXPIRY))

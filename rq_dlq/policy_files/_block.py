@@ -11,13 +11,17 @@ import msgspec
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry
-from rq_dlq.policy_files._reading import Conversion, Finding, Problem
+from rq_dlq.policy.arguments import plain
+from rq_dlq.policy_files._reading import Finding, Problem, Reading
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from rq_dlq.policy import Pattern, RedeliveryPolicy
     from rq_dlq.policy._checks import JSON
+    from rq_dlq.policy_files._patterns import Names
+    from rq_dlq.policy_files._reading import Conversion
     from rq_dlq.policy_files._xml import Element
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
@@ -33,13 +37,35 @@ class Setting(NamedTuple):
     line: int
 
 
+class Settings(dict[str, Setting]):
+    """The settings of an element by name. One that is missing has no value, and the line of the element."""
+
+    def __init__(self, line: int, given: Iterable[Setting] = ()) -> None:
+        super().__init__((setting.name, setting) for setting in given)
+        self.line = line
+
+    @classmethod
+    def of(cls, element: Element) -> Settings:
+        """The attributes of an element."""
+        lines = element.lines
+        given = (
+            Setting(name, value.strip(), lines.get(name, element.line))
+            for name, value in element.attributes.items()
+            if name != "id"
+        )
+        return cls(element.line, given)
+
+    def __missing__(self, name: str) -> Setting:
+        return Setting(name, "", self.line)
+
+
 @dataclass(eq=False, slots=True)
 class Block:
     """A block and what its settings become.
 
     Attributes:
         place: the block, as people write it: "address-setting orders.#".
-        line: where it begins.
+        settings: of the block.
         pattern: of our entry.
         fields: our entry, as Redis stores it.
         findings: what each setting becomes.
@@ -47,42 +73,60 @@ class Block:
     """
 
     place: str
-    line: int
+    settings: Settings
     pattern: str = ""
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     findings: list[Finding] = field(default_factory=list[Finding])
     problems: list[Problem] = field(default_factory=list[Problem])
 
+    @property
+    def line(self) -> int:
+        """Where it begins."""
+        return self.settings.line
+
+    @property
+    def itself(self) -> Setting:
+        """The block as a whole, for findings about no setting in particular."""
+        return self.settings[""]
+
     def becomes(self, setting: Setting, where: str, value: JSON, note: str = "") -> None:
         """A setting becomes a field of our entry."""
         part, dot, name = where.partition(".")
-        if dot:
-            self.fields.setdefault(part, {})[name] = value
-        else:
-            self.fields[part] = value
-        self.findings.append(
-            Finding(
-                setting.line,
-                self.place,
-                setting.name,
-                setting.value,
-                "becomes",
-                self.pattern,
-                where,
-                value,
-                note,
-            )
-        )
+        fields = self.fields.setdefault(part, {}) if dot else self.fields
+        fields[name or part] = value
+        self._find(setting, "becomes", note, pattern=self.pattern, field=where, becomes=value)
 
     def passed_over(self, setting: Setting, outcome: Conversion, note: str) -> None:
         """A setting has no field here."""
-        self.findings.append(
-            Finding(setting.line, self.place, setting.name, setting.value, outcome, note=note)
-        )
+        self._find(setting, outcome, note)
+
+    def _find(self, setting: Setting, outcome: Conversion, note: str, **of_field: Any) -> None:
+        name, value, line = setting
+        self.findings.append(Finding(line, self.place, name, value, outcome, note=note, **of_field))
+
+    def matched(self, setting: Setting, name: str, names: Names, lost: str) -> Pattern | None:
+        """Our pattern for a name in a setting; None: there is none, which a problem or a finding notes."""
+        try:
+            pattern = names.pattern(name)
+        except PolicyError as error:
+            if name in names.renamed:
+                self.wrong(setting, str(error))
+            else:
+                self.passed_over(setting, "no counterpart", f"{lost}: {error}")
+            return None
+        if name in names.renamed:
+            self.passed_over(setting, "not needed", f"{name} is {pattern.text} here")
+        return pattern
 
     def wrong(self, setting: Setting, message: str) -> None:
         """A setting is wrong."""
         self.problems.append(Problem(setting.line, setting.name, message))
+
+    def unknown(self, setting: Setting, known: Iterable[str], owner: str) -> None:
+        """There is no setting with this name."""
+        closest = get_close_matches(setting.name, known, n=1, cutoff=0)[0]
+        message = f"{owner} has no such setting (the closest is {closest}). Correct it, or leave it out"
+        self.wrong(setting, message)
 
     def whole(self, setting: Setting, low: int | None = None) -> int | None:
         """The setting as a whole number; None: it is not one, and a problem is added."""
@@ -114,6 +158,17 @@ class Block:
         self.findings += other.findings
         self.problems += other.problems
 
+    def redelivery(
+        self, make: Callable[..., RedeliveryPolicy], given: Mapping[str, Any]
+    ) -> RedeliveryPolicy | None:
+        """The policy of the settings that are given; None: there is none, and a problem is added."""
+        try:
+            return make(**given)
+        except PolicyError as error:
+            named = [name for name in given if plain(name) in plain(str(error))] or list(given)
+            self.wrong(self.settings[max(named, key=len)], str(error))
+            return None
+
     def entry(self) -> Entry | None:
         """The entry; None: it would be empty, or there is a problem."""
         if self.problems:
@@ -133,35 +188,34 @@ class Block:
 
     def _blame(self, message: str, parts: list[str]) -> None:
         """Add a problem to the setting that it names, else to the last setting of these parts."""
-        suspects = [finding for finding in self.findings if finding.field.split(".")[0] in parts]
-        named = [
-            finding for finding in suspects if finding.setting and plain(finding.setting) in plain(message)
-        ]
-        mentioned = [finding for finding in suspects if finding.field.rpartition(".")[2] in message]
+        suspects = [one for one in self.findings if one.field.split(".")[0] in parts]
+        named = [one for one in suspects if one.setting and plain(one.setting) in plain(message)]
+        mentioned = [one for one in suspects if one.field.rpartition(".")[2] in message]
         found = named or mentioned or suspects
-        best = ([finding for finding in found if not finding.note.endswith("default")] or found)[-1]
+        best = ([one for one in found if not one.note.endswith("default")] or found)[-1]
         self.problems.append(Problem(best.line, best.setting, message))
 
 
-def settings_of(element: Element) -> dict[str, Setting]:
-    """The attributes of an element by name."""
-    return {
-        name: Setting(name, value.strip(), element.lines.get(name, element.line))
-        for name, value in element.attributes.items()
-        if name != "id"
-    }
+def reading_of(blocks: Sequence[Block], apart: Sequence[Block], nothing: Problem | None) -> Reading:
+    """What was read of a file.
 
-
-def unknown(block: Block, setting: Setting, known: Iterable[str], owner: str) -> None:
-    """Add a problem: there is no setting with this name."""
-    closest = get_close_matches(setting.name, known, n=1, cutoff=0)[0]
-    message = f"{owner} has no such setting (the closest is {closest}). Correct it, or leave it out"
-    block.wrong(setting, message)
-
-
-def plain(name: str) -> str:
-    """A name without case and separators: max-redelivery-delay and maxRedeliveryDelay are the same."""
-    return re.sub("[-_]", "", name).lower()
+    Args:
+        blocks: those that become entries, one a pattern.
+        apart: those that only have findings and problems.
+        nothing: the problem if none of them has any.
+    """
+    entries = {block.pattern: block.entry() for block in blocks}
+    every = [*apart, *blocks]
+    findings = sorted((one for block in every for one in block.findings), key=lambda one: one.line)
+    problems = sorted((one for block in every for one in block.problems), key=lambda one: one.line)
+    if nothing and not findings and not problems:
+        problems = [nothing]
+    return Reading(
+        {} if problems else {pattern: entry for pattern, entry in entries.items() if entry is not None},
+        findings,
+        problems,
+        {block.pattern: block.line for block in blocks},
+    )
 
 
 def _property(setting: Setting) -> str:

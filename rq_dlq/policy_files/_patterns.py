@@ -62,18 +62,3 @@ class Names:
             message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here but not there"
             raise PolicyError(message)
         return ".".join(wildcards.get(word, word) for word in words)
-
-
-def covers(general: Pattern, specific: Pattern) -> bool:
-    """Whether the general pattern matches every queue that the specific one matches."""
-    wanted, words = general.text.split("."), specific.text.split(".")
-    open_end = words[-1] == REST
-    if wanted[-1] == REST:
-        wanted.pop()
-        words = words[:-1] if open_end else words
-        if len(words) < len(wanted):
-            return False
-        words = words[: len(wanted)]
-    elif open_end or len(wanted) != len(words):
-        return False
-    return all(want in {ONE, word} for want, word in zip(wanted, words, strict=True))

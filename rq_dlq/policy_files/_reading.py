@@ -6,17 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rq_dlq.policy import Entry
     from rq_dlq.policy._checks import JSON
 
 Conversion: TypeAlias = Literal["becomes", "not needed", "no counterpart"]
-
-
-def each(names: str, outcome: Conversion, reason: str) -> Iterable[tuple[str, tuple[Conversion, str]]]:
-    """Rows of a table of settings: the same outcome and reason for each of these names."""
-    return ((name, (outcome, reason)) for name in names.split())
 
 
 @dataclass(frozen=True, slots=True)

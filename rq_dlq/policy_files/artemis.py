@@ -10,72 +10,60 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rq_dlq.errors import PolicyError
-from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.policy import Pattern, RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
-from rq_dlq.policy_files._artemis_places import PLACES, Described, places
-from rq_dlq.policy_files._artemis_settings import APART, CORE, OTHERS
-from rq_dlq.policy_files._block import Block, Setting, plain, unknown
-from rq_dlq.policy_files._patterns import Names, covers
-from rq_dlq.policy_files._reading import Finding, Problem, Reading
+from rq_dlq.policy_files._artemis_places import PLACES, counts, places
+from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
+from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE
+from rq_dlq.policy_files._patterns import Names
+from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from rq_dlq.policy_files._reading import Reading
     from rq_dlq.policy_files._xml import Element
 
+ROOTS: Final = ("configuration", "core", "address-settings", "address-setting")
 REDELIVERY, EXPIRY = (
     {row.artemis: row for row in BY_PART[part].values() if row.artemis} for part in ("redelivery", "expiry")
 )
 """The fields of ours that a single setting of Artemis sets, by that setting."""
-KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *OTHERS)
-UNSAID: Final = -1
-
-
-def understands(root: Element) -> bool:
-    """Whether a document is Artemis' broker.xml."""
-    return root.name in {"configuration", "core", "address-settings", "address-setting"}
+KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *ARTEMIS)
+APART: Final = ("address-settings", "wildcard-addresses", "literal-match-markers")
+"""Settings of the whole broker that are read elsewhere."""
+NONE: Final = -1
 
 
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
-    """The policies in a document.
-
-    Args:
-        root: of the document.
-        renamed: the name or pattern here, by the one there.
-    """
-    names, problems = _names(root, renamed)
-    findings: list[Finding] = []
-    described: list[Described] = []
+    """See `read_broker_xml`."""
+    core = Block("core", Settings(root.line))
+    names = _names(root, renamed, core)
+    apart, blocks = [core], dict[Pattern, Block]()
     for element in root.named("address-setting"):
-        one = _described(element, names)
-        findings += one.block.findings
-        problems += one.block.problems
-        if one.pattern is not None:
-            problems += _twice(one, described)
-            described.append(one)
-    described, gone = _queues(described, names)
-    findings += gone
-    blocks = [_block(one, described, names) for one in described]
-    entries = {block.pattern: block.entry() for block in blocks}
-    problems += [problem for block in blocks for problem in block.problems]
-    findings += [finding for block in blocks for finding in block.findings]
-    findings += _of_the_broker(root)
-    if not described and not problems and not findings:
-        problems.append(
-            Problem(root.line, "address-settings", "there are none, so there is nothing to import")
-        )
-    return Reading(
-        {} if problems else {pattern: entry for pattern, entry in entries.items() if entry is not None},
-        sorted(findings, key=lambda finding: finding.line),
-        sorted(problems, key=lambda problem: problem.line),
-        {block.pattern: block.line for block in blocks},
-    )
+        block, pattern = _described(element, names)
+        if pattern in blocks:
+            message = f"{block.pattern} already has a block, line {blocks[pattern].line}. Put both into one"
+            block.wrong(Setting("match", block.pattern, block.line), message)
+        if pattern is None or pattern in blocks:
+            apart.append(block)
+        else:
+            blocks[pattern] = block
+    apart += _queues_of_others(blocks, names)
+    ranked = sorted(blocks, key=lambda pattern: pattern.rank)
+    for pattern, block in blocks.items():
+        above = [blocks[other] for other in ranked if other != pattern and other.covers(pattern)]
+        _redelivery(block, above)
+        _expiry(block)
+        places(block, above, names)
+    _of_the_broker(root, core)
+    nothing = Problem(root.line, "address-settings", "there are none, so there is nothing to import")
+    return reading_of([*blocks.values()], apart, None if blocks else nothing)
 
 
-def _names(root: Element, renamed: Mapping[str, str]) -> tuple[Names, list[Problem]]:
+def _names(root: Element, renamed: Mapping[str, str], core: Block) -> Names:
     """How the broker writes names."""
-    names, problems = Names(renamed=renamed), list[Problem]()
+    names = Names(renamed=renamed)
     for element in root.named("wildcard-addresses"):
         for child in element.children:
             field = child.name.replace("-", "_")
@@ -83,44 +71,42 @@ def _names(root: Element, renamed: Mapping[str, str]) -> tuple[Names, list[Probl
                 if len(child.text) == 1:
                     names = replace(names, **{field: child.text})  # type: ignore[arg-type]
                 else:
-                    problems.append(Problem(child.line, child.name, f"{child.text!r} is not one character"))
+                    core.wrong(_setting(child), f"{child.text!r} is not one character")
     for element in root.named("literal-match-markers"):
         if len(element.text) not in {0, 2}:
-            problems.append(Problem(element.line, element.name, f"{element.text!r} is not two characters"))
+            core.wrong(_setting(element), f"{element.text!r} is not two characters")
         else:
             names = replace(names, literal=element.text)
-    return names, problems
+    return names
 
 
-def _described(element: Element, names: Names) -> Described:
-    """A block with its settings by name, and findings for the settings that become nothing."""
+def _setting(element: Element) -> Setting:
+    return Setting(element.name, element.text, element.line)
+
+
+def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
+    """A block, with findings for the settings that become nothing; and its pattern, if it has one here."""
     match = element.attributes.get("match", "")
-    block = Block(f"address-setting {match}".strip(), element.line)
+    block = Block(f"address-setting {match}".strip(), Settings(element.line))
+    _read_settings(element, block)
     where = Setting("match", match, element.lines.get("match", element.line))
-    settings = dict(_settings(element, block))
     if not match:
         block.wrong(where, 'it is missing: name the addresses that it is for, as in match="orders.#"')
-        return Described(block, None, settings)
-    try:
-        pattern = names.pattern(match)
-    except PolicyError as error:
-        if match in names.renamed:
-            block.wrong(where, str(error))
-        else:
-            block.passed_over(where, "no counterpart", f"this block is not imported: {error}")
-        return Described(block, None, settings)
+        return block, None
+    pattern = block.matched(where, match, names, "this block is not imported")
+    if pattern is None:
+        return block, None
     block.pattern = pattern.text
-    if match in names.renamed or names.delimiter != ".":
-        split = "" if match in names.renamed else ": dots separate words here, so name queues like that, too"
-        block.passed_over(where, "not needed", f"{match} is {pattern.text} here{split}")
-    for setting in settings.values():
-        if setting.name in OTHERS:
-            block.passed_over(setting, *OTHERS[setting.name])
-    return Described(block, pattern, settings)
+    if match not in names.renamed and names.delimiter != ".":
+        note = f"{match} is {pattern.text} here: dots separate words here, so name queues like that, too"
+        block.passed_over(where, "not needed", note)
+    for setting in block.settings.values():
+        if setting.name in ARTEMIS:
+            block.passed_over(setting, *ARTEMIS[setting.name])
+    return block, pattern
 
 
-def _settings(element: Element, block: Block) -> Iterator[tuple[str, Setting]]:
-    seen: dict[str, int] = {}
+def _read_settings(element: Element, block: Block) -> None:
     for child in element.children:
         setting = Setting(child.name.lower(), child.text, child.line)
         if setting.name == "include":
@@ -128,118 +114,85 @@ def _settings(element: Element, block: Block) -> Iterator[tuple[str, Setting]]:
             message = f"its settings are in {href}: import that file, or put them here in a copy"
             block.wrong(setting, message)
         elif setting.name not in KNOWN:
-            unknown(block, setting, KNOWN, "an address-setting")
-        elif setting.name in seen:
-            block.wrong(setting, f"it is already set in line {seen[setting.name]}. Set it once")
+            block.unknown(setting, KNOWN, "an address-setting")
+        elif setting.name in block.settings:
+            first = block.settings[setting.name].line
+            block.wrong(setting, f"it is already set in line {first}. Set it once")
         else:
-            seen[setting.name] = child.line
-            yield setting.name, setting
+            block.settings[setting.name] = setting
 
 
-def _twice(one: Described, before: Sequence[Described]) -> list[Problem]:
-    same = next((other for other in before if other.pattern == one.pattern), None)
-    if same is None:
-        return []
-    message = f"{one.block.pattern} already has a block, line {same.block.line}. Put both into one"
-    return [Problem(one.block.line, "match", message)]
-
-
-def _queues(described: Sequence[Described], names: Names) -> tuple[list[Described], list[Finding]]:
-    """The blocks, without those for the dead-letter and expiry queues of others."""
+def _queues_of_others(blocks: dict[Pattern, Block], names: Names) -> list[Block]:
+    """Take out the blocks for the dead-letter and expiry queues of others."""
     given = {
-        names.queue(one.settings[name].value)
-        for one in described
+        names.queue(block.settings[name].value)
+        for block in blocks.values()
         for name in ("dead-letter-address", "expiry-address")
-        if name in one.settings
+        if name in block.settings
     }
-    kept = [one for one in described if one.block.pattern not in given]
-    note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
-    gone = [
-        Finding(one.block.line, one.block.place, "match", one.block.pattern, "not needed", note=note)
-        for one in described
-        if one not in kept
-    ]
-    return kept, gone
+    taken = [blocks.pop(pattern) for pattern in [*blocks] if pattern.text in given]
+    for block in taken:
+        note = "it is not imported: a message that fails in a dead-letter or expiry queue stays there"
+        block.passed_over(Setting("match", block.pattern, block.line), "not needed", note)
+    return taken
 
 
-def _block(one: Described, all_of_them: Sequence[Described], names: Names) -> Block:
-    """The entry of a block."""
-    block = Block(one.block.place, one.block.line, one.block.pattern)
-    above = sorted(
-        (other for other in all_of_them if other is not one and covers(other.known, one.known)),
-        key=lambda other: other.known.rank,
-    )
-    _redelivery(block, one, above)
-    _expiry(block, one.settings)
-    places(block, one, above, names)
-    return block
-
-
-def _redelivery(block: Block, one: Described, above: Sequence[Described]) -> None:
+def _redelivery(block: Block, above: Sequence[Block]) -> None:
     given: dict[str, Any] = {}
     for name, field in REDELIVERY.items():
-        if name in one.settings:
-            setting = one.settings[name]
+        if name in block.settings:
+            setting = block.settings[name]
             value = block.decimal(setting) if field.kind == "NUMBER" else block.whole(setting)
             if value is not None:
                 given[name] = value
-    try:
-        RedeliveryPolicy.artemis(**given)
-    except PolicyError as error:
-        blamed = [name for name in given if plain(name) in plain(str(error))] or list(given)
-        block.wrong(one.settings[blamed[-1]], str(error))
+    if block.redelivery(RedeliveryPolicy.artemis, given) is None:
         return
-    if given or (one.counts and not any(other.counts for other in above)):
+    if given or (counts(block) and not any(map(counts, above))):
         note = "exact to the bit; other settings: Artemis' defaults, no wait and 10 deliveries"
-        block.becomes(Setting("", "", block.line), "redelivery.arithmetic", "artemis", note)
+        block.becomes(block.itself, "redelivery.arithmetic", "artemis", note)
     for name, value in given.items():
-        _of_redelivery(block, one.settings[name], value, given)
+        _of_redelivery(block, block.settings[name], value, given)
 
 
 def _of_redelivery(block: Block, setting: Setting, value: float, given: Mapping[str, Any]) -> None:
     field, note = REDELIVERY[setting.name].where, ""
     if setting.name == "max-delivery-attempts":
-        unlimited = value == UNSAID
+        unlimited = value == NONE
         note = "no limit" if unlimited else "redeliveries, so without the first delivery"
         block.becomes(setting, field, None if unlimited else int(value) - 1, note)
         return
     if setting.name == "redelivery-delay" and value and "max-redelivery-delay" not in given:
-        note = "the longest wait is ten times that, unless another block says max-redelivery-delay"
+        note = "the longest wait is ten times that, unless another block sets max-redelivery-delay"
     block.becomes(setting, field, value, note)
 
 
-def _expiry(block: Block, settings: Mapping[str, Setting]) -> None:
+def _expiry(block: Block) -> None:
     for name, field in EXPIRY.items():
-        if name not in settings:
+        if name not in block.settings:
             continue
-        setting = settings[name]
+        setting = block.settings[name]
         if field.kind == "flag":
             flag = block.flag(setting)
             if flag is not None:
                 block.becomes(setting, field.where, flag)
             continue
-        value = block.whole(setting, UNSAID)
+        value = block.whole(setting, NONE)
         if value == 0:
             message = "with 0 every message would expire at once. Write -1 for none, or 1 or more"
             block.wrong(setting, message)
         elif value is not None:
-            note = "none" if value == UNSAID else ""
-            block.becomes(setting, field.where, None if value == UNSAID else value, note)
+            note = "none" if value == NONE else ""
+            block.becomes(setting, field.where, None if value == NONE else value, note)
 
 
-def _of_the_broker(root: Element) -> list[Finding]:
-    """The findings for the rest of the file."""
-    findings: list[Finding] = []
+def _of_the_broker(root: Element, core: Block) -> None:
+    """Add findings for the rest of the file."""
     others: dict[str, int] = {}
-    for core in root.named("core"):
-        for child in core.children:
-            if child.name in CORE:
-                outcome, reason = CORE[child.name]
-                findings.append(Finding(child.line, "core", child.name, child.text, outcome, note=reason))
-            elif child.name not in APART:
-                others.setdefault(child.name, child.line)
+    for child in [child for element in root.named("core") for child in element.children]:
+        if child.name in ARTEMIS_CORE:
+            core.passed_over(_setting(child), *ARTEMIS_CORE[child.name])
+        elif child.name not in APART:
+            others.setdefault(child.name, child.line)
     if others:
-        reason = "it is not about redelivery, dead letters or expiry"
-        line = min(others.values())
-        findings.append(Finding(line, "core", ", ".join(others), "", "no counterpart", note=reason))
-    return findings
+        setting = Setting(", ".join(others), "", min(others.values()))
+        core.passed_over(setting, "no counterpart", "it is not about redelivery, dead letters or expiry")

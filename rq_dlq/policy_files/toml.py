@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry, Pattern
-from rq_dlq.policy.fields import PARTS, SAID, meant
+from rq_dlq.policy.fields import PARTS, SETTABLE, meant
 from rq_dlq.policy_files._reading import Problem, Reading
 from rq_dlq.policy_files._toml_lines import line_of, lines_of
 from rq_dlq.values.durations import shown
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Fields: TypeAlias = dict[str, Any]
 """By "redelivery.initial_delay", "max_in_flight"."""
 
-KEYS: Final = (*SAID, "pinned")
+KEYS: Final = (*SETTABLE, "pinned")
 WHERE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -111,7 +111,8 @@ def _fields(name: str, table: Mapping[str, Any], lines: Mapping[Path, int]) -> t
         elif key not in PARTS:
             fields[key] = meant(key, value)
         elif not isinstance(value, dict):
-            message = f"{shown(value)} is not a table. Write its fields below a line [{_quoted(name)}.{key}]"
+            quoted = name if re.fullmatch("[A-Za-z0-9_-]+", name) else f'"{name}"'
+            message = f"{shown(value)} is not a table. Write its fields below a line [{quoted}.{key}]"
             problems.append(Problem(line, key, message))
         else:
             inner = cast("dict[str, Any]", value)
@@ -160,7 +161,3 @@ def _problem(name: str, culprits: list[str], wrong: str, lines: Mapping[Path, in
     line, field = where[-1]
     others = ", ".join(f"with {other}, line {at}" for at, other in where[:-1])
     return Problem(line, f"{field} ({others})" if others else field, wrong)
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else f'"{name}"'

@@ -85,7 +85,7 @@ def test_queues_may_be_called_otherwise_here(shell: Shell, broker: rq_dlq.Broker
     assert "there is no 'jms quue' in" in typo.stderr
     assert "not of the form" in shell("policy", "import", str(file), "--map", "x", code=2).stderr
     bad = shell("policy", "import", str(file), "--map", "jms queue=a b", code=1).stderr
-    assert f"{file}:1: match: 'a b' is no pattern" in bad
+    assert f"{file}:1: match: 'a b' is not a pattern" in bad
 
 
 def test_a_name_that_is_a_queue_of_its_own_is_refused(

@@ -132,7 +132,11 @@ def test_refuses_and_says_what_to_do(said: dict[str, Any], complaint: str) -> No
         (DiscardingDeadLetterStrategy, {"only": 5}, "at least one name"),
         (DiscardingDeadLetterStrategy, {"only": ["a b"]}, "without blanks"),
         (DiscardingDeadLetterStrategy, {"only": ["a", None]}, "only has None"),
-        (DiscardingDeadLetterStrategy, {"only": "a.(b"}, "no regular expression: .* The dot separates words"),
+        (
+            DiscardingDeadLetterStrategy,
+            {"only": "a.(b"},
+            "not a regular expression: .* The dot separates words",
+        ),
         (DiscardingDeadLetterStrategy, {"only": "a.#.b"}, "only at the end"),
         (ExpiryPolicy, {"expiry_delay": 0}, "expiry_delay: 0 is out of range. Pass 1ms"),
         (ExpiryPolicy, {"min_expiry_delay": 0}, "Pass 1ms"),

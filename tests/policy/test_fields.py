@@ -21,7 +21,7 @@ from rq_dlq.policy import (
     Said,
     SharedDeadLetterStrategy,
 )
-from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SAID, TABLE, WRITTEN, Field
+from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
 
 CLASSES: dict[str, tuple[type[Any], ...]] = {
     "redelivery": (RedeliveryPolicy,),
@@ -43,12 +43,12 @@ SAID_BY_THE_KIND = {"strategy", "arithmetic", "redelivery_delay"}
 
 @pytest.mark.parametrize("typed", [Said, Declared], ids=lambda typed: str(typed.__name__))
 def test_every_field_has_a_type(typed: Any) -> None:
-    assert typed.__annotations__.keys() == set(SAID)
+    assert typed.__annotations__.keys() == set(SETTABLE)
 
 
 def test_every_field_is_told() -> None:
     told = {field.name for field in dataclasses.fields(QueueSettings)}
-    assert told - {"dead_name", "expired_name", "sources"} == set(SAID)
+    assert told - {"dead_name", "expired_name", "sources"} == set(SETTABLE)
     assert [source.field for source in PolicyMap({}).settings("a").sources][-len(PLAIN) :] == [
         row.where for row in PLAIN
     ]

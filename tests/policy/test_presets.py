@@ -183,7 +183,7 @@ def test_presets_are_not_the_native_policy() -> None:
 @given(policies.artemis(), policies.n, policies.r)
 def test_artemis_waits_within_its_maximum(policy: RedeliveryPolicy, n: int, r: float) -> None:
     assert isinstance(policy.preset, ArtemisRedelivery)
-    assert 0 <= policy.delay_ms(n, r) <= policy.preset.max_redelivery_delay
+    assert 0 <= policy.delay_ms(n, r) <= policy.preset.max_delay
 
 
 @given(st.integers(0, 100_000), st.integers(1, 3), policies.factor, st.integers(1, 9), policies.r)

@@ -119,18 +119,18 @@ class Doubled(t.wait_fixed):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"wait": t.wait_exponential_jitter()}, "wait_exponential_jitter has no equal"),
-        ({"wait": t.wait_fixed(1) + t.wait_fixed(2)}, "wait_combine has no equal"),
-        ({"wait": t.wait_chain(t.wait_fixed(1), t.wait_random())}, "wait_chain has no equal"),
-        ({"wait": t.wait_exception(lambda _: 1)}, "wait_exception has no equal"),
-        ({"wait": lambda _: 1}, "function has no equal"),
-        ({"wait": Doubled(1)}, "Doubled has no equal"),
+        ({"wait": t.wait_exponential_jitter()}, "wait_exponential_jitter has no equivalent"),
+        ({"wait": t.wait_fixed(1) + t.wait_fixed(2)}, "wait_combine has no equivalent"),
+        ({"wait": t.wait_chain(t.wait_fixed(1), t.wait_random())}, "wait_chain has no equivalent"),
+        ({"wait": t.wait_exception(lambda _: 1)}, "wait_exception has no equivalent"),
+        ({"wait": lambda _: 1}, "function has no equivalent"),
+        ({"wait": Doubled(1)}, "Doubled has no equivalent"),
         ({"wait": t.wait_incrementing()}, "still changes after 1000 waits"),
-        ({"wait": t.wait_random_exponential(max=60)}, r"Pass max=64, or say .*max_delay=60"),
+        ({"wait": t.wait_random_exponential(max=60)}, r"Pass max=64, or use .*max_delay=60"),
         ({"wait": t.wait_random_exponential(min=1)}, "only with min=0"),
         ({"wait": t.wait_fixed(-1)}, "-1.0 is out of range"),
-        ({"stop": t.stop_after_delay(5)}, "stop_after_delay has no equal.* ttl"),
-        ({"stop": t.stop_after_delay(5) | t.stop_after_attempt(2)}, "stop_any has no equal"),
+        ({"stop": t.stop_after_delay(5)}, "stop_after_delay has no equivalent.* ttl"),
+        ({"stop": t.stop_after_delay(5) | t.stop_after_attempt(2)}, "stop_any has no equivalent"),
     ],
 )
 def test_what_has_no_equal_is_refused(arguments: Any, complaint: str) -> None:
@@ -175,5 +175,5 @@ def test_round_trip(policy: RedeliveryPolicy) -> None:
 
 def test_another_limit_is_not_that_policy() -> None:
     wait = RedeliveryPolicy().as_tenacity()["wait"]
-    with pytest.raises(PolicyError, match="PolicyWait has no equal"):
+    with pytest.raises(PolicyError, match="PolicyWait has no equivalent"):
         RedeliveryPolicy.from_tenacity(wait=wait, stop=t.stop_after_attempt(2))

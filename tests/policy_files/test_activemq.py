@@ -9,7 +9,7 @@ import pytest
 
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
-from rq_dlq.policy_files._activemq_settings import ENTRY
+from rq_dlq.policy_files._others import CLASSIC
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -74,7 +74,7 @@ def test_each_attribute_is_told_with_its_own_line() -> None:
     assert (lines["persistJMSRedelivered"], lines["expiration"], lines["backOffMultiplier"]) == (17, 20, 43)
 
 
-@pytest.mark.parametrize("name", sorted(ENTRY))
+@pytest.mark.parametrize("name", sorted(CLASSIC))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = read(policies(f'<policyEntry queue="a" {name}="1"/>'))
     (finding,) = (one for one in reading.findings if one.setting == name)
@@ -260,7 +260,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     (plugin(switches='redeliveryPolicyMap="#x"'), [(1, "redeliveryPolicyMap", "elsewhere")]),
     (plugin(switches='fallback="x"'), [(1, "fallback", "no such setting")]),
     ("<discardingDLQBrokerPlugin dropAll='true' dropOnly='x'/>", [(1, "dropOnly", "Remove one of them")]),
-    ("<discardingDLQBrokerPlugin dropOnly='a.('/>", [(1, "dropOnly", "no regular expression")]),
+    ("<discardingDLQBrokerPlugin dropOnly='a.('/>", [(1, "dropOnly", "not a regular expression")]),
     ("<discardingDLQBrokerPlugin dropsAll='true'/>", [(1, "dropsAll", "the closest is dropAll")]),
     ("<timeStampingBrokerPlugin ttlCeiling='-1'/>", [(1, "ttlCeiling", "not a whole number, 0 or more")]),
     ("<timeStampingBrokerPlugin ttl='1'/>", [(1, "ttl", "no such setting")]),

@@ -9,7 +9,7 @@ import pytest
 
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
-from rq_dlq.policy_files._artemis_settings import OTHERS
+from rq_dlq.policy_files._others import ARTEMIS
 from rq_dlq.policy_files.artemis import KNOWN
 
 DATA = Path(__file__).parents[2] / "examples"
@@ -70,7 +70,7 @@ def test_each_setting_is_told_once_with_its_line() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(OTHERS))
+@pytest.mark.parametrize("name", sorted(ARTEMIS))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = core(block("a", f"{name}=1"))
     (finding,) = reading.findings

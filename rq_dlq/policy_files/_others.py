@@ -1,0 +1,142 @@
+"""Other brokers' settings that have no field here: why they are not needed, or have no counterpart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.policy_files._reading import Conversion
+
+Reasons: TypeAlias = "Mapping[str, tuple[Conversion, str]]"
+"""By a setting's name: its outcome, and the reason."""
+
+
+def _reasons(*rows: tuple[Conversion, str, str]) -> Reasons:
+    """From rows of the outcome, the reason, and the settings that share them."""
+    return {name: (outcome, reason) for outcome, reason, names in rows for name in names.split()}
+
+
+NO_TOPICS: Final = "there are queues only, no topics"
+IDS: Final = "a queue ignores an id that it already has"
+KNOWN_IDS: Final = "a queue knows the ids of all its messages, exactly"
+COUNTED: Final = "the count is always in Redis before a consumer sees the message"
+INDEXED: Final = "nothing is scanned: an index shows what expires next, and clients and workers check it"
+EMPTY: Final = "an empty queue is only a few counters, which may stay"
+CLAIMED: Final = "each claim says how many messages it takes"
+MEMORY: Final = (
+    "all queues share the memory of Redis, which maxmemory limits (with noeviction; a full Redis refuses new "
+    "messages, and drains)"
+)
+
+ARTEMIS: Final = _reasons(
+    ("not needed", "a message is sent to a queue, which exists as soon as it is named: it always has a route",
+     "send-to-dla-on-no-route"),
+    ("no counterpart", f"nothing is paged: {MEMORY}",
+     """max-size-bytes max-size-messages max-size-bytes-reject-threshold address-full-policy
+     disk-full-policy page-full-policy page-size-bytes page-max-cache-size page-limit-bytes
+     page-limit-messages      max-read-page-messages max-read-page-bytes prefetch-page-messages
+     prefetch-page-bytes"""),
+    ("not needed", "a queue exists as soon as it is named",
+     "auto-create-queues auto-create-addresses auto-create-jms-queues auto-create-jms-topics"),
+    ("not needed", EMPTY,
+     """auto-delete-queues auto-delete-created-queues auto-delete-queues-delay
+     auto-delete-queues-message-count auto-delete-queues-skip-usage-check auto-delete-addresses
+     auto-delete-addresses-delay auto-delete-addresses-skip-usage-check auto-delete-jms-queues
+     auto-delete-jms-topics config-delete-queues      config-delete-addresses config-delete-diverts"""),
+    ("no counterpart", f"a later message never replaces an earlier one; {IDS}",
+     "last-value-queue default-last-value-queue default-last-value-key"),
+    ("no counterpart", "new messages never push out old ones", "default-ring-size"),
+    ("no counterpart", "an acked message is gone; `rq-dlq peek` and browse() look without claiming",
+     "default-non-destructive"),
+    ("no counterpart",
+     "messages are not bound to one consumer; a policy can limit a queue to one delivery at a time",
+     """default-exclusive-queue default-group-rebalance default-group-rebalance-pause-dispatch
+     default-group-buckets default-group-first-key"""),
+    ("no counterpart",
+     "consumers claim, a queue does not know how many there are; `rq-dlq queue pause` stops deliveries",
+     """default-consumers-before-dispatch default-delay-before-dispatch default-max-consumers
+     default-purge-on-no-consumers"""),
+    ("not needed", CLAIMED, "default-consumer-window-size"),
+    ("no counterpart", "there are queues only, no addresses that copy messages to several queues",
+     "default-queue-routing-type default-address-routing-type retroactive-message-count"),
+    ("not needed", "all consumers of a queue ask the same Redis", "redistribution-delay"),
+    ("no counterpart", "a slow consumer keeps only what it claimed, until its lease runs out",
+     """slow-consumer-threshold slow-consumer-threshold-measurement-unit slow-consumer-policy
+     slow-consumer-check-period"""),
+    ("not needed", "counts are always kept, and read with `rq-dlq queue ls`",
+     """message-counter-history-day-limit enable-metrics management-browse-page-size
+     management-message-attribute-size-limit"""),
+    ("not needed", "each message has enqueued_at", "enable-ingress-timestamp"),
+    ("not needed", KNOWN_IDS, "id-cache-size"),
+    ("not needed", "Redis grows by itself", "initial-queue-buffer-size"),
+)  # fmt: skip
+"""Settings of an address-setting."""
+
+ARTEMIS_CORE: Final = _reasons(
+    ("not needed", INDEXED, "message-expiry-scan-period message-expiry-thread-priority"),
+    ("not needed", COUNTED, "persist-delivery-count-before-delivery max-redelivery-records"),
+    ("not needed", "queues are not deleted automatically", "address-queue-scan-period"),
+    ("not needed", KNOWN_IDS, "id-cache-size persist-id-cache"),
+    ("not needed", "patterns select policies; messages are sent to queues by their full name",
+     "wild-card-routing-enabled"),
+)  # fmt: skip
+"""Settings of the whole broker; only those about redelivery, dead letters and expiry."""
+
+CLASSIC: Final = _reasons(
+    ("not needed", INDEXED, "expireMessagesPeriod maxExpirePageSize"),
+    ("not needed", COUNTED, "persistJMSRedelivered"),
+    ("not needed", IDS, "sendDuplicateFromStoreToDLQ"),
+    ("not needed", f"{IDS}, without a window",
+     "enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth"),
+    ("not needed", "it is always so: by priority, then due time, then the order of sending",
+     "prioritizedMessages strictOrderDispatch"),
+    ("not needed", CLAIMED, "queuePrefetch queueBrowserPrefetch usePrefetchExtension"),
+    ("not needed", "every script has its own limit", "maxPageSize maxBrowsePageSize"),
+    ("not needed", EMPTY,
+     "gcInactiveDestinations inactiveTimeoutBeforeGC inactiveTimoutBeforeGC gcWithNetworkConsumers"),
+    ("no counterpart", MEMORY,
+     """memoryLimit storeUsageHighWaterMark cursorMemoryHighWaterMark producerFlowControl
+     blockedProducerWarningInterval sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout useCache
+     reduceMemoryFootprint minimumMessageSize doOptimzeMessageStorage optimizeMessageStoreInFlightLimit
+     pendingQueuePolicy maxDestinations"""),
+    ("no counterpart",
+     "consumers claim, a queue does not choose between them; a policy can limit all together",
+     """consumersBeforeDispatchStarts timeBeforeDispatchStarts lazyDispatch optimizedDispatch
+     useConsumerPriority allConsumersExclusiveByDefault dispatchPolicy messageGroupMapFactory
+     messageGroupMapFactoryType slowConsumerStrategy"""),
+    ("no counterpart", "there are no advisory messages; `rq-dlq queue ls` shows the counts",
+     """advisoryForSlowConsumers advisoryForDiscardingMessages advisoryWhenFull advisoryForDelivery
+     advisoryForConsumed advisoryForDispatched advisoryForFastProducers includeBodyForAdvisory
+     sendAdvisoryIfNoConsumers advancedNetworkStatisticsEnabled advancedMessageStatisticsEnabled
+     useTopicSubscriptionInflightStats"""),
+    ("no counterpart", NO_TOPICS,
+     """topicPrefetch durableTopicPrefetch alwaysRetroactive pendingSubscriberPolicy
+     pendingDurableSubscriberPolicy subscriptionRecoveryPolicy pendingMessageLimitStrategy
+     messageEvictionStrategy"""),
+    ("no counterpart", "there is one Redis, no network of brokers", "networkBridgeFilterFactory"),
+    ("no counterpart", "there is nothing between a sender and its queue",
+     "messageInterceptorStrategy allowTempDestinationStealing"),
+)  # fmt: skip
+"""Attributes and elements of a policyEntry."""
+
+CLASSIC_STRATEGY: Final = _reasons(
+    ("not needed", "an id is in a dead-letter queue only once, exactly and without a window",
+     "enableAudit maxProducersToAudit maxAuditDepth maxDestinationsToAudit"),
+    ("no counterpart", NO_TOPICS,
+     "topicPrefix topicSuffix useQueueForTopicMessages destinationPerDurableSubscriber"),
+    ("no counterpart", "dead letters are always in a queue", "useQueueForQueueMessages"),
+)  # fmt: skip
+"""Attributes of a dead-letter strategy."""
+
+CLASSIC_REDELIVERY: Final = _reasons(
+    ("not needed", "a message without redeliveries left never reaches a handler", "preDispatchCheck"),
+)
+"""Attributes of a redeliveryPolicy."""
+
+CLASSIC_TIMES: Final = _reasons(
+    ("not needed", "only the clock of Redis counts, at the moment of sending",
+     "futureOnly processNetworkMessages"),
+)  # fmt: skip
+"""Attributes of the timeStampingBrokerPlugin."""
