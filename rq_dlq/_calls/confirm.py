@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rq_dlq._calls.call import Command, read_number
+from rq_dlq._calls.call import Command
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -14,7 +14,7 @@ STAYS = 60_000  # milliseconds until the mark expires
 
 def mark(keys: QueueKeys) -> Command[bytes]:
     """Write something, whatever was written before."""
-    return Command((b"SET", keys.confirm, b"1", b"PX", STAYS), lambda reply, _: reply)
+    return Command((b"SET", keys.confirm, b"1", b"PX", STAYS))
 
 
 def confirmed_by(replicas: int, within: int) -> Command[int]:
@@ -22,4 +22,4 @@ def confirmed_by(replicas: int, within: int) -> Command[int]:
 
     Reads as how many have it.
     """
-    return Command((b"WAIT", replicas, within), read_number)
+    return Command((b"WAIT", replicas, within), int)

@@ -133,7 +133,7 @@ def _running(keys: QueueKeys) -> Steps:
 
 
 def _plain(*parts: bytes | str | int) -> Command[Any]:
-    return Command(parts, lambda reply, _: reply)
+    return Command(parts)
 
 
 def _opening(keys: QueueKeys) -> Steps:

@@ -19,7 +19,7 @@ def asked(step: Step) -> Steps[Any]:
 
 def ask(*parts: bytes | str) -> Steps[Any]:
     """One command and its reply."""
-    return (yield Command(parts, lambda reply, _: reply))
+    return (yield Command(parts))
 
 
 def remove(broker: Broker, queue: str) -> None:

@@ -188,9 +188,8 @@ def server_facts() -> Steps[Mapping[str, str]]:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def read_info(reply: Any, repeated: bool) -> dict[str, str]:
+def read_info(reply: Any) -> dict[str, str]:
     """Read a reply of lines, `name:value`."""
-    del repeated
     lines = reply.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def loaded(scripts: Scripts) -> Steps[None]:
     """Load all scripts, as the server would on their first use."""
-    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source), _as_it_is) for name in scripts.names()])
+    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source)) for name in scripts.names()])
 
 
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
@@ -67,10 +67,5 @@ def _remove(queue: Queue[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
     register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back
-    yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register), _as_it_is)
-    yield Command((b"DEL", _keys.queues(keys.namespace)), _as_it_is)
-
-
-def _as_it_is(reply: Any, repeated: bool) -> Any:  # noqa: FBT001 - as all readers are called
-    del repeated
-    return reply
+    yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register))
+    yield Command((b"DEL", _keys.queues(keys.namespace)))

@@ -57,4 +57,4 @@ def round_trip() -> Steps[Check]:
 
 
 def _plain(*parts: bytes) -> Command[Any]:
-    return Command(parts, lambda reply, _: reply)
+    return Command(parts)

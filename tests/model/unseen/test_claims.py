@@ -119,7 +119,7 @@ def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, a
     bench.send(("m", 4))
     call = bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True)
     call.args["answer"] = answer  # type: ignore[index]
-    bench.queue.run(replace(call, read=lambda reply, _: reply))
+    bench.queue.run(replace(call, reader=lambda reply: reply))
     assert bench.raw.hget(bench.keys["claims"], "t:held") == b"1"
     assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
 
