@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Part = Literal["live", "dead", "expired"]
 Place = Literal["ready", "scheduled", "leased", "dead", "expired"]
+Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rq_dlq._calls.call import Argument, Call, Part, Sender, read_ids, read_rows
+from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Sender, read_ids, read_rows
 from rq_dlq.values.failure import LAPSE, Cause
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
 
-Held = tuple[str, str]  # the id of a message and the token that holds it
-
 Suspects: TypeAlias = Literal["all", "alone", "none"]
 """How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
 takes one alone or, while its process runs another, none."""
 ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
+_MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,19 @@ def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> 
     """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
     args: dict[str, Argument] = {"number": sender.number, "delay": delay, "ttl": ttl}
     return Call("send", sender.keys, args, items, int)
+
+
+def mark(keys: QueueKeys) -> Command[bytes]:
+    """Write something, whatever was written before, so that a `WAIT` has a last write to ask for."""
+    return Command((b"SET", keys.confirm, b"1", b"PX", _MARK_STAYS))
+
+
+def confirmed_by(replicas: int, within: int) -> Command[int]:
+    """Wait up to `within` milliseconds (1 or more) until replicas have the last write of this connection.
+
+    Reads as how many have it.
+    """
+    return Command((b"WAIT", replicas, within), int)
 
 
 def claim(

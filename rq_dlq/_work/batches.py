@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims
+from rq_dlq._calls import claims, delivery
 from rq_dlq._work.claim import open_to_drain, patiently
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import WINDOW, Batch, Steps, seed
@@ -93,8 +92,8 @@ def claim_batch(
     def once(
         patience: int,
         alarmed: bool,  # noqa: FBT001 - as patiently calls it
-    ) -> Steps[tuple[_calls.Claimed | None, int]]:
-        claimed: _calls.Claimed = yield _calls.claim(
+    ) -> Steps[tuple[delivery.Claimed | None, int]]:
+        claimed: delivery.Claimed = yield delivery.claim(
             queue.keys,
             part=queue.part,
             token=token_of(name, queue.keys.home, len(sizes)),

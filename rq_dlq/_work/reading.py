@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims, scans
+from rq_dlq._calls import claims, scans, upkeep
 from rq_dlq._calls.scans import START, Position
 from rq_dlq._work.later import readable
 from rq_dlq._work.queue import place_of
@@ -96,7 +95,7 @@ def read(
         for place in choice.places_in(queue):
             if only is not None and place not in only:
                 continue
-            now = (yield _calls.stats(queue.keys, queue.name))[0] if choice.conditions else 0
+            now = (yield upkeep.stats(queue.keys, queue.name))[0] if choice.conditions else 0
             reading = _at(queue, place, choice, now, wanted | choice.needs)
             while left != 0 and (page := (yield from following(reading))):
                 found = Found(queue, place, _taken(page, choice, now)[:left])
@@ -155,7 +154,7 @@ def _named(queue: Queue[Any], place: Place, choice: Choice, wanted: Wanted) -> R
 
 def _these(queue: Queue[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
     for start in range(0, len(ids), CHUNK):
-        page = yield _calls.browse(queue.keys, place=place, ids=ids[start : start + CHUNK], wanted=wanted)
+        page = yield scans.browse(queue.keys, place=place, ids=ids[start : start + CHUNK], wanted=wanted)
         yield Found(queue, place, page.rows())
 
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from rq_dlq import _calls
-from rq_dlq._calls import scans
+from rq_dlq._calls import manage, scans, upkeep
 from rq_dlq._calls.scans import START
 from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
@@ -28,7 +27,8 @@ from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.wanted import ALL, RECORD, STORY
 
 if TYPE_CHECKING:
-    from rq_dlq._calls import Call, Changed, Place, Sender
+    from rq_dlq._calls import Call, Place, Sender
+    from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
 
@@ -173,9 +173,9 @@ def redrive(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
     places: tuple[Index, ...] = ("dead", "expired")
     if choice.is_all:
-        verb = partial(_calls.redrive_range, by=queue.consumer, limit=CHUNK)
+        verb = partial(manage.redrive_range, by=queue.consumer, limit=CHUNK)
         return (yield from change_all(queue, choice, verb, places))
-    these = partial(_calls.redrive, by=queue.consumer)
+    these = partial(manage.redrive, by=queue.consumer)
     return (yield from change(queue, choice, these, places, all_first=True))
 
 
@@ -183,19 +183,19 @@ def purge(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Remove them for good."""
     places: tuple[Index, ...] = ("ready", "scheduled", "dead", "expired")
     if choice.is_all:
-        return (yield from change_all(queue, choice, partial(_calls.purge_range, limit=CHUNK), places))
-    return (yield from change(queue, choice, _calls.purge, places))
+        return (yield from change_all(queue, choice, partial(manage.purge_range, limit=CHUNK), places))
+    return (yield from change(queue, choice, manage.purge, places))
 
 
 def dead_letter(queue: Queue[Any], choice: Choice, reason: str) -> Steps[int]:
     """Send them to the dead-letter queue."""
-    verb = partial(_calls.dead_letter, by=queue.consumer, cause=Cause.of(reason))
+    verb = partial(manage.dead_letter, by=queue.consumer, cause=Cause.of(reason))
     return (yield from change(queue, choice, verb, ("ready", "scheduled", "expired")))
 
 
 def expire_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Expire them, whatever their time to live."""
-    return (yield from change(queue, choice, _calls.expire_now, ("ready", "scheduled")))
+    return (yield from change(queue, choice, manage.expire_now, ("ready", "scheduled")))
 
 
 def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
@@ -203,7 +203,7 @@ def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         del place
-        return _calls.deliver_now(sender, ids=ids)
+        return manage.deliver_now(sender, ids=ids)
 
     return (yield from change(queue, choice, verb, ("scheduled",)))
 
@@ -213,7 +213,7 @@ def prioritize(queue: Queue[Any], choice: Choice, priority: int) -> Steps[int]:
     if type(priority) is not int or priority not in PRIORITIES:
         message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
         raise InvalidInput(message)
-    verb = partial(_calls.prioritize, priority=priority)
+    verb = partial(manage.prioritize, priority=priority)
     return (yield from change(queue, choice, verb, ("ready", "scheduled"), all_first=True))
 
 
@@ -226,7 +226,7 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     """
     yield from find(target)
     only_live(target, "put messages into")
-    homes = yield _calls.registered(target.keys.namespace)
+    homes = yield upkeep.registered(target.keys.namespace)
     if target.name not in homes:
         message = f"there is no queue {target.name!r} to put messages into: send something to it first"
         raise InvalidInput(message)
@@ -238,7 +238,7 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.home} ({place})")
-        return _calls.transfer(
+        return manage.transfer(
             sender, target.keys, place=place, ids=ids, keep=keep, by=queue.consumer, cause=cause
         )
 

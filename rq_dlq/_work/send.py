@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.queue import Queue, only_live
@@ -77,7 +77,7 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         yield from open_queue(queue)
         only_live(queue, "send to")
     sender = queue.senders.lend(queue.keys)
-    call = _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
+    call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
     _, why = yield from taken_in(queue.confirm, queue.keys, [call])
     queue.senders.take_back(sender)
     if why:
@@ -113,7 +113,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
                 queue.senders.lend(queue.keys) for _ in chunks
             ]  # one each: they may arrive out of order
             calls = [
-                _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
+                delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
                 for sender, items in zip(senders, chunks, strict=True)
             ]
             _, why = yield from taken_in(queue.confirm, queue.keys, calls)

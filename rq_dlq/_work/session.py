@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery as calls
+from rq_dlq._calls import repetition
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
 from rq_dlq._work.policies import open_queue
@@ -27,7 +28,7 @@ from rq_dlq.values.names import check_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq._calls import Call, Held, Outgoing, Sender, Share
+    from rq_dlq._calls import Call, Held, Sender
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.send import SendOptions
     from rq_dlq._work.steps import Steps
@@ -127,7 +128,7 @@ def commit(session: Session) -> Steps[int]:
     """
     held = session.held
     if before := session.indeterminate:
-        call = _calls.repetition(before)
+        call = repetition(before)
     else:
         shares = _shares(session, held)
         if not shares:
@@ -158,14 +159,14 @@ def commit(session: Session) -> Steps[int]:
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
 
 
-def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
+def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
     """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token."""
     acks: dict[QueueKeys, dict[str, Held]] = {}
     for delivery in held:
         family = family_of(session.queue, delivery.token)
         acks.setdefault(family, {})[delivery.id] = delivery._held
     return [
-        _calls.Share(
+        calls.Share(
             family,
             list(acks.get(family, {}).values()),
             [_outgoing(times, items) for times, items in session.outgoing.get(family, {}).items()],
@@ -180,17 +181,17 @@ def _sent(session: Session) -> list[str]:
     return [message_id for items in groups for message_id in items[::2]]
 
 
-def _ending(session: Session, shares: list[Share]) -> Call[list[str]]:
+def _ending(session: Session, shares: list[calls.Share]) -> Call[list[str]]:
     """The one script that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not shares[0].outgoing:
-        return _calls.ack_all(shares[0].keys, shares[0].held)
+        return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)
-    return _calls.commit(session.sender, shares)
+    return calls.commit(session.sender, shares)
 
 
-def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
+def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> calls.Outgoing:
     delay, ttl = times
-    return _calls.Outgoing(delay, ttl, list(items))
+    return calls.Outgoing(delay, ttl, list(items))
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from rq_dlq import _calls, _work
+from rq_dlq import _work
+from rq_dlq._calls import manage
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, confirm, pass_context, yes_option
 from rq_dlq.cli._server import asked
@@ -118,7 +119,7 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(asked(_calls.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(asked(manage.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> None:

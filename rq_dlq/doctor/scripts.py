@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _calls, _keys, _work
-from rq_dlq._calls import Command
+from rq_dlq import _keys, _work
+from rq_dlq._calls import Command, upkeep
 from rq_dlq._work import Batch
 from rq_dlq.doctor.check import Check
 from rq_dlq.errors import MissingRights, RqDlqError
@@ -59,7 +59,7 @@ def _there_and_back(queue: Queue[Any]) -> Steps[int]:
 
     claimed = yield from _work.claim(queue, delivery)
     yield from _work.ack(queue, [message._held for message in claimed])
-    _, stats = yield _calls.stats(queue.keys, queue.name)
+    _, stats = yield upkeep.stats(queue.keys, queue.name)
     return int(stats.totals.get("acked", 0))
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rq_dlq import _calls, _work
+from rq_dlq import _work
+from rq_dlq._calls import upkeep
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -195,7 +196,7 @@ def clock(broker: Broker) -> int:
     """The server's time in milliseconds, which is the same for all executors."""
 
     def ask() -> _work.Steps[int]:
-        now: int = yield _calls.clock()
+        now: int = yield upkeep.clock()
         return now
 
     return broker._run(ask())

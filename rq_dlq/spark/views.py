@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from rq_dlq import _calls
-from rq_dlq._calls import scans
+from rq_dlq._calls import scans, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Steps, batches, outcomes
 from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
@@ -229,7 +228,7 @@ class MetricsReader(Reader):
 
 
 def _counts(keys: QueueKeys) -> Steps[tuple[int, QueueStats]]:
-    return (yield _calls.stats(keys, keys.home))  # type: ignore[no-any-return]
+    return (yield upkeep.stats(keys, keys.home))  # type: ignore[no-any-return]
 
 
 _READERS: dict[str, type[Reader]] = {

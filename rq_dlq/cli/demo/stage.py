@@ -8,8 +8,8 @@ import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import Broker, _calls
-from rq_dlq._calls import claims
+from rq_dlq import Broker
+from rq_dlq._calls import claims, scans, upkeep
 from rq_dlq._work import Batch
 from rq_dlq.cli._server import remove
 from rq_dlq.cli.demo.crew import Crew, Member
@@ -108,13 +108,13 @@ class Stage:
 
     def _look(self, ids: list[str]) -> Steps[list[Received[Any]]]:
         work = self.queue._core
-        page: Page = yield _calls.browse(work.keys, ids=ids)
+        page: Page = yield scans.browse(work.keys, ids=ids)
         return [Received(row, work.codec, work.name) for row in page.rows()]
 
     def _held_with(self, message_id: str) -> Steps[list[Received[Any]]]:
         """The messages that were claimed together with this one, and are still leased."""
         work = self.queue._core
-        page: Page = yield _calls.browse(work.keys, ids=[message_id])
+        page: Page = yield scans.browse(work.keys, ids=[message_id])
         (row,) = page.rows()
         token = row.state.split()[1][1:].decode()
         rows = yield claims.read_claim(work.keys, token, first=0, limit=PAGE)
@@ -135,7 +135,7 @@ class Stage:
         """Seconds since the message was due, by the server's clock. The message is still leased."""
         work = self.queue._core
         page, (now, _) = yield Batch(
-            [_calls.browse(work.keys, ids=[message_id]), _calls.stats(work.keys, work.name)]
+            [scans.browse(work.keys, ids=[message_id]), upkeep.stats(work.keys, work.name)]
         )
         messages = [Received(row, work.codec, work.name) for row in page.rows()]
         return [
