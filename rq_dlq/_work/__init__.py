@@ -5,7 +5,7 @@ the result. `_redis` runs the steps, blocking or awaiting.
 """
 
 from rq_dlq._work import batches, select, session
-from rq_dlq._work.choice import Choice, Died
+from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import Permit, claim
 from rq_dlq._work.confirm import Confirm
 from rq_dlq._work.explain import Explanation, explain

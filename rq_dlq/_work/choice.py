@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq._work.queue import check_limit, places_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
-from rq_dlq.values.wanted import STATE, STORY, together
+from rq_dlq.values.wanted import NOTHING, STATE, STORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,78 +21,16 @@ if TYPE_CHECKING:
     from rq_dlq.values.wanted import Wanted
 
 
-class Condition(Protocol):
-    """A condition on messages, such as a filter."""
-
-    @property
-    def needs(self) -> Wanted:
-        """The parts of a message that it reads."""
-        ...
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition; `now` is the server's time in milliseconds."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OfKind:
-    """Dead letters with one fingerprint."""
-
-    fingerprint: str
-    needs = STORY
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        del now
-        return isinstance(message, DeadLetter) and message.fingerprint == self.fingerprint
-
-
-@dataclass(frozen=True, slots=True)
-class DeadOf:
-    """Dead letters with one reason."""
-
-    reason: str
-    needs = STATE
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        del now
-        return isinstance(message, DeadLetter) and message.reason == self.reason
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """Dead letters that died within a time.
-
-    Attributes:
-        since: the first moment, milliseconds of the server's clock.
-        older_than: milliseconds since the death, or more.
-    """
-
-    since: int | None = None
-    older_than: int | None = None
-    needs = STATE
-
-    def until(self, now: int) -> float:
-        """The last moment that counts."""
-        return float("inf") if self.older_than is None else now - self.older_than
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        if not isinstance(message, DeadLetter):
-            return False
-        died = round(message.died_at.timestamp() * 1000)
-        return (self.since or 0) <= died <= self.until(now)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which messages a verb takes; None: no condition.
+    """Which messages a verb takes; None: no condition. A message has to meet all conditions.
 
     Attributes:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
         where: a condition in words.
-        group: the fingerprint of dead letters; `reason`, `died`: why and when they died.
+        group: the fingerprint of dead letters; `reason`: why they died.
+        since: when they died at the earliest, milliseconds of the server's clock.
+        older_than: milliseconds since they died, or more.
         limit: at most so many, the first in their order.
         newest: reverse the order.
     """
@@ -102,7 +40,8 @@ class Choice:
     where: Filter | None = None
     group: str | None = None
     reason: str | None = None
-    died: Died | None = None
+    since: int | None = None
+    older_than: int | None = None
     limit: int | None = None
     newest: bool = False
 
@@ -112,25 +51,43 @@ class Choice:
         check_limit(self.limit)
 
     @property
-    def conditions(self) -> list[Condition]:
-        """All of them; a message has to meet each."""
-        given: list[Condition | None] = [
-            None if self.group is None else OfKind(self.group),
-            None if self.reason is None else DeadOf(self.reason),
-            self.died,
-            self.where,
-        ]
-        return [condition for condition in given if condition is not None]
+    def _of_dead_letters(self) -> bool:
+        """Whether it has a condition that only dead letters meet."""
+        conditions = (self.group, self.reason, self.since, self.older_than)
+        return any(condition is not None for condition in conditions)
 
     @property
-    def needs(self) -> Wanted:
-        """The parts of messages that the conditions read."""
-        return together(condition.needs for condition in self.conditions)
+    def conditional(self) -> bool:
+        """Whether it has any condition."""
+        return self.where is not None or self._of_dead_letters
 
     @property
     def is_all(self) -> bool:
         """Whether it takes every message in its states."""
-        return self.ids is None and self.limit is None and not self.conditions
+        return self.ids is None and self.limit is None and not self.conditional
+
+    @property
+    def needs(self) -> Wanted:
+        """The parts of messages that the conditions read."""
+        needs = NOTHING if self.where is None else self.where.needs
+        if self._of_dead_letters:
+            needs |= STATE if self.group is None else STORY
+        return needs
+
+    def takes(self, message: Received[Any], now: int) -> bool:
+        """Whether a message meets the conditions; `now` is the server's time in milliseconds."""
+        if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
+            return False
+        return self.where is None or self.where.takes(message, now)
+
+    def _takes_dead(self, letter: DeadLetter[Any], now: int) -> bool:
+        died = round(letter.died_at.timestamp() * 1000)
+        return (
+            (self.since is None or died >= self.since)
+            and (self.older_than is None or died <= now - self.older_than)
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.group is None or letter.fingerprint == self.group)
+        )
 
     def places_in(self, queue: Queue[Any]) -> list[Place]:
         """The states to look in for a queue; for a dead-letter or expiry queue only its own."""

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import scans, upkeep
-from rq_dlq._work.later import version_needed
 from rq_dlq._work.policies import explain_policy
 from rq_dlq._work.views import members
 from rq_dlq.values.durations import human
@@ -64,7 +63,7 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
     for member in (yield from members(queue)):
         page: Page = yield scans.browse(member.keys, ids=[message_id])
         if page.ids:
-            if version := version_needed(page.rows()[0]):
+            if version := page.rows()[0].version_needed:
                 what = f"message {message_id} of {member.keys.home!r}"
                 raise upgrade(what, version)
             settings = yield from explain_policy(member.keys, member.naming)

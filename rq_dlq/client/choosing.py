@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
-from rq_dlq._work import Choice, Died
+from rq_dlq._work import Choice
 from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
 from rq_dlq.values.counts import ErrorGroup
@@ -91,16 +91,14 @@ def choice(
     if order not in ORDERS:
         message = f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first"
         raise InvalidInput(message)
-    died = Died(
-        _moment_of(since), None if older_than is None else milliseconds(older_than, name="older_than")
-    )
     return Choice(
         places=_places_of(places),
         ids=_ids_of(ids),
         where=None if where is None else Filter.parse(where),
         group=_group_of(group),
         reason=_reason_of(reason),
-        died=None if died == Died() else died,
+        since=_moment_of(since),
+        older_than=None if older_than is None else milliseconds(older_than, name="older_than"),
         limit=limit,
         newest=order == "newest",
     )
