@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rq_dlq._keys import Keys, SenderKeys
-    from rq_dlq._scripts import Script, Scripts
+    from rq_dlq._scripts import Scripts
 
 R = TypeVar("R")
 Part = Literal["live", "dead", "expired"]
@@ -58,10 +58,6 @@ class Call(Generic[R]):
                 self.keys.heads[script.sha] = head
         return (*head, *script.arguments(self.args), *self.items)
 
-    def loads(self, scripts: Scripts) -> Script | None:
-        """The script that the server must know."""
-        return scripts[self.script]
-
 
 @dataclass(slots=True)
 class Sender:
@@ -97,11 +93,6 @@ class Command(Generic[R]):
         """The Redis command."""
         del scripts
         return self.parts
-
-    def loads(self, scripts: Scripts) -> Script | None:
-        """No script."""
-        del scripts
-        return None
 
 
 def read_rows(cells: Iterable[Any]) -> list[Row]:

@@ -18,8 +18,7 @@ _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is rememb
 
 def read_claim(keys: QueueKeys, token: str, *, first: int, limit: int) -> Call[list[Row]]:
     """What a claim still holds of the `limit` messages of its list from the `first` on."""
-    args: dict[str, Argument] = {"token": token, "first": first, "limit": limit}
-    return Call("read_claim", keys, args, (), read_rows)
+    return Call("read_claim", keys, {"token": token, "first": first, "limit": limit}, (), read_rows)
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:

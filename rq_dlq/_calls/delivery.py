@@ -46,8 +46,7 @@ class Claimed:
 
 def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
     """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
-    args: dict[str, Argument] = {"number": sender.number, "delay": delay, "ttl": ttl}
-    return Call("send", sender.keys, args, items, int)
+    return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:

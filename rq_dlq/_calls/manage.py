@@ -8,7 +8,7 @@ import msgspec
 
 from rq_dlq import _keys
 from rq_dlq._calls.call import Argument, Call, Command, Place, Sender, read_hash
-from rq_dlq._calls.scans import END, START, Position
+from rq_dlq._calls.scans import END, START, Position, between
 from rq_dlq.policy.fields import WRITTEN
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def redrive(
     before: int | None = None,
 ) -> Call[int]:
     """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
-    args = {"number": sender.number, "part": place, "by": by, **_range(START, _until(before), limit)}
+    upto = END if before is None else Position(before, END.member)
+    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit)}
     return Call("redrive", sender.keys, args, ids, _read_count)
 
 
@@ -43,13 +44,13 @@ def redrive_range(
     sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int
 ) -> Call[Changed]:
     """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "part": place, "by": by, **_range(after, upto, limit)}
+    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit)}
     return Call("redrive", sender.keys, args, (), _read_changed)
 
 
 def purge(sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0) -> Call[int]:
     """Remove waiting messages: these, or the first. Reads as how many."""
-    args = {"number": sender.number, "place": place, **_range(START, END, limit)}
+    args = {"number": sender.number, "place": place, **between(START, END, limit)}
     return Call("purge", sender.keys, args, ids, _read_count)
 
 
@@ -57,22 +58,8 @@ def purge_range(
     sender: Sender, *, place: Place, after: Position, upto: Position, limit: int
 ) -> Call[Changed]:
     """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "place": place, **_range(after, upto, limit)}
+    args = {"number": sender.number, "place": place, **between(after, upto, limit)}
     return Call("purge", sender.keys, args, (), _read_changed)
-
-
-def _until(before: int | None) -> Position:
-    return END if before is None else Position(before, END.member)
-
-
-def _range(after: Position, upto: Position, limit: int) -> dict[str, Argument]:
-    return {
-        "limit": limit,
-        "score": after.score,
-        "member": after.member,
-        "last_score": upto.score,
-        "last_member": upto.member,
-    }
 
 
 def _read_changed(reply: Any) -> Changed:
@@ -194,8 +181,7 @@ def configure(
 def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
     """Set an entry of the map of policies; empty: remove it. Reads as the one it replaces."""
     keys = _keys.NamedKeys({"policies": _keys.policies(namespace)})
-    args: dict[str, Argument] = {"pattern": pattern, "entry": entry}
-    return Call("set_policy", keys, args, (), lambda reply: reply[1])
+    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), lambda reply: reply[1])
 
 
 def policies(namespace: str) -> Command[dict[bytes, bytes]]:

@@ -84,8 +84,7 @@ def browse(
     keys: QueueKeys, *, ids: Sequence[str], place: Place | None = None, wanted: Wanted = ALL
 ) -> Call[Page]:
     """Read these messages; with `place` only those that are in that state."""
-    args: dict[str, Argument] = {"place": place or "", **_parts(wanted)}
-    return Call("browse", keys, args, ids, _read_messages)
+    return Call("browse", keys, {"place": place or "", **_parts(wanted)}, ids, _read_messages)
 
 
 def _read_messages(reply: Any) -> Page:
@@ -96,11 +95,13 @@ def _read_messages(reply: Any) -> Page:
 def _range(
     index: str, after: Position, upto: Position, *, limit: int, wanted: Wanted, order: str = "oldest"
 ) -> dict[str, Argument]:
+    return {"place": index, "order": order, **_parts(wanted), **between(after, upto, limit)}
+
+
+def between(after: Position, upto: Position, limit: int) -> dict[str, Argument]:
+    """The arguments of a script on the first `limit` rows between two positions."""
     return {
-        "place": index,
         "limit": limit,
-        "order": order,
-        **_parts(wanted),
         "score": after.score,
         "member": after.member,
         "last_score": upto.score,

@@ -1,54 +1,80 @@
-"""Which messages a verb takes: by ids, by state, by conditions."""
+"""Which messages a verb takes: by ids, by state, by conditions. It reads what a user typed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq._work.queue import check_limit, places_of
 from rq_dlq.errors import InvalidInput
+from rq_dlq.filters import Filter
+from rq_dlq.values.counts import ErrorGroup
+from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
 from rq_dlq.values.wanted import NOTHING, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._calls import Place
     from rq_dlq._work.queue import Queue
-    from rq_dlq.filters import Filter
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
+Order: TypeAlias = Literal["oldest", "newest"]
+PLACES = ("ready", "scheduled", "leased", "dead", "expired")
+ORDERS = ("oldest", "newest")
+REASONS = ("exhausted", "poison", "unprocessable", "expired")
+_FINGERPRINT = re.compile("[0-9a-f]{12}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Choice:
     """Which messages a verb takes; None: no condition. A message has to meet all conditions.
 
-    Attributes:
+    Args:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
+        ids: only messages with these ids.
         where: a condition in words.
-        group: the fingerprint of dead letters; `reason`: why they died.
-        since: when they died at the earliest, milliseconds of the server's clock.
-        older_than: milliseconds since they died, or more.
+        group: a kind of failure, or its fingerprint. This and the following are conditions on dead letters.
+        reason: why they died.
+        since: when they died at the earliest; kept in milliseconds of the server's clock.
+        older_than: how long ago they died at least; kept in milliseconds.
         limit: at most so many, the first in their order.
-        newest: reverse the order.
+        order: which come first.
+
+    Raises:
+        InvalidInput: an argument is not valid.
+        FilterError: `where` is not valid.
     """
 
-    places: Sequence[Place] | None = None
-    ids: Sequence[str] | None = None
-    where: Filter | None = None
-    group: str | None = None
-    reason: str | None = None
-    since: int | None = None
-    older_than: int | None = None
-    limit: int | None = None
-    newest: bool = False
-
-    def __post_init__(self) -> None:
-        for message_id in self.ids or ():
-            check_id(message_id)
-        check_limit(self.limit)
+    def __init__(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        ids: Sequence[str] | None = None,
+        where: str | None = None,
+        group: str | ErrorGroup | None = None,
+        reason: str | None = None,
+        since: datetime | None = None,
+        older_than: Duration | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> None:
+        if order not in ORDERS:
+            message = f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first"
+            raise InvalidInput(message)
+        check_limit(limit)
+        self.places = _places_of(places)
+        self.ids = _ids_of(ids)
+        self.where = None if where is None else Filter.parse(where)
+        self.group = _group_of(group)
+        self.reason = _reason_of(reason)
+        self.since = _moment_of(since)
+        self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
+        self.limit = limit
+        self.newest = order == "newest"
 
     @property
     def _of_dead_letters(self) -> bool:
@@ -108,3 +134,55 @@ class Choice:
             what = "dead or expired" if queue.view else queue.part
             message = f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {home}"
             raise InvalidInput(message)
+
+
+def _places_of(places: Sequence[Place] | None) -> Sequence[Place] | None:
+    if places is None:
+        return None
+    if (
+        isinstance(places, str)
+        or not isinstance(places, Sequence)
+        or any(place not in PLACES for place in places)
+    ):
+        message = f"places {shown(places)}: pass a list of {', '.join(PLACES)}"
+        raise InvalidInput(message)
+    return tuple(dict.fromkeys(places))
+
+
+def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
+    if ids is None:
+        return None
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        message = f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]"
+        raise InvalidInput(message)
+    found = tuple(ids)
+    for message_id in found:
+        check_id(message_id)
+    return found
+
+
+def _group_of(group: str | ErrorGroup | None) -> str | None:
+    """A fingerprint, whole: the beginning of one might be that of several groups."""
+    if isinstance(group, ErrorGroup):
+        return group.fingerprint
+    if group is None or (isinstance(group, str) and _FINGERPRINT.fullmatch(group)):
+        return group
+    message = f"group {shown(group)}: pass an ErrorGroup, or its fingerprint: all twelve hex digits"
+    raise InvalidInput(message)
+
+
+def _reason_of(reason: str | None) -> str | None:
+    if reason is not None and reason not in REASONS:
+        message = f"reason {shown(reason)}: pass one of {', '.join(REASONS)}"
+        raise InvalidInput(message)
+    return reason
+
+
+def _moment_of(since: datetime | None) -> int | None:
+    """Milliseconds, rounded up."""
+    if since is None:
+        return None
+    if not isinstance(since, datetime) or since.tzinfo is None:
+        message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
+        raise InvalidInput(message)
+    return -(-(since - _EPOCH) // timedelta(milliseconds=1))

@@ -54,6 +54,17 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
     queue.opened = True
 
 
+def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
+    """Open a queue for a verb that makes no sense on dead letters.
+
+    Raises:
+        InvalidInput: it is a dead-letter or expiry queue, which may show only when it is opened.
+    """
+    only_live(queue, verb)
+    yield from open_queue(queue)
+    only_live(queue, verb)
+
+
 def _register(queue: Queue[Any]) -> Steps[None]:
     """Register the queue's name before the map is read, so that a client that changes the map now finds it.
 
@@ -244,9 +255,7 @@ def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
 
 def reset(queue: Queue[Any]) -> Steps[int]:
     """Set the totals to zero; how many messages are in the queue."""
-    only_live(queue, "reset")
-    yield from open_queue(queue)
-    only_live(queue, "reset")
+    yield from open_live(queue, "reset")
     return (yield manage.reset(queue.keys))  # type: ignore[no-any-return]
 
 

@@ -16,8 +16,8 @@ import msgspec
 
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import Batch, Steps
-from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, MaintenanceRole, script, step
+from rq_dlq._work.steps import Batch, Steps, chunks
+from rq_dlq._work.upkeep import INDEXES, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL
@@ -34,13 +34,6 @@ TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
 ENOUGH = 100  # round trips of work, after which a round reads again what is due
 QUIET = 600  # rounds until a queue that cannot be maintained is logged again
 USUAL_POLICY = manage.encode_policy(RedeliveryPolicy().as_wire())
-# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
-INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
-    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
-    "expiry": (("expiring", "expired", ""),),
-    "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
-    "commits": (("committed", "written", ""),),
-}
 
 
 class MaintainedQueue:
@@ -162,7 +155,7 @@ def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[
 def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) -> Steps[Due]:
     """Read what is due, a group of queues at a time."""
     due = Due()
-    groups = deque(queues[start : start + GROUP] for start in range(0, len(queues), GROUP))
+    groups = deque(chunks(queues, GROUP))
     while groups and not stopped():
         group = groups.popleft()
         try:

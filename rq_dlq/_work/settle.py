@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import delivery
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, seed
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause
@@ -122,11 +122,7 @@ def _by_family(queue: Queue[Any], held: Sequence[Held]) -> list[tuple[QueueKeys,
     families: dict[QueueKeys, list[int]] = {}
     for n, (_, token) in enumerate(held):
         families.setdefault(family_of(queue, token), []).append(n)
-    return [
-        (keys, numbers[start : start + CHUNK])
-        for keys, numbers in families.items()
-        for start in range(0, len(numbers), CHUNK)
-    ]
+    return [(keys, part) for keys, numbers in families.items() for part in chunks(numbers)]
 
 
 def _settle(
@@ -139,10 +135,8 @@ def _settle(
             return []
         (settlements,) = yield from _say(queue, [(call(queue.keys, held), held)])
         return settlements
-    chunks = _by_family(queue, held)
     found: dict[int, Settlement] = {}
-    for start in range(0, len(chunks), WINDOW):
-        window = chunks[start : start + WINDOW]
+    for window in chunks(_by_family(queue, held), WINDOW):
         parts = [(keys, [held[n] for n in numbers]) for keys, numbers in window]
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):

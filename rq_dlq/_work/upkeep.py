@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits"]
-ROLES: tuple[MaintenanceRole, ...] = ("redelivery", "expiry", "retention", "commits")
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
-DONE = {
-    "redelivery": ("swept", "promoted"),
-    "expiry": ("expired",),
-    "retention": ("retired",),
-    "commits": ("written",),
+# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
+INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
+    "expiry": (("expiring", "expired", ""),),
+    "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
+    "commits": (("committed", "written", ""),),
 }
+DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
+ROLES = tuple(INDEXES)
 SEVERAL = frozenset({"written"})  # steps of more than one call
 
 

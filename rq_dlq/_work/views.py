@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import WINDOW, Batch, Steps
+from rq_dlq._work.steps import Batch, Steps, chunks
 from rq_dlq.values.names import Address
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 T = TypeVar("T")
+LOOKED_AT = 100  # queues whose names one round trip reads
 
 
 def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
@@ -51,8 +52,7 @@ def called(namespace: str, name: str) -> Steps[list[Address]]:
     """The dead-letter and expiry queues that have this name now."""
     homes: list[str] = yield upkeep.registered(namespace)
     found: list[Address] = []
-    for start in range(0, len(homes), WINDOW * 25):
-        part = homes[start : start + WINDOW * 25]
+    for part in chunks(homes, LOOKED_AT):
         given = yield Batch([manage.given_names(QueueKeys(namespace, home)) for home in part])
         for home, names in zip(part, given, strict=True):
             places = zip(("dead", "expired"), names, strict=False)

@@ -103,9 +103,6 @@ class Broker(OwnBroker):
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
                 fields come from the map of policies, else from the defaults.
 
-        Returns:
-            The queue.
-
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """

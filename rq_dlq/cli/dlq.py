@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq._work.choice import REASONS
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, confirm, pass_context, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
-from rq_dlq.client.choosing import REASONS
 from rq_dlq.client.dlq import DeadLetters
 
 if TYPE_CHECKING:
