@@ -90,23 +90,12 @@ def deliver_now(sender: Sender, *, ids: Sequence[str]) -> Call[int]:
 def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: int) -> Call[int]:
     """Change the priority of these. Reads as how many."""
     return Call(
-        "prioritize",
-        sender.keys,
-        {"number": sender.number, "place": place, "priority": priority},
-        ids,
-        int,
+        "prioritize", sender.keys, {"number": sender.number, "place": place, "priority": priority}, ids, int
     )
 
 
 def transfer(
-    sender: Sender,
-    target: QueueKeys,
-    *,
-    place: Place,
-    ids: Sequence[str],
-    keep: bool,
-    by: str,
-    cause: Cause,
+    sender: Sender, target: QueueKeys, *, place: Place, ids: Sequence[str], keep: bool, by: str, cause: Cause
 ) -> Call[int]:
     """Move these to another queue, or copy them. Reads as how many, without those that it knew already."""
     args: dict[str, Argument] = {

@@ -145,13 +145,7 @@ class Order(msgspec.Struct, frozen=True):
     def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int]) -> Call[jobs.Verdict]:
         """Commit the lists of one queue."""
         return jobs.commit_job(
-            keys,
-            job,
-            lengths,
-            batch=self.batch,
-            call=self.call,
-            grace=self.grace,
-            remembered=self.remembered,
+            keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace, remembered=self.remembered
         )
 
 

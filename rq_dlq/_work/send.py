@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq._calls import delivery
@@ -19,13 +19,10 @@ from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq._calls import Argument
     from rq_dlq.values.codec import Codec
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,8 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     try:
         while True:
             before = len(sent)
-            chunks = [_items(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
+            window = takewhile(bool, (list(islice(source, CHUNK)) for _ in range(WINDOW)))
+            chunks = [_items(queue, chunk, options, sent) for chunk in window]
             if not chunks:
                 return sent
             # One sender each, since they may arrive out of order.
@@ -126,14 +124,6 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         if before:
             error.add_note(f"{before:,} messages before it were sent")
         raise
-
-
-def _chunks(source: Iterator[R], size: int, most: int) -> Iterator[list[R]]:
-    for _ in range(most):
-        chunk = list(islice(source, size))
-        if not chunk:
-            return
-        yield chunk
 
 
 def _items(

@@ -27,6 +27,7 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
 DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
 ROLES = tuple(INDEXES)
 SEVERAL = frozenset({"written"})  # steps of more than one call
+CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
@@ -40,10 +41,7 @@ def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Cal
     """The same as one call, for a step that is one call."""
     if name == "swept":
         return upkeep.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
-    return _CALLS[name](keys, limit=limit)
-
-
-_CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
+    return CALLS[name](keys, limit=limit)
 
 
 def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
