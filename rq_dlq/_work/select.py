@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rq_dlq._calls import manage, scans, upkeep
 from rq_dlq._calls.scans import START
@@ -26,7 +26,7 @@ from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.wanted import ALL, RECORD, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rq_dlq._calls import Call, Place, Sender
     from rq_dlq._calls.manage import Changed
@@ -36,18 +36,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Verb(Protocol):
-    """A call that changes these messages of a place; it reads as how many it changed."""
-
-    def __call__(self, sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]: ...
-
-
-class VerbOfAll(Protocol):
-    """The same for the first messages of a place between two positions; it also reads as where to go on."""
-
-    def __call__(
-        self, sender: Sender, /, *, place: Place, after: Position, upto: Position
-    ) -> Call[Changed]: ...
+Verb: TypeAlias = "Callable[..., Call[int]]"
+"""A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
+VerbOfAll: TypeAlias = "Callable[..., Call[Changed]]"
+"""The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
 
 
 def chosen(queue: Queue[T], choice: Choice, only: Sequence[Place] | None = None) -> Steps[list[Received[T]]]:

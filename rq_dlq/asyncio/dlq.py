@@ -69,7 +69,8 @@ class DeadLetters(Generic[T]):
         Returns:
             The groups, the largest first.
         """
-        return await self.select(where, **conditions).groups()
+        wanted = dead_choice(conditions, where=where)
+        return await Selection(self._core, self._broker, wanted).groups()
 
     async def browse(
         self,

@@ -70,7 +70,8 @@ class DeadLetters(Generic[T]):
         Returns:
             The groups, the largest first.
         """
-        return self.select(where, **conditions).groups()
+        wanted = dead_choice(conditions, where=where)
+        return Selection(self._core, self._broker, wanted).groups()
 
     def browse(
         self,

@@ -26,7 +26,8 @@ class Wanted:
     history: bool = True
 
     def __or__(self, other: Wanted) -> Wanted:
-        record = max(self.record, other.record, key=_RECORDS.index)
+        more = _RECORDS.index(self.record) >= _RECORDS.index(other.record)
+        record = self.record if more else other.record
         return Wanted(record, self.state or other.state, self.history or other.history)
 
 
