@@ -237,7 +237,7 @@ async def test_a_message_that_is_there_is_not_called_refused(pair: Pair) -> None
 
 def test_the_mark_is_the_last_write_before_the_question() -> None:
     sender = _calls.Sender(SenderKeys(KEYS, "n"), 1)
-    call = _calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
+    call = _calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
     batch: Any = next(taken_in(Confirm(2, 100), KEYS, [call]))
     said = [command.command(Scripts())[:3] for command in batch.calls]
     assert [part[0] for part in said] == [b"EVALSHA", b"SET", b"WAIT"]
@@ -246,10 +246,12 @@ def test_the_mark_is_the_last_write_before_the_question() -> None:
 
 def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
     senders = [_calls.Sender(SenderKeys(KEYS, name), 1) for name in ("a", "b")]
-    sends = [_calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
-    first = _calls.clock()
+    sends = [_calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
+    first = _calls.upkeep.clock()
     talk = exchange(
-        [first, sends[0], sends[1], _calls.mark(KEYS), _calls.confirmed_by(1, 9)], Scripts(), repeated=False
+        [first, sends[0], sends[1], _calls.delivery.mark(KEYS), _calls.delivery.confirmed_by(1, 9)],
+        Scripts(),
+        repeated=False,
     )
     next(talk)
     again = talk.send([[1, 0], 1, NoScriptError("no such script"), b"OK", 1])

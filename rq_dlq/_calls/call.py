@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rq_dlq._keys import Keys, SenderKeys
-    from rq_dlq._scripts import Script, Scripts
+    from rq_dlq._scripts import Scripts
 
 R = TypeVar("R")
 Part = Literal["live", "dead", "expired"]
 Place = Literal["ready", "scheduled", "leased", "dead", "expired"]
+Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
 
 
@@ -27,17 +28,23 @@ class Call(Generic[R]):
         script: the name of its Lua file.
         args: by the names that the script binds.
         items: the values of all items, flat.
-        read: turns the reply into the result; its second argument: the call repeats one whose outcome is
-            not known.
+        reader: turns the reply into the result.
         families: the queues of a script on several queues, or the lists of a job.
+        repetition_reader: the same for a repetition of a call whose outcome is not known; None: `reader`.
     """
 
     script: str
     keys: Keys
     args: Mapping[str, Argument]
     items: Sequence[Argument]
-    read: Callable[[Any, bool], R]
+    reader: Callable[[Any], R]
     families: Sequence[Keys] = ()
+    repetition_reader: Callable[[Any], R] | None = None
+
+    def read(self, reply: Any, repeated: bool) -> R:
+        """The result; `repeated`: the call repeats one whose outcome is not known."""
+        reader = self.repetition_reader if repeated else None
+        return (reader or self.reader)(reply)
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command; the server must know the script."""
@@ -50,10 +57,6 @@ class Call(Generic[R]):
             if not self.families:
                 self.keys.heads[script.sha] = head
         return (*head, *script.arguments(self.args), *self.items)
-
-    def loads(self, scripts: Scripts) -> Script | None:
-        """The script that the server must know."""
-        return scripts[self.script]
 
 
 @dataclass(slots=True)
@@ -71,12 +74,7 @@ class Sender:
 
 def repetition(call: Call[R]) -> Call[R]:
     """The same call, as a repetition of one whose outcome is not known."""
-
-    def read(reply: Any, repeated: bool) -> R:
-        del repeated
-        return call.read(reply, True)  # noqa: FBT003 - as all readers are called
-
-    return replace(call, read=read)
+    return replace(call, reader=call.repetition_reader or call.reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +82,17 @@ class Command(Generic[R]):
     """One plain Redis command, for anything but a transition of a message."""
 
     parts: tuple[Argument, ...]
-    read: Callable[[Any, bool], R]
+    reader: Callable[[Any], R] = lambda reply: reply
+
+    def read(self, reply: Any, repeated: bool) -> R:
+        """The result."""
+        del repeated
+        return self.reader(reply)
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command."""
         del scripts
         return self.parts
-
-    def loads(self, scripts: Scripts) -> Script | None:
-        """No script."""
-        del scripts
-        return None
 
 
 def read_rows(cells: Iterable[Any]) -> list[Row]:
@@ -106,18 +104,11 @@ def read_rows(cells: Iterable[Any]) -> list[Row]:
     ]
 
 
-def read_number(reply: Any, repeated: bool = False) -> int:
-    del repeated
-    return int(reply)
-
-
-def read_ids(reply: Any, repeated: bool = False) -> list[str]:
-    del repeated
+def read_ids(reply: Any) -> list[str]:
     return [item.decode() for item in reply]
 
 
-def read_hash(reply: Any, repeated: bool) -> dict[bytes, bytes]:
-    del repeated
+def read_hash(reply: Any) -> dict[bytes, bytes]:
     if isinstance(reply, dict):  # a pool that was passed in may speak RESP3
         return cast("dict[bytes, bytes]", reply)
     return dict(zip(reply[::2], reply[1::2], strict=True))

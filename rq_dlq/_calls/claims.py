@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, read_number, read_rows
+from rq_dlq._calls.call import Argument, Call, Command, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,23 +18,22 @@ _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is rememb
 
 def read_claim(keys: QueueKeys, token: str, *, first: int, limit: int) -> Call[list[Row]]:
     """What a claim still holds of the `limit` messages of its list from the `first` on."""
-    args: dict[str, Argument] = {"token": token, "first": first, "limit": limit}
-    return Call("read_claim", keys, args, (), lambda reply, _: read_rows(reply))
+    return Call("read_claim", keys, {"token": token, "first": first, "limit": limit}, (), read_rows)
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:
     """Extend the leases of claims (milliseconds). Reads as whether each claim still holds something."""
-    return Call("extend_claim", keys, {"lease": lease}, tokens, lambda reply, _: [bool(n) for n in reply])
+    return Call("extend_claim", keys, {"lease": lease}, tokens, lambda reply: [bool(n) for n in reply])
 
 
 def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
     """Ack all that a claim still holds. Reads as how many."""
-    return Call("ack_claim", keys, {"token": token}, (), read_number)
+    return Call("ack_claim", keys, {"token": token}, (), int)
 
 
 def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int]:
     """Move all except the first `keep` to another token. Reads as how many that one holds."""
-    return Call("divide_claim", keys, {"token": token, "to": to, "keep": keep}, (), read_number)
+    return Call("divide_claim", keys, {"token": token, "to": to, "keep": keep}, (), int)
 
 
 def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
@@ -42,22 +41,21 @@ def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
     return Command((b"HGET", keys["claims"], token), _read_ids)
 
 
-def _read_ids(reply: bytes | None, repeated: bool) -> list[str]:
-    del repeated
+def _read_ids(reply: bytes | None) -> list[str]:
     return [name for name in (reply or b"").decode().split("\n")[1:] if name]
 
 
 def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
     """How many messages each claim was given, the length of its list; 0: it is over, or never was."""
     return Command(
-        (b"HMGET", keys["claims"], *tokens), lambda reply, _: [(text or b"").count(b"\n") for text in reply]
+        (b"HMGET", keys["claims"], *tokens), lambda reply: [(text or b"").count(b"\n") for text in reply]
     )
 
 
 def held_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:
     """How many messages each claim still holds; 0: it is over, or never was."""
     fields = [f"{token}:held" for token in tokens]
-    return Command((b"HMGET", keys["claims"], *fields), lambda reply, _: [int(n or 0) for n in reply])
+    return Command((b"HMGET", keys["claims"], *fields), lambda reply: [int(n or 0) for n in reply])
 
 
 def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tuple[int, int, bool]]:
@@ -67,7 +65,7 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tu
     failed too often.
     """
     args: dict[str, Argument] = {"batch": batch, "run": run, "remembered": _REMEMBERED}
-    return Call("begin_batch", _stream(keys, query), args, (), lambda reply, _: (*reply[:2], bool(reply[2])))
+    return Call("begin_batch", _stream(keys, query), args, (), lambda reply: (*reply[:2], bool(reply[2])))
 
 
 def note_batch(
@@ -75,7 +73,7 @@ def note_batch(
 ) -> Call[int]:
     """Note the progress of a query (`note_done`, `note_half`), which never goes back. Reads as it."""
     args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
-    return Call("note_batch", _stream(keys, query), args, (), read_number)
+    return Call("note_batch", _stream(keys, query), args, (), int)
 
 
 def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[int]:
@@ -97,7 +95,7 @@ def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
 
 def done_before(keys: QueueKeys, query: str) -> Command[int | None]:
     """The last batch of a query that is done; None: nothing is known of it."""
-    return Command((b"HGET", keys.stream(query), b"done"), lambda reply, _: reply and int(reply))
+    return Command((b"HGET", keys.stream(query), b"done"), lambda reply: reply and int(reply))
 
 
 def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:

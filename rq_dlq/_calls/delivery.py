@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rq_dlq._calls.call import Argument, Call, Part, Sender, read_ids, read_number, read_rows
+from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Sender, read_ids, read_rows
 from rq_dlq.values.failure import LAPSE, Cause
 from rq_dlq.values.later import upgrade
-from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
-
-Held = tuple[str, str]  # the id of a message and the token that holds it
 
 Suspects: TypeAlias = Literal["all", "alone", "none"]
 """How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
 takes one alone or, while its process runs another, none."""
 ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
+_MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,20 @@ class Claimed:
 
 def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
     """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
-    args: dict[str, Argument] = {"number": sender.number, "delay": delay, "ttl": ttl}
-    return Call("send", sender.keys, args, items, read_number)
+    return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
+
+
+def mark(keys: QueueKeys) -> Command[bytes]:
+    """Write something, whatever was written before, so that a `WAIT` has a last write to ask for."""
+    return Command((b"SET", keys.confirm, b"1", b"PX", _MARK_STAYS))
+
+
+def confirmed_by(replicas: int, within: int) -> Command[int]:
+    """Wait up to `within` milliseconds (1 or more) until replicas have the last write of this connection.
+
+    Reads as how many have it.
+    """
+    return Command((b"WAIT", replicas, within), int)
 
 
 def claim(
@@ -90,14 +102,12 @@ def claim(
     return Call("claim", keys, args, (), _read_claim if answer == "rows" else _read_claimed)
 
 
-def _read_claimed(reply: Any, repeated: bool) -> Claimed:
-    del repeated
+def _read_claimed(reply: Any) -> Claimed:
     now, wait, *count = reply
     return Claimed(now, wait, *(count or [0]))
 
 
-def _read_claim(reply: Any, repeated: bool) -> Claimed:
-    del repeated
+def _read_claim(reply: Any) -> Claimed:
     now, wait, *cells = reply
     rows = read_rows(cells)
     return Claimed(now, wait, len(rows), rows)
@@ -105,8 +115,7 @@ def _read_claim(reply: Any, repeated: bool) -> Claimed:
 
 def ack(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
     """Ack: the messages are done."""
-    ids, items = _items(held)
-    return Call("ack", keys, {}, items, _settlements(ids, "acked"))
+    return _settle("ack", keys, {}, held, done="acked")
 
 
 def nack(
@@ -121,10 +130,9 @@ def nack(
     default_policy: bytes,
 ) -> Call[list[Settlement]]:
     """Nack: the messages failed; delay in milliseconds, None: the policy's."""
-    after = (b"" if delay is None else delay, int(charge), cause.cells())
-    ids, items = _items(held, *after)
     args: dict[str, Argument] = {"consumer": consumer, "seed": seed, "default_policy": default_policy}
-    return Call("nack", keys, args, items, _settlements(ids, "redelivered"))
+    after = (b"" if delay is None else delay, int(charge), cause.cells())
+    return _settle("nack", keys, args, held, *after, done="redelivered")
 
 
 def poison(
@@ -136,47 +144,51 @@ def poison(
     consumer: str,
 ) -> Call[list[Settlement]]:
     """Poison: the messages are dead at once."""
-    ids, items = _items(held, reason, cause.cells())
-    return Call("poison", keys, {"consumer": consumer}, items, _settlements(ids, "dead"))
+    return _settle("poison", keys, {"consumer": consumer}, held, reason, cause.cells(), done="dead")
 
 
 def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
     """Release: the messages go back to the queue, uncharged."""
-    ids, items = _items(held)
-    return Call("release", keys, {}, items, _settlements(ids, "released"))
+    return _settle("release", keys, {}, held, done="released")
 
 
 def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[int, list[bool]]]:
     """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held."""
-    _, items = _items(held)
-    return Call(
-        "extend",
-        keys,
-        {"lease": lease},
-        items,
-        lambda reply, _: (reply[0], [verdict == 1 for verdict in reply[1:]]),
-    )
+    items = [*chain.from_iterable(held)]
+
+    def read(reply: Any) -> tuple[int, list[bool]]:
+        return reply[0], [verdict == _SETTLED for verdict in reply[1:]]
+
+    return Call("extend", keys, {"lease": lease}, items, read)
 
 
-def _items(held: Iterable[Held], *after: Argument) -> tuple[list[str], list[Argument]]:
-    """The ids, and the values that a script gets for each."""
+def _settle(
+    script: str,
+    keys: QueueKeys,
+    args: Mapping[str, Argument],
+    held: Iterable[Held],
+    *after: Argument,
+    done: Fate,
+) -> Call[list[Settlement]]:
+    """A call that settles.
+
+    Args:
+        after: follows the id and the token of each message.
+        done: what became of a message if the verdict is just "settled".
+    """
     pairs = list(held)
-    ids = [message_id for message_id, _ in pairs]
-    flat = chain.from_iterable((*pair, *after) for pair in pairs) if after else chain.from_iterable(pairs)
-    return ids, list(flat)
+    items = [*chain.from_iterable(((*pair, *after) for pair in pairs) if after else pairs)]
 
-
-def _settlements(ids: list[str], done: Any) -> Callable[[Any, bool], list[Settlement]]:
-    def read(reply: Any, repeated: bool) -> list[Settlement]:
+    def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:
             what = "the redelivery policy of this queue"
             raise upgrade(what, "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
-            for i, said in zip(ids, reply, strict=True)
+            for (i, _), said in zip(pairs, reply, strict=True)
         ]
 
-    return read
+    return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))
 
 
 _SETTLED, _SETTLED_BEFORE, _LOST, _GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
@@ -220,15 +232,14 @@ def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
     A repeated call that finds every message gone is done: the first try did it. If one is still there, the
     first try did nothing either, and another consumer settled those that are gone.
     """
-    ids, items = _items(held)
 
-    def read(reply: Any, repeated: bool) -> list[str]:
-        places, verdicts = reply[::2], reply[1::2]
-        if repeated and verdicts == [_GONE] * len(ids):
-            return []
-        return [ids[place - 1] for place in places]
+    def read(reply: Any) -> list[str]:
+        return [held[place - 1][0] for place in reply[::2]]
 
-    return Call("ack_all", keys, {}, items, read)
+    def read_repetition(reply: Any) -> list[str]:
+        return [] if reply[1::2] == [_GONE] * len(held) else read(reply)
+
+    return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
 
 
 def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str]]:
@@ -240,4 +251,4 @@ def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str]]:
             items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
     args: dict[str, Argument] = {"number": sender.number}
     families = [share.keys for share in shares]
-    return Call("commit", sender.keys, args, items, lambda reply, _: read_ids(reply[2::2]), families)
+    return Call("commit", sender.keys, args, items, lambda reply: read_ids(reply[2::2]), families)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq._calls.call import Argument, Call, Command, read_number
+from rq_dlq._calls.call import Argument, Call, Command
 from rq_dlq._keys import StagedKeys
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ def attempt_of(name: str, *, delay: int, ttl: int) -> str:
 
 def stage(keys: QueueKeys, job: str, attempt: str, items: Sequence[Argument]) -> Command[int]:
     """Append items (id, payload, …) to a list; `cut` has to follow. Reads as its length."""
-    return Command((b"RPUSH", keys.stage(job, attempt), *items), read_number)
+    return Command((b"RPUSH", keys.stage(job, attempt), *items), int)
 
 
 def cut(keys: QueueKeys, job: str, attempt: str, length: int) -> Command[bytes]:
     """Cut a list to its length, so that messages appended twice after a lost reply are there once."""
-    return Command((b"LTRIM", keys.stage(job, attempt), 0, length - 1), lambda reply, _: reply)
+    return Command((b"LTRIM", keys.stage(job, attempt), 0, length - 1))
 
 
 def keep(keys: QueueKeys, job: str, attempt: str, ttl: int) -> Command[int]:
     """Extend the time to live of a list (milliseconds). Reads as 1, or 0: it is gone."""
-    return Command((b"PEXPIRE", keys.stage(job, attempt), ttl), read_number)
+    return Command((b"PEXPIRE", keys.stage(job, attempt), ttl), int)
 
 
 def commit_job(
@@ -66,7 +66,7 @@ def commit_job(
     args: dict[str, Argument] = {"batch": batch, "call": call, "grace": grace, "remembered": remembered}
     lists = [StagedKeys(keys, job, attempt) for attempt in lengths]
     items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
-    return Call("commit_job", StagedKeys(keys, job), args, items, lambda reply, _: _VERDICTS[reply], lists)
+    return Call("commit_job", StagedKeys(keys, job), args, items, lambda reply: _VERDICTS[reply], lists)
 
 
 def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[int]:
@@ -79,24 +79,22 @@ def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: b
         "ttl": int(ttl),
         "early": int(early),
     }
-    return Call("move_staged", StagedKeys(keys, job, attempt), args, (), read_number)
+    return Call("move_staged", StagedKeys(keys, job, attempt), args, (), int)
 
 
 def drop_staged(keys: QueueKeys, job: str, attempt: str) -> Call[int]:
     """Remove a list, unless it is committed. Reads as 1 if it was there."""
-    return Call(
-        "drop_staged", StagedKeys(keys, job, attempt), {"member": _member(job, attempt)}, (), read_number
-    )
+    return Call("drop_staged", StagedKeys(keys, job, attempt), {"member": _member(job, attempt)}, (), int)
 
 
 def remove(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
     """Remove a list, committed or not. Reads as 1 if it was there."""
-    return Command((b"DEL", keys.stage(job, attempt)), read_number)
+    return Command((b"DEL", keys.stage(job, attempt)), int)
 
 
 def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
     """The first value of a list."""
-    return Command((b"LINDEX", keys.stage(job, attempt), 0), lambda reply, _: reply)
+    return Command((b"LINDEX", keys.stage(job, attempt), 0))
 
 
 def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:
@@ -108,8 +106,7 @@ def _member(job: str, attempt: str) -> str:
     return f"{job}\n{attempt}"
 
 
-def _read_member(reply: Any, repeated: bool) -> tuple[str, str] | None:
-    del repeated
+def _read_member(reply: Any) -> tuple[str, str] | None:
     if not reply:
         return None
     job, _, attempt = reply[0].decode().partition("\n")

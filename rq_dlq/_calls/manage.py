@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, Place, Sender, read_hash, read_number
-from rq_dlq._calls.scans import END, START, Position
+from rq_dlq._calls.call import Argument, Call, Command, Place, Sender, read_hash
+from rq_dlq._calls.scans import END, START, Position, between
 from rq_dlq.policy.fields import WRITTEN
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def redrive(
     before: int | None = None,
 ) -> Call[int]:
     """Bring back the dead: these, or the oldest that died by then. Reads as how many."""
-    args = {"number": sender.number, "part": place, "by": by, **_range(START, _until(before), limit)}
+    upto = END if before is None else Position(before, END.member)
+    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit)}
     return Call("redrive", sender.keys, args, ids, _read_count)
 
 
@@ -43,13 +44,13 @@ def redrive_range(
     sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int
 ) -> Call[Changed]:
     """Bring back the first of a range of the dead. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "part": place, "by": by, **_range(after, upto, limit)}
+    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit)}
     return Call("redrive", sender.keys, args, (), _read_changed)
 
 
 def purge(sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0) -> Call[int]:
     """Remove waiting messages: these, or the first. Reads as how many."""
-    args = {"number": sender.number, "place": place, **_range(START, END, limit)}
+    args = {"number": sender.number, "place": place, **between(START, END, limit)}
     return Call("purge", sender.keys, args, ids, _read_count)
 
 
@@ -57,70 +58,44 @@ def purge_range(
     sender: Sender, *, place: Place, after: Position, upto: Position, limit: int
 ) -> Call[Changed]:
     """Remove the first of a range of waiting messages. Reads as how many, and where it goes on."""
-    args = {"number": sender.number, "place": place, **_range(after, upto, limit)}
+    args = {"number": sender.number, "place": place, **between(after, upto, limit)}
     return Call("purge", sender.keys, args, (), _read_changed)
 
 
-def _until(before: int | None) -> Position:
-    return END if before is None else Position(before, END.member)
-
-
-def _range(after: Position, upto: Position, limit: int) -> dict[str, Argument]:
-    return {
-        "limit": limit,
-        "score": after.score,
-        "member": after.member,
-        "last_score": upto.score,
-        "last_member": upto.member,
-    }
-
-
-def _read_changed(reply: Any, repeated: bool) -> Changed:
-    del repeated
+def _read_changed(reply: Any) -> Changed:
     number, score, member = reply
     return Changed(int(number), Position(score, member) if score else None)
 
 
-def _read_count(reply: Any, repeated: bool) -> int:
-    return _read_changed(reply, repeated).number
+def _read_count(reply: Any) -> int:
+    return _read_changed(reply).number
 
 
 def expire_now(sender: Sender, *, place: Place, ids: Sequence[str]) -> Call[int]:
     """Expire these, whatever their time to live. Reads as how many."""
-    return Call("expire_now", sender.keys, {"number": sender.number, "place": place}, ids, read_number)
+    return Call("expire_now", sender.keys, {"number": sender.number, "place": place}, ids, int)
 
 
 def dead_letter(sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause) -> Call[int]:
     """Send these to the dead-letter queue. Reads as how many."""
     args: dict[str, Argument] = {"number": sender.number, "place": place, "by": by, "reason": cause.cells()}
-    return Call("dead_letter", sender.keys, args, ids, read_number)
+    return Call("dead_letter", sender.keys, args, ids, int)
 
 
 def deliver_now(sender: Sender, *, ids: Sequence[str]) -> Call[int]:
     """Make these scheduled messages ready. Reads as how many."""
-    return Call("deliver_now", sender.keys, {"number": sender.number}, ids, read_number)
+    return Call("deliver_now", sender.keys, {"number": sender.number}, ids, int)
 
 
 def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: int) -> Call[int]:
     """Change the priority of these. Reads as how many."""
     return Call(
-        "prioritize",
-        sender.keys,
-        {"number": sender.number, "place": place, "priority": priority},
-        ids,
-        read_number,
+        "prioritize", sender.keys, {"number": sender.number, "place": place, "priority": priority}, ids, int
     )
 
 
 def transfer(
-    sender: Sender,
-    target: QueueKeys,
-    *,
-    place: Place,
-    ids: Sequence[str],
-    keep: bool,
-    by: str,
-    cause: Cause,
+    sender: Sender, target: QueueKeys, *, place: Place, ids: Sequence[str], keep: bool, by: str, cause: Cause
 ) -> Call[int]:
     """Move these to another queue, or copy them. Reads as how many, without those that it knew already."""
     args: dict[str, Argument] = {
@@ -130,37 +105,37 @@ def transfer(
         "by": by,
         "reason": cause.cells(),
     }
-    return Call("transfer", _keys.KeysOfTwo(sender.keys, target), args, ids, read_number)
+    return Call("transfer", _keys.KeysOfTwo(sender.keys, target), args, ids, int)
 
 
 def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
     """Stop handing out messages, or go on. Reads as whether that changed anything."""
-    return Call("pause", keys, {"paused": int(paused)}, (), lambda reply, _: bool(reply))
+    return Call("pause", keys, {"paused": int(paused)}, (), bool)
 
 
 def reset(keys: QueueKeys) -> Call[int]:
     """Set the totals to zero. Reads as how many messages are in the queue."""
-    return Call("reset", keys, {}, (), read_number)
+    return Call("reset", keys, {}, (), int)
 
 
 def register(keys: QueueKeys) -> Command[int]:
     """Add the name of a queue to the list of queues."""
-    return Command((b"SADD", _keys.queues(keys.namespace), keys.home), read_number)
+    return Command((b"SADD", _keys.queues(keys.namespace), keys.home), int)
 
 
 def unregister(keys: QueueKeys) -> Command[int]:
     """Remove the name from the list of queues."""
-    return Command((b"SREM", _keys.queues(keys.namespace), keys.home), read_number)
+    return Command((b"SREM", _keys.queues(keys.namespace), keys.home), int)
 
 
 def is_registered(namespace: str, name: str) -> Command[int]:
     """Whether a queue of this name was ever used."""
-    return Command((b"SISMEMBER", _keys.queues(namespace), name), read_number)
+    return Command((b"SISMEMBER", _keys.queues(namespace), name), int)
 
 
 def was_sent_to(keys: QueueKeys) -> Command[int]:
     """Whether anything was ever sent to a queue."""
-    return Command((b"EXISTS", keys["messages"], keys["counters"]), read_number)
+    return Command((b"EXISTS", keys["messages"], keys["counters"]), int)
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:
@@ -189,14 +164,13 @@ def configure(
     items: list[Argument] = ["declared", declared]
     for name in WRITTEN:
         items += [name, settings.get(name, "")]
-    return Call("configure", keys, args, items, lambda reply, _: reply == 1)
+    return Call("configure", keys, args, items, lambda reply: reply == 1)
 
 
 def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
     """Set an entry of the map of policies; empty: remove it. Reads as the one it replaces."""
     keys = _keys.NamedKeys({"policies": _keys.policies(namespace)})
-    args: dict[str, Argument] = {"pattern": pattern, "entry": entry}
-    return Call("set_policy", keys, args, (), lambda reply, _: reply[1])
+    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), lambda reply: reply[1])
 
 
 def policies(namespace: str) -> Command[dict[bytes, bytes]]:
@@ -206,31 +180,31 @@ def policies(namespace: str) -> Command[dict[bytes, bytes]]:
 
 def policy_version(namespace: str) -> Command[bytes | None]:
     """How often the map of policies was changed, as text."""
-    return Command((b"HGET", _keys.policies(namespace), b"#version"), lambda reply, _: reply)
+    return Command((b"HGET", _keys.policies(namespace), b"#version"))
 
 
 def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
     """Record names that policies give to dead-letter or expiry queues."""
-    return Command((b"SADD", _keys.aliases(namespace), *names), read_number)
+    return Command((b"SADD", _keys.aliases(namespace), *names), int)
 
 
 def drop_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
     """Forget names that no policy gives any more."""
-    return Command((b"SREM", _keys.aliases(namespace), *names), read_number)
+    return Command((b"SREM", _keys.aliases(namespace), *names), int)
 
 
 def is_alias(namespace: str, name: str) -> Command[int]:
     """Whether a policy ever gave this name; the queues' settings show whether one still does."""
-    return Command((b"SISMEMBER", _keys.aliases(namespace), name), read_number)
+    return Command((b"SISMEMBER", _keys.aliases(namespace), name), int)
 
 
 def given_names(keys: QueueKeys) -> Command[list[str]]:
     """The names of a queue's dead-letter and expiry queues that a policy gave; empty: none."""
     parts = (b"HGET", keys["settings"], b"names")
-    return Command(parts, lambda reply, _: (reply or b"").decode(errors="replace").split("\t"))
+    return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
 
 
 def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
     """What the queue's own program declared, and the version of the map that was applied; empty: none."""
     command = (b"HMGET", keys["settings"], b"declared", b"version")
-    return Command(command, lambda reply, _: (reply[0] or b"", reply[1] or b""))
+    return Command(command, lambda reply: (reply[0] or b"", reply[1] or b""))

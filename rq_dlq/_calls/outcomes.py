@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls.call import Command, read_number
+from rq_dlq._calls.call import Command
 from rq_dlq.values.outcome import RawOutcome, after
 
 if TYPE_CHECKING:
@@ -24,19 +24,18 @@ def page(keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int) -> Co
 def newest(keys: QueueKeys, *, limit: int) -> Command[list[RawOutcome]]:
     """The last `limit` entries, the oldest first."""
     command = (b"XREVRANGE", keys["outcomes"], b"+", b"-", b"COUNT", limit)
-    return Command(command, lambda reply, repeated: _read_entries(reply, repeated)[::-1])
+    return Command(command, lambda reply: _read_entries(reply)[::-1])
 
 
 def count(keys: QueueKeys) -> Command[int]:
     """How many entries there are."""
-    return Command((b"XLEN", keys["outcomes"]), read_number)
+    return Command((b"XLEN", keys["outcomes"]), int)
 
 
 def trim(keys: QueueKeys, *, through: str) -> Command[int]:
     """Drop the entry of this id and all that are older. Reads as how many."""
-    return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), read_number)
+    return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)
 
 
-def _read_entries(reply: Any, repeated: bool) -> list[RawOutcome]:
-    del repeated
+def _read_entries(reply: Any) -> list[RawOutcome]:
     return [(event_id.decode(), cells) for event_id, cells in reply]

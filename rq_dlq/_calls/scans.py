@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rq_dlq._calls.call import Argument, Call, Command, Place, read_number
+from rq_dlq._calls.call import Argument, Call, Command, Place
 from rq_dlq.values.message import Row
 from rq_dlq.values.wanted import ALL, NOTHING, Wanted
 
@@ -84,12 +84,10 @@ def browse(
     keys: QueueKeys, *, ids: Sequence[str], place: Place | None = None, wanted: Wanted = ALL
 ) -> Call[Page]:
     """Read these messages; with `place` only those that are in that state."""
-    args: dict[str, Argument] = {"place": place or "", **_parts(wanted)}
-    return Call("browse", keys, args, ids, _read_messages)
+    return Call("browse", keys, {"place": place or "", **_parts(wanted)}, ids, _read_messages)
 
 
-def _read_messages(reply: Any, repeated: bool) -> Page:
-    del repeated
+def _read_messages(reply: Any) -> Page:
     ids, records, states, histories, deadlines = reply
     return Page(ids, records, states, histories, deadlines=deadlines)
 
@@ -97,11 +95,13 @@ def _read_messages(reply: Any, repeated: bool) -> Page:
 def _range(
     index: str, after: Position, upto: Position, *, limit: int, wanted: Wanted, order: str = "oldest"
 ) -> dict[str, Argument]:
+    return {"place": index, "order": order, **_parts(wanted), **between(after, upto, limit)}
+
+
+def between(after: Position, upto: Position, limit: int) -> dict[str, Argument]:
+    """The arguments of a script on the first `limit` rows between two positions."""
     return {
-        "place": index,
         "limit": limit,
-        "order": order,
-        **_parts(wanted),
         "score": after.score,
         "member": after.member,
         "last_score": upto.score,
@@ -117,8 +117,7 @@ def _parts(wanted: Wanted) -> dict[str, Argument]:
     }
 
 
-def _read_page(reply: Any, repeated: bool) -> Page:
-    del repeated
+def _read_page(reply: Any) -> Page:
     score, member, ids, *parts = reply
     if None in ids:
         there = [n for n, message_id in enumerate(ids) if message_id is not None]
@@ -141,12 +140,12 @@ def joined(pages: Sequence[Page]) -> Page:
 
 def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
     """How many rows an index whose scores are times has before a time (milliseconds)."""
-    return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), read_number)
+    return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), int)
 
 
 def size(keys: QueueKeys, index: Index) -> Command[int]:
     """How many rows an index has."""
-    return Command((b"ZCARD", keys[index]), read_number)
+    return Command((b"ZCARD", keys[index]), int)
 
 
 def position(keys: QueueKeys, index: Index, rank: int) -> Command[Position | None]:
@@ -154,8 +153,7 @@ def position(keys: QueueKeys, index: Index, rank: int) -> Command[Position | Non
     return Command((b"ZRANGE", keys[index], rank, rank, b"WITHSCORES"), _position)
 
 
-def _position(reply: Any, repeated: bool) -> Position | None:
-    del repeated
+def _position(reply: Any) -> Position | None:
     if not reply:
         return None
     member, score = reply if len(reply) > 1 else reply[0]  # in pairs, where a pool speaks RESP3
@@ -167,8 +165,7 @@ def leases(keys: QueueKeys, *, after: Position, limit: int) -> Call[tuple[list[s
     return Call("scan", keys, _range("leased", after, END, limit=limit, wanted=NOTHING), (), _read_tokens)
 
 
-def _read_tokens(reply: Any, repeated: bool) -> tuple[list[str], Position | None]:
-    del repeated
+def _read_tokens(reply: Any) -> tuple[list[str], Position | None]:
     score, member, tokens, *_ = reply
     found = [token.decode(errors="replace") for token in tokens]
     return found, Position(score, member) if score else None

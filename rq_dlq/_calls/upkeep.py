@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, read_hash, read_ids, read_number
+from rq_dlq._calls.call import Argument, Call, Command, read_hash, read_ids
 from rq_dlq.values.counts import QueueStats
 from rq_dlq.values.failure import LAPSE
 
@@ -25,27 +25,27 @@ def sweep(keys: QueueKeys, *, limit: int, seed: float, default_policy: bytes) ->
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),
     }
-    return Call("sweep", keys, args, (), read_number)
+    return Call("sweep", keys, args, (), int)
 
 
 def promote(keys: QueueKeys, *, limit: int) -> Call[int]:
     """Make due messages ready. Reads as how many."""
-    return Call("promote", keys, {"limit": limit}, (), read_number)
+    return Call("promote", keys, {"limit": limit}, (), int)
 
 
 def expire(keys: QueueKeys, *, limit: int) -> Call[int]:
     """Move messages whose time to live is over. Reads as how many were checked."""
-    return Call("expire", keys, {"limit": limit}, (), read_number)
+    return Call("expire", keys, {"limit": limit}, (), int)
 
 
 def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
     """Drop dead and expired messages whose retention is over. Reads as how many."""
-    return Call("retire", keys, {"limit": limit}, (), read_number)
+    return Call("retire", keys, {"limit": limit}, (), int)
 
 
 def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
     """Reads as the server's clock (milliseconds) and the counts."""
-    return Call("stats", keys, {}, (), lambda reply, _: (reply[0], _read_stats(name, reply)))
+    return Call("stats", keys, {}, (), lambda reply: (reply[0], _read_stats(name, reply)))
 
 
 def _read_stats(name: str, reply: Any) -> QueueStats:
@@ -65,12 +65,12 @@ def _read_stats(name: str, reply: Any) -> QueueStats:
 
 def registered(namespace: str) -> Command[list[str]]:
     """The names of all queues, sorted."""
-    return Command((b"SMEMBERS", _keys.queues(namespace)), lambda reply, _: sorted(read_ids(reply)))
+    return Command((b"SMEMBERS", _keys.queues(namespace)), lambda reply: sorted(read_ids(reply)))
 
 
 def clock() -> Command[int]:
     """The server's clock in milliseconds, for planning; the scripts read it themselves."""
-    return Command((b"TIME",), lambda reply, _: int(reply[0]) * 1000 + int(reply[1]) // 1000)
+    return Command((b"TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000)
 
 
 def first_score(keys: QueueKeys, index: str) -> Command[float | None]:
@@ -78,8 +78,7 @@ def first_score(keys: QueueKeys, index: str) -> Command[float | None]:
     return Command((b"ZRANGE", keys[index], 0, 0, b"WITHSCORES"), _read_score)
 
 
-def _read_score(reply: Any, repeated: bool) -> float | None:
-    del repeated
+def _read_score(reply: Any) -> float | None:
     if not reply:
         return None
     last: Any = reply[-1]
@@ -88,12 +87,12 @@ def _read_score(reply: Any, repeated: bool) -> float | None:
 
 def strategy(keys: QueueKeys) -> Command[bytes]:
     """What becomes of dead letters and expired messages, as JSON; empty: the default."""
-    return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply, _: reply or b"")
+    return Command((b"HGET", keys["settings"], b"dead_letter"), lambda reply: reply or b"")
 
 
 def discarded(keys: QueueKeys) -> Command[int]:
     """How many messages the queue has dropped."""
-    return Command((b"HGET", keys["counters"], b"discarded"), lambda reply, _: int(reply or 0))
+    return Command((b"HGET", keys["counters"], b"discarded"), lambda reply: int(reply or 0))
 
 
 def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
@@ -103,9 +102,9 @@ def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
 
 def note_maintainer(namespace: str, process: str, report: bytes) -> Command[int]:
     """Store the report of a process."""
-    return Command((b"HSET", _keys.maintainers(namespace), process, report), read_number)
+    return Command((b"HSET", _keys.maintainers(namespace), process, report), int)
 
 
 def forget_maintainers(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
     """Remove the reports of processes that have ended."""
-    return Command((b"HDEL", _keys.maintainers(namespace), *processes), read_number)
+    return Command((b"HDEL", _keys.maintainers(namespace), *processes), int)

@@ -43,7 +43,7 @@ Redirected: TypeAlias = Generator[tuple[Node, "Commands"], list[Any], list["Unit
 def is_node() -> Steps[bool]:
     """Whether the server is a node of a cluster. If the user has no right to ask, it counts as not."""
     try:
-        return (yield Command((b"INFO", b"cluster"), lambda reply, _: b"cluster_enabled:1" in reply))  # type: ignore[no-any-return]
+        return (yield Command((b"INFO", b"cluster"), lambda reply: b"cluster_enabled:1" in reply))  # type: ignore[no-any-return]
     except BrokerRefused:
         return False
 

@@ -53,7 +53,9 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
         again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
         # Each script is loaded right before its call, so that in a cluster both go to the same node.
         loads = {
-            i: (b"SCRIPT", b"LOAD", script.source) for i in unknown if (script := calls[i].loads(scripts))
+            i: (b"SCRIPT", b"LOAD", scripts[call.script].source)
+            for i in unknown
+            if isinstance(call := calls[i], Call)
         }
         received = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
         for i in again:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import Command, claims, jobs, outcomes, scans
+from rq_dlq._calls import Command, claims, jobs, manage, outcomes, scans, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
@@ -104,7 +103,7 @@ def _key(keys: QueueKeys, name: str) -> str:
         "sender": keys.sender(ID),
         "job": keys.job(ID),
         "stream": keys.stream(ID),
-        "policies": _calls.policies(keys.namespace).parts[1],
+        "policies": manage.policies(keys.namespace).parts[1],
     }
     return str(others.get(name) or keys[name])
 
@@ -133,38 +132,38 @@ def _running(keys: QueueKeys) -> Steps:
 
 
 def _plain(*parts: bytes | str | int) -> Command[Any]:
-    return Command(parts, lambda reply, _: reply)
+    return Command(parts)
 
 
 def _opening(keys: QueueKeys) -> Steps:
     """What comes before the first send or claim: register the queue's name, resolve its policies."""
     namespace = keys.namespace
     yield from _naming(keys)
-    yield _calls.register(keys)
-    yield _calls.unregister(keys)
-    yield _calls.add_aliases(namespace, [ID])
-    yield _calls.drop_aliases(namespace, [ID])
+    yield manage.register(keys)
+    yield manage.unregister(keys)
+    yield manage.add_aliases(namespace, [ID])
+    yield manage.drop_aliases(namespace, [ID])
 
 
 def _naming(keys: QueueKeys) -> Steps:
     """Which queues there are, what their names mean, which policies they have."""
     namespace = keys.namespace
-    yield _calls.registered(namespace)
-    yield _calls.is_registered(namespace, ID)
-    yield _calls.is_alias(namespace, ID)
-    yield _calls.was_sent_to(keys)
-    yield _calls.given_names(keys)
-    yield _calls.configured(keys)
-    yield _calls.policies(namespace)
-    yield _calls.policy_version(namespace)
+    yield upkeep.registered(namespace)
+    yield manage.is_registered(namespace, ID)
+    yield manage.is_alias(namespace, ID)
+    yield manage.was_sent_to(keys)
+    yield manage.given_names(keys)
+    yield manage.configured(keys)
+    yield manage.policies(namespace)
+    yield manage.policy_version(namespace)
 
 
 def _upkeep(keys: QueueKeys) -> Steps:
     """What is due, and what a job left unfinished."""
-    yield _calls.clock()
-    yield _calls.first_score(keys, "ready")
-    yield _calls.strategy(keys)
-    yield _calls.discarded(keys)
+    yield upkeep.clock()
+    yield upkeep.first_score(keys, "ready")
+    yield upkeep.strategy(keys)
+    yield upkeep.discarded(keys)
     yield jobs.next_committed(keys)
     yield jobs.first_of(keys, *JOB)
     yield jobs.remove(keys, *JOB)
@@ -191,8 +190,8 @@ def _consuming(keys: QueueKeys) -> Steps:
 
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
-    yield _calls.clock()
-    yield _calls.maintainers(keys.namespace)
+    yield upkeep.clock()
+    yield upkeep.maintainers(keys.namespace)
     yield outcomes.page(keys, limit=1)
     yield outcomes.newest(keys, limit=1)
     yield outcomes.count(keys)
@@ -205,10 +204,10 @@ def _looking(keys: QueueKeys) -> Steps:
 def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
-    yield _calls.add_aliases(keys.namespace, [ID])
+    yield manage.add_aliases(keys.namespace, [ID])
     yield outcomes.trim(keys, through="0-1")
-    yield _calls.note_maintainer(keys.namespace, ID, b"{}")
-    yield _calls.forget_maintainers(keys.namespace, [ID])
+    yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
+    yield upkeep.forget_maintainers(keys.namespace, [ID])
 
 
 _UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job")

@@ -5,8 +5,8 @@ the result. `_redis` runs the steps, blocking or awaiting.
 """
 
 from rq_dlq._work import batches, select, session
-from rq_dlq._work.choice import Choice, Died
-from rq_dlq._work.claim import Permit, claim
+from rq_dlq._work.choice import Choice
+from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own
@@ -22,20 +22,11 @@ from rq_dlq._work.policies import (
     set_policy,
     undeclare,
 )
-from rq_dlq._work.queue import Queue, place_of, places_of, sibling
+from rq_dlq._work.queue import Queue, sibling
 from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_round, work_off
 from rq_dlq._work.send import SendOptions, send, send_one, send_options
 from rq_dlq._work.senders import Senders, once
 from rq_dlq._work.session import Session
-from rq_dlq._work.settle import (
-    ack,
-    extend,
-    extend_one,
-    nack,
-    one,
-    poison,
-    release,
-    settle_by_error,
-)
+from rq_dlq._work.settle import ack, extend, extend_one, nack, one, poison, release, settle_by_error
 from rq_dlq._work.steps import CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
 from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims
+from rq_dlq._calls import claims, delivery
 from rq_dlq._work.claim import open_to_drain, patiently
 from rq_dlq._work.settle import release
-from rq_dlq._work.steps import WINDOW, Batch, Steps, seed
+from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -69,11 +68,6 @@ def tokens_at(address: str, home: str) -> list[str]:
     return [token_of(name, home, number) for number in range(int(count) if count.isdigit() else 0)]
 
 
-def home_of(token: str) -> str:
-    """The queue whose messages a batch's token holds; empty if it does not name one."""
-    return token.partition("@")[2]
-
-
 def claim_batch(
     queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0
 ) -> Steps[ClaimedBatch]:
@@ -93,8 +87,8 @@ def claim_batch(
     def once(
         patience: int,
         alarmed: bool,  # noqa: FBT001 - as patiently calls it
-    ) -> Steps[tuple[_calls.Claimed | None, int]]:
-        claimed: _calls.Claimed = yield _calls.claim(
+    ) -> Steps[tuple[delivery.Claimed | None, int]]:
+        claimed: delivery.Claimed = yield delivery.claim(
             queue.keys,
             part=queue.part,
             token=token_of(name, queue.keys.home, len(sizes)),
@@ -138,16 +132,16 @@ def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
 def held_by(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     """How many messages each of these claims still holds."""
     held: list[int] = []
-    for start in range(0, len(tokens), PAGE):
-        held += yield claims.held_counts(keys, tokens[start : start + PAGE])
+    for page in chunks(tokens, PAGE):
+        held += yield claims.held_counts(keys, page)
     return held
 
 
 def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     """How many messages each of these claims was given; 0: it is over."""
     sizes: list[int] = []
-    for start in range(0, len(tokens), PAGE):
-        sizes += yield claims.given_counts(keys, tokens[start : start + PAGE])
+    for page in chunks(tokens, PAGE):
+        sizes += yield claims.given_counts(keys, page)
     return sizes
 
 
@@ -159,8 +153,7 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[lis
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:
     """Extend the leases (milliseconds); the tokens that hold nothing any more."""
     over: list[str] = []
-    for start in range(0, len(tokens), PAGE):
-        page = tokens[start : start + PAGE]
+    for page in chunks(tokens, PAGE):
         still = yield claims.extend_claim(keys, page, lease=lease)
         over += (token for token, holds in zip(page, still, strict=True) if not holds)
     return over
@@ -169,10 +162,8 @@ def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[li
 def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
     """Ack all that the batch still holds; how many. Can be repeated."""
     acked = 0
-    for start in range(0, len(tokens), WINDOW):
-        acked += sum(
-            (yield Batch([claims.ack_claim(keys, token) for token in tokens[start : start + WINDOW]]))
-        )
+    for window in chunks(tokens, WINDOW):
+        acked += sum((yield Batch([claims.ack_claim(keys, token) for token in window])))
     return acked
 
 

@@ -1,136 +1,119 @@
-"""Which messages a verb takes: by ids, by state, by conditions."""
+"""Which messages a verb takes: by ids, by state, by conditions. It reads what a user typed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq._work.queue import check_limit, places_of
 from rq_dlq.errors import InvalidInput
+from rq_dlq.filters import Filter
+from rq_dlq.values.counts import ErrorGroup
+from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
-from rq_dlq.values.wanted import STATE, STORY, together
+from rq_dlq.values.wanted import NOTHING, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._calls import Place
     from rq_dlq._work.queue import Queue
-    from rq_dlq.filters import Filter
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
-
-class Condition(Protocol):
-    """A condition on messages, such as a filter."""
-
-    @property
-    def needs(self) -> Wanted:
-        """The parts of a message that it reads."""
-        ...
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition; `now` is the server's time in milliseconds."""
-        ...
+Order: TypeAlias = Literal["oldest", "newest"]
+PLACES = ("ready", "scheduled", "leased", "dead", "expired")
+ORDERS = ("oldest", "newest")
+REASONS = ("exhausted", "poison", "unprocessable", "expired")
+_FINGERPRINT = re.compile("[0-9a-f]{12}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class OfKind:
-    """Dead letters with one fingerprint."""
-
-    fingerprint: str
-    needs = STORY
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        del now
-        return isinstance(message, DeadLetter) and message.fingerprint == self.fingerprint
-
-
-@dataclass(frozen=True, slots=True)
-class DeadOf:
-    """Dead letters with one reason."""
-
-    reason: str
-    needs = STATE
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        del now
-        return isinstance(message, DeadLetter) and message.reason == self.reason
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """Dead letters that died within a time.
-
-    Attributes:
-        since: the first moment, milliseconds of the server's clock.
-        older_than: milliseconds since the death, or more.
-    """
-
-    since: int | None = None
-    older_than: int | None = None
-    needs = STATE
-
-    def until(self, now: int) -> float:
-        """The last moment that counts."""
-        return float("inf") if self.older_than is None else now - self.older_than
-
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the condition."""
-        if not isinstance(message, DeadLetter):
-            return False
-        died = round(message.died_at.timestamp() * 1000)
-        return (self.since or 0) <= died <= self.until(now)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which messages a verb takes; None: no condition.
+    """Which messages a verb takes; None: no condition. A message has to meet all conditions.
 
-    Attributes:
+    Args:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
+        ids: only messages with these ids.
         where: a condition in words.
-        group: the fingerprint of dead letters; `reason`, `died`: why and when they died.
+        group: a kind of failure, or its fingerprint. This and the following are conditions on dead letters.
+        reason: why they died.
+        since: when they died at the earliest; kept in milliseconds of the server's clock.
+        older_than: how long ago they died at least; kept in milliseconds.
         limit: at most so many, the first in their order.
-        newest: reverse the order.
+        order: which come first.
+
+    Raises:
+        InvalidInput: an argument is not valid.
+        FilterError: `where` is not valid.
     """
 
-    places: Sequence[Place] | None = None
-    ids: Sequence[str] | None = None
-    where: Filter | None = None
-    group: str | None = None
-    reason: str | None = None
-    died: Died | None = None
-    limit: int | None = None
-    newest: bool = False
-
-    def __post_init__(self) -> None:
-        for message_id in self.ids or ():
-            check_id(message_id)
-        check_limit(self.limit)
+    def __init__(
+        self,
+        *,
+        places: Sequence[Place] | None = None,
+        ids: Sequence[str] | None = None,
+        where: str | None = None,
+        group: str | ErrorGroup | None = None,
+        reason: str | None = None,
+        since: datetime | None = None,
+        older_than: Duration | None = None,
+        limit: int | None = None,
+        order: Order = "oldest",
+    ) -> None:
+        if order not in ORDERS:
+            message = f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first"
+            raise InvalidInput(message)
+        check_limit(limit)
+        self.places = _places_of(places)
+        self.ids = _ids_of(ids)
+        self.where = None if where is None else Filter.parse(where)
+        self.group = _group_of(group)
+        self.reason = _reason_of(reason)
+        self.since = _moment_of(since)
+        self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
+        self.limit = limit
+        self.newest = order == "newest"
 
     @property
-    def conditions(self) -> list[Condition]:
-        """All of them; a message has to meet each."""
-        given: list[Condition | None] = [
-            None if self.group is None else OfKind(self.group),
-            None if self.reason is None else DeadOf(self.reason),
-            self.died,
-            self.where,
-        ]
-        return [condition for condition in given if condition is not None]
+    def _of_dead_letters(self) -> bool:
+        """Whether it has a condition that only dead letters meet."""
+        conditions = (self.group, self.reason, self.since, self.older_than)
+        return any(condition is not None for condition in conditions)
 
     @property
-    def needs(self) -> Wanted:
-        """The parts of messages that the conditions read."""
-        return together(condition.needs for condition in self.conditions)
+    def conditional(self) -> bool:
+        """Whether it has any condition."""
+        return self.where is not None or self._of_dead_letters
 
     @property
     def is_all(self) -> bool:
         """Whether it takes every message in its states."""
-        return self.ids is None and self.limit is None and not self.conditions
+        return self.ids is None and self.limit is None and not self.conditional
+
+    @property
+    def needs(self) -> Wanted:
+        """The parts of messages that the conditions read."""
+        needs = NOTHING if self.where is None else self.where.needs
+        if self._of_dead_letters:
+            needs |= STATE if self.group is None else STORY
+        return needs
+
+    def takes(self, message: Received[Any], now: int) -> bool:
+        """Whether a message meets the conditions; `now` is the server's time in milliseconds."""
+        if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
+            return False
+        return self.where is None or self.where.takes(message, now)
+
+    def _takes_dead(self, letter: DeadLetter[Any], now: int) -> bool:
+        died = round(letter.died_at.timestamp() * 1000)
+        return (
+            (self.since is None or died >= self.since)
+            and (self.older_than is None or died <= now - self.older_than)
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.group is None or letter.fingerprint == self.group)
+        )
 
     def places_in(self, queue: Queue[Any]) -> list[Place]:
         """The states to look in for a queue; for a dead-letter or expiry queue only its own."""
@@ -151,3 +134,55 @@ class Choice:
             what = "dead or expired" if queue.view else queue.part
             message = f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {home}"
             raise InvalidInput(message)
+
+
+def _places_of(places: Sequence[Place] | None) -> Sequence[Place] | None:
+    if places is None:
+        return None
+    if (
+        isinstance(places, str)
+        or not isinstance(places, Sequence)
+        or any(place not in PLACES for place in places)
+    ):
+        message = f"places {shown(places)}: pass a list of {', '.join(PLACES)}"
+        raise InvalidInput(message)
+    return tuple(dict.fromkeys(places))
+
+
+def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
+    if ids is None:
+        return None
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        message = f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]"
+        raise InvalidInput(message)
+    found = tuple(ids)
+    for message_id in found:
+        check_id(message_id)
+    return found
+
+
+def _group_of(group: str | ErrorGroup | None) -> str | None:
+    """A fingerprint, whole: the beginning of one might be that of several groups."""
+    if isinstance(group, ErrorGroup):
+        return group.fingerprint
+    if group is None or (isinstance(group, str) and _FINGERPRINT.fullmatch(group)):
+        return group
+    message = f"group {shown(group)}: pass an ErrorGroup, or its fingerprint: all twelve hex digits"
+    raise InvalidInput(message)
+
+
+def _reason_of(reason: str | None) -> str | None:
+    if reason is not None and reason not in REASONS:
+        message = f"reason {shown(reason)}: pass one of {', '.join(REASONS)}"
+        raise InvalidInput(message)
+    return reason
+
+
+def _moment_of(since: datetime | None) -> int | None:
+    """Milliseconds, rounded up."""
+    if since is None:
+        return None
+    if not isinstance(since, datetime) or since.tzinfo is None:
+        message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
+        raise InvalidInput(message)
+    return -(-(since - _EPOCH) // timedelta(milliseconds=1))

@@ -6,7 +6,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq._calls.delivery import claim as claim_call
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
@@ -110,7 +111,7 @@ def patiently(
     while True:
         patience = 0 if stopped() else max(0, min(left, MAX_BLOCK))
         claimed, wait_for = yield from once(patience, alarmed)
-        if claimed or wait_for == _calls.ONLY_SUSPECTS or (wait_for != 0 and patience == 0):
+        if claimed or wait_for == ONLY_SUSPECTS or (wait_for != 0 and patience == 0):
             return claimed
         if wait_for == 0:
             continue
@@ -132,13 +133,13 @@ def _claim_once(
 ) -> Steps[tuple[list[D], int]]:
     """Claim once: the messages that decode and, as `Claimed.wait`, when to claim again."""
     token, resumed = _token(queue)
-    suspects: _calls.Suspects = "all"
+    suspects: Suspects = "all"
     if queue.part != "live":
         permit = None  # failures of dead letters are not charged
     if permit is not None:
         suspects = "alone" if permit.take() else "none"
     try:
-        claimed: _calls.Claimed = yield _calls.claim(
+        claimed: Claimed = yield claim_call(
             queue.keys,
             part=queue.part,
             token=token,
@@ -157,7 +158,7 @@ def _claim_once(
             if resumed:
                 good = yield from _without_suspects(queue, good)
             suspect = good[0] if len(good) == 1 and good[0].lapsed else None
-            permit.note(suspect, passed=claimed.wait == _calls.ONLY_SUSPECTS)
+            permit.note(suspect, passed=claimed.wait == ONLY_SUSPECTS)
     except BaseException:
         if permit is not None:
             permit.note(None)

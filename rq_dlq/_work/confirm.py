@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq.errors import BrokerRefused, Unconfirmed
 
@@ -45,7 +45,7 @@ def taken_in(
     """
     if confirm is None:
         return ((yield Batch(calls)) if len(calls) > 1 else [(yield calls[0])]), ""
-    asked = _calls.mark(keys), _calls.confirmed_by(confirm.replicas, confirm.within)
+    asked = delivery.mark(keys), delivery.confirmed_by(confirm.replicas, confirm.within)
     try:
         *results, _, there = yield Batch([*calls, *asked])
     except BrokerRefused as refusal:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq import _calls
-from rq_dlq._work.later import version_needed
+from rq_dlq._calls import scans, upkeep
 from rq_dlq._work.policies import explain_policy
 from rq_dlq._work.views import members
 from rq_dlq.values.durations import human
@@ -62,13 +61,13 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
     """
     check_id(message_id)
     for member in (yield from members(queue)):
-        page: Page = yield _calls.browse(member.keys, ids=[message_id])
+        page: Page = yield scans.browse(member.keys, ids=[message_id])
         if page.ids:
-            if version := version_needed(page.rows()[0]):
+            if version := page.rows()[0].version_needed:
                 what = f"message {message_id} of {member.keys.home!r}"
                 raise upgrade(what, version)
             settings = yield from explain_policy(member.keys, member.naming)
-            now, counts = yield _calls.stats(member.keys, member.name)
+            now, counts = yield upkeep.stats(member.keys, member.name)
             return _explained(member, page.rows()[0], settings, now, counts)
     gone = "it was never sent here, or it was acked, moved, purged or discarded"
     return Explanation(message_id, "unknown", gone, "nothing", None, None)

@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rq_dlq import _calls
+from rq_dlq._calls import manage
 from rq_dlq.errors import InvalidName, PolicyError, UpgradeRequired
 from rq_dlq.policy.policy_map import DECLARED
 
@@ -46,7 +46,7 @@ def free_names(
     asked = settings.dead_name, settings.expired_name
     for name, usual in zip(asked, usual_names(keys.home, naming), strict=True):
         problem = None if name == usual else _unusable(name, naming)
-        if name != usual and not problem and (yield _calls.is_registered(keys.namespace, name)):
+        if name != usual and not problem and (yield manage.is_registered(keys.namespace, name)):
             problem = why_taken(name)
         if problem and strict and declares(settings, name):
             raise PolicyError(problem)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rq_dlq import _calls
+from rq_dlq._calls import upkeep
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.codec import NO_JSON
@@ -55,7 +55,7 @@ class Health:
             **self.done,
         }
         try:
-            yield _calls.note_maintainer(namespace, self.process, msgspec.json.encode(report))
+            yield upkeep.note_maintainer(namespace, self.process, msgspec.json.encode(report))
         except MissingRights:
             raise
         except BrokerRefused:
@@ -63,7 +63,7 @@ class Health:
 
     def leave(self, namespace: str) -> Steps[None]:
         """Remove the report: the process ends."""
-        yield _calls.forget_maintainers(namespace, [self.process])
+        yield upkeep.forget_maintainers(namespace, [self.process])
 
 
 class Maintainer(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ def maintainers(namespace: str) -> Steps[list[Maintainer]]:
 def _alive(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
     """The server's clock, and the processes that are alive; reports of the others are removed."""
     entries: Mapping[bytes, bytes]
-    now, entries = yield Batch([_calls.clock(), _calls.maintainers(namespace)])
+    now, entries = yield Batch([upkeep.clock(), upkeep.maintainers(namespace)])
     alive: list[Maintainer] = []
     dead: list[bytes] = []
     for process, text in sorted(entries.items()):
@@ -115,7 +115,7 @@ def _alive(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
             alive.append(msgspec.structs.replace(said, process=name, ago=ago))
     if dead:
         with suppress(BrokerRefused):  # a user who may only read
-            yield _calls.forget_maintainers(namespace, dead)
+            yield upkeep.forget_maintainers(namespace, dead)
     return now, alive
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Settlements:
     def resolve(self, call: Call[R], held: Sequence[Held]) -> Call[R]:
         """The call; a repetition, if the same verb is indeterminate for all that it settles."""
         if self._known and all((call.script, one) in self._known for one in held):
-            return _calls.repetition(call)
+            return repetition(call)
         return call
 
     def note(self, call: Call[R], held: Sequence[Held], error: BaseException) -> None:

@@ -15,9 +15,8 @@ import msgspec
 
 from rq_dlq._calls import jobs
 from rq_dlq._work.confirm import taken_in
-from rq_dlq._work.policies import open_queue
-from rq_dlq._work.queue import only_live
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps
+from rq_dlq._work.policies import open_live
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
 from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
@@ -58,16 +57,14 @@ class Stage:
         name = jobs.attempt_of(self.attempt, delay=delay, ttl=ttl)
         length = 2 * self.counts.get(name, 0)
         calls: list[Command[Any]] = []
-        for start in range(0, len(items), 2 * CHUNK):
-            chunk = items[start : start + 2 * CHUNK]
+        for chunk in chunks(items, 2 * CHUNK):
             length += len(chunk)
             calls += (
                 jobs.stage(self.keys, self.job, name, chunk),
                 jobs.cut(self.keys, self.job, name, length),
             )
-        for start in range(0, len(calls), 2 * WINDOW):
-            kept = jobs.keep(self.keys, self.job, name, self.ttl)
-            yield Batch([*calls[start : start + 2 * WINDOW], kept])
+        for window in chunks(calls, 2 * WINDOW):
+            yield Batch([*window, jobs.keep(self.keys, self.job, name, self.ttl)])
         self.counts[name] = length // 2
 
 
@@ -111,8 +108,7 @@ def commit(
         BrokerUnavailable: the outcome is not known.
     """
     for queue in queues:
-        yield from open_queue(queue)
-        only_live(queue, "write to")
+        yield from open_live(queue, "write to")
     keys = queues[0].keys
     lengths = {home: {name: 2 * n for name, n in counts.items()} for home, counts in lists.items() if counts}
     here, others = lengths.pop(keys.home, {}), lengths
@@ -149,23 +145,15 @@ class Order(msgspec.Struct, frozen=True):
     def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int]) -> Call[jobs.Verdict]:
         """Commit the lists of one queue."""
         return jobs.commit_job(
-            keys,
-            job,
-            lengths,
-            batch=self.batch,
-            call=self.call,
-            grace=self.grace,
-            remembered=self.remembered,
+            keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace, remembered=self.remembered
         )
 
 
 def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
     """Extend the time to live of the lists of other queues until they are committed."""
     for home, lengths in others.items():
-        attempts = list(lengths)
-        for start in range(0, len(attempts), CHUNK):
-            chunk = attempts[start : start + CHUNK]
-            there = replace(keys, home=home)
+        there = replace(keys, home=home)
+        for chunk in chunks(list(lengths)):
             if not all((yield Batch([jobs.keep(there, job, attempt, ttl) for attempt in chunk]))):
                 raise _gone(job, home, ttl)
 
@@ -220,8 +208,7 @@ def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -
 def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
     """Remove staged lists, except committed ones; how many."""
     dropped = 0
-    for start in range(0, len(attempts), CHUNK):
-        chunk = attempts[start : start + CHUNK]
+    for chunk in chunks(attempts):
         dropped += sum((yield Batch([jobs.drop_staged(keys, job, attempt) for attempt in chunk])))
     return dropped
 

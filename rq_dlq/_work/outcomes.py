@@ -59,11 +59,6 @@ def entries(
     return found
 
 
-def trim(keys: QueueKeys, *, through: str) -> Steps[int]:
-    """Drop the entry of this id and all that are older. How many."""
-    return (yield calls.trim(keys, through=through))  # type: ignore[no-any-return]
-
-
 def read_outcomes(queue: Queue[Any], since: datetime | str | None, limit: int | None) -> Steps[list[Outcome]]:
     """The events of a queue, the oldest first.
 

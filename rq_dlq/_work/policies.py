@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
 from rq_dlq._work.queue import only_live
@@ -25,6 +25,7 @@ from rq_dlq.policy.policy_map import VERSION
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rq_dlq._calls import Call
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.names import Naming
 
@@ -53,6 +54,17 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
     queue.opened = True
 
 
+def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
+    """Open a queue for a verb that makes no sense on dead letters.
+
+    Raises:
+        InvalidInput: it is a dead-letter or expiry queue, which may show only when it is opened.
+    """
+    only_live(queue, verb)
+    yield from open_queue(queue)
+    only_live(queue, verb)
+
+
 def _register(queue: Queue[Any]) -> Steps[None]:
     """Register the queue's name before the map is read, so that a client that changes the map now finds it.
 
@@ -62,14 +74,14 @@ def _register(queue: Queue[Any]) -> Steps[None]:
     """
     keys = queue.keys
     while True:
-        new, noted = yield Batch([_calls.register(keys), _calls.is_alias(keys.namespace, keys.home)])
+        new, noted = yield Batch([manage.register(keys), manage.is_alias(keys.namespace, keys.home)])
         if not noted:
             return
         if not (yield from is_given(keys, keys.home)):
-            yield _calls.drop_aliases(keys.namespace, [keys.home])
+            yield manage.drop_aliases(keys.namespace, [keys.home])
             return
         if new:
-            yield _calls.unregister(keys)
+            yield manage.unregister(keys)
         if not new or (yield from is_given(keys, keys.home)):
             queue.view = True
             return
@@ -90,10 +102,10 @@ class _Map:
     def read(self, keys: QueueKeys) -> Steps[tuple[bytes, bytes]]:
         """Read the map if it has changed, and what `configured` reads, which is no newer than the map."""
         if self.fields is not None:
-            settings, version = yield Batch([_calls.configured(keys), _calls.policy_version(keys.namespace)])
+            settings, version = yield Batch([manage.configured(keys), manage.policy_version(keys.namespace)])
             if version == self.version:
                 return settings  # type: ignore[no-any-return]
-        settings, fields = yield Batch([_calls.configured(keys), _calls.policies(keys.namespace)])
+        settings, fields = yield Batch([manage.configured(keys), manage.policies(keys.namespace)])
         self.fields, self.parsed = fields, PolicyMap.read(fields, self.parsed.naming)
         return settings  # type: ignore[no-any-return]
 
@@ -153,7 +165,7 @@ def _apply(
         given = [name for name in names if name not in usual]
         if names != usual:
             wire["names"] = "\t".join(names)
-        call = _calls.configure(
+        call = manage.configure(
             keys,
             wire,
             version=policy_map.parsed.version,
@@ -171,7 +183,7 @@ def _apply(
 
 
 def _write(
-    keys: QueueKeys, configure: _calls.Call[bool], given: Sequence[str]
+    keys: QueueKeys, configure: Call[bool], given: Sequence[str]
 ) -> Steps[tuple[bool, bytes | None, str | None]]:
     """Record the given names, write the settings, then check.
 
@@ -179,9 +191,9 @@ def _write(
         Whether they were written, the map's version, and a given name that is a queue's.
     """
     namespace = keys.namespace
-    noting = [_calls.add_aliases(namespace, given)] if given else []
-    looks = [_calls.is_registered(namespace, name) for name in given]
-    replies = yield Batch([*noting, configure, _calls.policy_version(namespace), *looks])
+    noting = [manage.add_aliases(namespace, given)] if given else []
+    looks = [manage.is_registered(namespace, name) for name in given]
+    replies = yield Batch([*noting, configure, manage.policy_version(namespace), *looks])
     written, version, *registered = replies[len(noting) :]
     taken = [name for name, used in zip(given, registered, strict=True) if used]
     return written, version, taken[0] if taken else None
@@ -209,10 +221,10 @@ def set_policy(namespace: str, naming: Naming, pattern: str, entry: Entry | None
     """
     parsed = Pattern.parse(pattern)
     if entry is not None:
-        homes, fields = yield Batch([_calls.registered(namespace), _calls.policies(namespace)])
+        homes, fields = yield Batch([upkeep.registered(namespace), manage.policies(namespace)])
         check_names(PolicyMap.read(fields, naming), parsed, entry, homes)
-    yield _calls.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
-    homes = yield _calls.registered(namespace)
+    yield manage.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
+    homes = yield upkeep.registered(namespace)
     matched = [home for home in homes if parsed.matches(home)]
     policy_map = _Map(naming)
     done = 0
@@ -227,7 +239,7 @@ def set_policy(namespace: str, naming: Naming, pattern: str, entry: Entry | None
 
 def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
     """Remove what programs declared for a queue; whether there was anything."""
-    before, _ = yield _calls.configured(keys)
+    before, _ = yield manage.configured(keys)
     if before:
         yield from _apply(keys, _Map(naming), b"")
     return bool(before)
@@ -238,26 +250,24 @@ def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
     only_live(queue, "pause")
     yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
     only_live(queue, "pause")
-    return (yield _calls.pause(queue.keys, paused=paused))  # type: ignore[no-any-return]
+    return (yield manage.pause(queue.keys, paused=paused))  # type: ignore[no-any-return]
 
 
 def reset(queue: Queue[Any]) -> Steps[int]:
     """Set the totals to zero; how many messages are in the queue."""
-    only_live(queue, "reset")
-    yield from open_queue(queue)
-    only_live(queue, "reset")
-    return (yield _calls.reset(queue.keys))  # type: ignore[no-any-return]
+    yield from open_live(queue, "reset")
+    return (yield manage.reset(queue.keys))  # type: ignore[no-any-return]
 
 
 def read_policies(namespace: str, naming: Naming) -> Steps[PolicyMap]:
     """The map of policies."""
-    return PolicyMap.read((yield _calls.policies(namespace)), naming)
+    return PolicyMap.read((yield manage.policies(namespace)), naming)
 
 
 def explain_policy(keys: QueueKeys, naming: Naming) -> Steps[QueueSettings]:
     """What applies to a queue, and where each field comes from, with the names that are in use."""
     (declared, applied), fields, names = yield Batch(
-        [_calls.configured(keys), _calls.policies(keys.namespace), _calls.given_names(keys)]
+        [manage.configured(keys), manage.policies(keys.namespace), manage.given_names(keys)]
     )
     settings = PolicyMap.read(fields, naming).settings(keys.home, decoded(declared))
     if not applied:

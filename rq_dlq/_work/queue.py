@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import manage
 from rq_dlq._work.indeterminate import Settlements
 from rq_dlq._work.senders import Senders
 from rq_dlq.errors import InvalidInput
@@ -65,7 +65,7 @@ class Queue(Generic[T]):
     confirm: Confirm | None = None
 
     def __post_init__(self) -> None:
-        self.policy = _calls.encode_policy(self.redelivery.as_wire())
+        self.policy = manage.encode_policy(self.redelivery.as_wire())
 
     def member(self, address: Address) -> Queue[T]:
         """The member of a view at this address."""

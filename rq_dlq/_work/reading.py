@@ -6,32 +6,31 @@ exactly once, whatever others redrive, purge, claim or send meanwhile.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims, scans
+from rq_dlq._calls import claims, scans, upkeep
 from rq_dlq._calls.scans import START, Position
-from rq_dlq._work.later import readable
 from rq_dlq._work.queue import place_of
 from rq_dlq._work.scans import Range, leases, pages
-from rq_dlq._work.steps import CHUNK, Batch, Step, Steps
+from rq_dlq._work.steps import CHUNK, Batch, Step, Steps, chunks
+from rq_dlq._work.views import members
+from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
-from rq_dlq.values.order import position_of
 from rq_dlq.values.wanted import HEAD, NOTHING, STATE
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rq_dlq._calls import Place
     from rq_dlq._calls.scans import Index, Page
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._work.choice import Choice
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.message import Row
     from rq_dlq.values.wanted import Wanted
 
+logger = logging.getLogger("rq_dlq")
 LISTS = 50  # claims whose lists of ids are read in one round trip: about 1 MB
 _LAST_MEMBER = b"\xff"  # after every member of an index, which begin with lower bytes (lua/lib/place.lua)
 
@@ -75,61 +74,83 @@ def following(reading: Reading) -> Steps[Found | None]:
         reply = yield step
 
 
+def sources(queue: Queue[Any], choice: Choice) -> Steps[list[Queue[Any]]]:
+    """The queues behind the name, which has the places that are chosen."""
+    found = yield from members(queue)
+    choice.check_places(queue)
+    return found
+
+
 def read(
-    queues: Sequence[Queue[Any]],
+    queue: Queue[Any],
     choice: Choice,
     wanted: Wanted = NOTHING,
     only: Sequence[Place] | None = None,
+    but: QueueKeys | None = None,
 ) -> Reading:
     """The messages that a choice takes, in pages of at most 250; a limit ends the reading.
 
     Args:
-        queues: one, or the members of a view.
         wanted: the parts that the caller reads, besides those that the conditions need.
         only: in no other state.
+        but: the member of a view that is left out.
     """
-    if choice.limit is not None and len(queues) > 1:
-        yield from _first_of_several(queues, choice, wanted, only)
-        return
+    shown = [member for member in (yield from sources(queue, choice)) if member.keys != but]
+    if choice.limit is None or len(shown) < 2:  # noqa: PLR2004 - a single queue has an order
+        for member in shown:
+            yield from _of_one(member, choice, wanted, only)
+    else:
+        yield from _first_of_several(shown, choice, wanted, only)
+
+
+def _of_one(queue: Queue[Any], choice: Choice, wanted: Wanted, only: Sequence[Place] | None) -> Reading:
+    """The messages of one queue, state by state."""
     left = choice.limit
-    for queue in queues:
-        for place in choice.places_in(queue):
-            if only is not None and place not in only:
-                continue
-            now = (yield _calls.stats(queue.keys, queue.name))[0] if choice.conditions else 0
-            reading = _at(queue, place, choice, now, wanted | choice.needs)
-            while left != 0 and (page := (yield from following(reading))):
-                found = Found(queue, place, _taken(page, choice, now)[:left])
-                if found.rows:
-                    yield found
-                left = left and left - len(found.rows)
+    for place in choice.places_in(queue):
+        if only is not None and place not in only:
+            continue
+        now = (yield upkeep.stats(queue.keys, queue.name))[0] if choice.conditional else 0
+        reading = _at(queue, place, choice, now, wanted | choice.needs)
+        while left != 0 and (page := (yield from following(reading))):
+            found = Found(queue, place, _taken(page, choice, now)[:left])
+            if found.rows:
+                yield found
+            left = left and left - len(found.rows)
 
 
 def _taken(page: Found, choice: Choice, now: int) -> Sequence[Row]:
     """The messages of a page that this version can read and that meet all conditions."""
-    page = replace(page, rows=readable(page.rows, page.queue.name))
-    conditions = choice.conditions
-    if not conditions:
+    page = replace(page, rows=_readable(page.rows, page.queue.name))
+    if not choice.conditional:
         return page.rows
     pairs = zip(page.rows, page.messages, strict=True)
-    return [row for row, message in pairs if all(one.takes(message, now) for one in conditions)]
+    return [row for row, message in pairs if choice.takes(message, now)]
+
+
+def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
+    """The messages that this version can read; the number of the others is logged."""
+    versions = [row.version_needed for row in rows]
+    if not any(versions):
+        return rows
+    count = len(versions) - versions.count("")
+    logger.warning("%s", upgrade(f"{name}: each of {count} messages here", max(versions)))
+    return [row for row, version in zip(rows, versions, strict=True) if not version]
 
 
 def _first_of_several(
     queues: Sequence[Queue[Any]], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
 ) -> Reading:
     """The first that died among several queues, queue by queue."""
-    first: list[tuple[datetime, int, Row]] = []
+    first: list[tuple[int, int, Row]] = []
     for number, queue in enumerate(queues):
-        reading = read([queue], choice, wanted | STATE, only)
+        reading = _of_one(queue, choice, wanted | STATE, only)
         while found := (yield from following(reading)):
-            deaths = (letter.died_at for letter in found.messages if isinstance(letter, DeadLetter))
-            first += ((died, number, row) for died, row in zip(deaths, found.rows, strict=True))
+            pairs = zip(found.messages, found.rows, strict=True)
+            first += ((letter.due, number, row) for letter, row in pairs)
     first.sort(key=lambda one: one[0], reverse=choice.newest)
     for number, queue in enumerate(queues):
-        rows = [row for _, whose, row in first[: choice.limit] if whose == number]
-        for start in range(0, len(rows), CHUNK):
-            yield Found(queue, place_of(queue), rows[start : start + CHUNK])
+        for rows in chunks([row for _, whose, row in first[: choice.limit] if whose == number]):
+            yield Found(queue, place_of(queue), rows)
 
 
 def _at(queue: Queue[Any], place: Place, choice: Choice, now: int, wanted: Wanted) -> Reading:
@@ -144,30 +165,26 @@ def _at(queue: Queue[Any], place: Place, choice: Choice, now: int, wanted: Wante
 
 def _named(queue: Queue[Any], place: Place, choice: Choice, wanted: Wanted) -> Reading:
     """What is there of the ids of a choice, in the order of the place, whatever the order of the ids."""
-    reading = _these(queue, place, list(dict.fromkeys(choice.ids or ())), wanted | HEAD | STATE)
     rows: list[Row] = []
-    while page := (yield from following(reading)):
-        rows += page.rows
-    rows.sort(key=partial(position_of, place), reverse=choice.newest)
-    for start in range(0, len(rows), CHUNK):
-        yield Found(queue, place, rows[start : start + CHUNK])
-
-
-def _these(queue: Queue[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
-    for start in range(0, len(ids), CHUNK):
-        page = yield _calls.browse(queue.keys, place=place, ids=ids[start : start + CHUNK], wanted=wanted)
-        yield Found(queue, place, page.rows())
+    for ids in chunks(list(dict.fromkeys(choice.ids or ()))):
+        page: Page = yield scans.browse(queue.keys, place=place, ids=ids, wanted=wanted | HEAD | STATE)
+        rows += page.rows()
+    rows.sort(key=lambda row: row.position_in(place), reverse=choice.newest)
+    for part in chunks(rows):
+        yield Found(queue, place, part)
 
 
 def _leased(queue: Queue[Any], wanted: Wanted) -> Reading:
     """The leased messages, claim by claim, the first to lapse first."""
     tokens = yield from leases(queue.keys)
     seen: set[str] = set()  # a claim lists what it was given; another one may hold it by now
-    for start in range(0, len(tokens), LISTS):
-        lists = yield Batch([claims.given_ids(queue.keys, token) for token in tokens[start : start + LISTS]])
-        ids = [message_id for given in lists for message_id in given if message_id not in seen]
-        seen.update(ids)
-        yield from _these(queue, "leased", list(dict.fromkeys(ids)), wanted)
+    for some in chunks(tokens, LISTS):
+        lists = yield Batch([claims.given_ids(queue.keys, token) for token in some])
+        given = [message_id for ids in lists for message_id in ids if message_id not in seen]
+        seen.update(given)
+        for ids in chunks(list(dict.fromkeys(given))):
+            page: Page = yield scans.browse(queue.keys, place="leased", ids=ids, wanted=wanted)
+            yield Found(queue, "leased", page.rows())
 
 
 def _standing(queue: Queue[Any], place: Index, choice: Choice, now: int, wanted: Wanted) -> Reading:
@@ -176,11 +193,12 @@ def _standing(queue: Queue[Any], place: Index, choice: Choice, now: int, wanted:
     if last is None:
         return
     after = START
-    if choice.died is not None and place in {"dead", "expired"}:  # whose scores are the times of death
-        after = START if choice.died.since is None else Position(choice.died.since)
-        until = choice.died.until(now)
-        last = last if float(last.score) <= until else Position(int(until), _LAST_MEMBER)
-    size = CHUNK if choice.limit is None or choice.conditions else min(CHUNK, choice.limit)
+    if place in {"dead", "expired"}:  # whose scores are the times of death
+        if choice.since is not None:
+            after = Position(choice.since)
+        if choice.older_than is not None and float(last.score) > (until := now - choice.older_than):
+            last = Position(until, _LAST_MEMBER)
+    size = CHUNK if choice.limit is None or choice.conditional else min(CHUNK, choice.limit)
     for step in pages(Range(queue.keys, place, after, last), limit=size, wanted=wanted, newest=choice.newest):
         page: Page = yield from step
         yield Found(queue, place, page.rows())

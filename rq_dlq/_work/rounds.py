@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq import _calls
+from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import Batch, Steps
-from rq_dlq._work.upkeep import ROLES, SEVERAL, STEP, MaintenanceRole, script, step
+from rq_dlq._work.steps import Batch, Steps, chunks
+from rq_dlq._work.upkeep import INDEXES, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL
@@ -26,19 +26,14 @@ from rq_dlq.values.codec import NO_JSON
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rq_dlq._calls import Command
+
 logger = logging.getLogger("rq_dlq.maintenance")
 GROUP = 25  # queues that one round trip reads
 TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
 ENOUGH = 100  # round trips of work, after which a round reads again what is due
 QUIET = 600  # rounds until a queue that cannot be maintained is logged again
-USUAL_POLICY = _calls.encode_policy(RedeliveryPolicy().as_wire())
-# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
-INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
-    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
-    "expiry": (("expiring", "expired", ""),),
-    "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
-    "commits": (("committed", "written", ""),),
-}
+USUAL_POLICY = manage.encode_policy(RedeliveryPolicy().as_wire())
 
 
 class MaintainedQueue:
@@ -55,12 +50,12 @@ class MaintainedQueue:
         self.keys = keys
         self.policy = policy
         self._indexes = [index for role in roles for index in INDEXES[role]]
-        heads = [_calls.first_score(keys, index) for index, _, _ in self._indexes]
-        self.looks: Sequence[_calls.Command[Any]] = (
-            _calls.clock(),  # of its own node, in a cluster
+        heads = [upkeep.first_score(keys, index) for index, _, _ in self._indexes]
+        self.looks: Sequence[Command[Any]] = (
+            upkeep.clock(),  # of its own node, in a cluster
             *heads,
-            _calls.strategy(keys),
-            _calls.discarded(keys),
+            upkeep.strategy(keys),
+            upkeep.discarded(keys),
         )
         self._discarded: int | None = None
         self._quiet = 0
@@ -121,7 +116,7 @@ class MaintainedNamespace:
 
     def find(self) -> Steps[None]:
         """Read which queues there are."""
-        homes: list[str] = yield _calls.registered(self.namespace)
+        homes: list[str] = yield upkeep.registered(self.namespace)
         known = self.queues
         self.queues = {
             home: known.get(home) or MaintainedQueue(QueueKeys(self.namespace, home), self.roles)
@@ -160,7 +155,7 @@ def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[
 def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) -> Steps[Due]:
     """Read what is due, a group of queues at a time."""
     due = Due()
-    groups = deque(queues[start : start + GROUP] for start in range(0, len(queues), GROUP))
+    groups = deque(chunks(queues, GROUP))
     while groups and not stopped():
         group = groups.popleft()
         try:

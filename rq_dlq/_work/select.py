@@ -7,70 +7,50 @@ and repeated; it returns how many messages it changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rq_dlq import _calls
-from rq_dlq._calls import scans
+from rq_dlq._calls import manage, scans, upkeep
 from rq_dlq._calls.scans import START
 from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.queue import Queue, only_live
-from rq_dlq._work.reading import following, read
+from rq_dlq._work.reading import following, read, sources
 from rq_dlq._work.steps import CHUNK, Steps
-from rq_dlq._work.views import find, members
+from rq_dlq._work.views import find
 from rq_dlq.errors import InvalidInput, UnprocessableMessage, UpgradeRequired
-from rq_dlq.values.codec import PRIORITIES
+from rq_dlq.values.codec import check_priority
 from rq_dlq.values.counts import ErrorGroup
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.wanted import ALL, RECORD, STORY
 
 if TYPE_CHECKING:
-    from rq_dlq._calls import Call, Changed, Place, Sender
+    from collections.abc import Callable, Sequence
+
+    from rq_dlq._calls import Call, Place, Sender
+    from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
 
 T = TypeVar("T")
-Chunk: TypeAlias = tuple["QueueKeys", "Place", Sequence[str]]
 
 
-class Verb(Protocol):
-    """A call that changes these messages of a place; it reads as how many it changed."""
-
-    def __call__(self, sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]: ...
-
-
-class VerbOfAll(Protocol):
-    """The same for the first messages of a place between two positions; it also reads as where to go on."""
-
-    def __call__(
-        self, sender: Sender, /, *, place: Place, after: Position, upto: Position
-    ) -> Call[Changed]: ...
+Verb: TypeAlias = "Callable[..., Call[int]]"
+"""A call that changes the messages `ids` of a `place`; it reads as how many it changed."""
+VerbOfAll: TypeAlias = "Callable[..., Call[Changed]]"
+"""The same for the first messages of a `place` from `after` `upto`; it also reads as where to go on."""
 
 
 def chosen(queue: Queue[T], choice: Choice, only: Sequence[Place] | None = None) -> Steps[list[Received[T]]]:
     """The messages, unchanged, in the order of their states; those of a view by the time of death."""
-    shown = yield from _sources(queue, choice)
-    reading = read(shown, choice, ALL, only)
+    reading = read(queue, choice, ALL, only)
     found: list[Received[T]] = []
     while page := (yield from following(reading)):
         found += page.messages
-    if len(shown) > 1:
-        found.sort(key=_death_of, reverse=choice.newest)
+    if queue.view:
+        found.sort(key=lambda message: message.due, reverse=choice.newest)
     return found
-
-
-def _sources(queue: Queue[T], choice: Choice) -> Steps[list[Queue[T]]]:
-    """The queues behind the name, which has the places that are chosen."""
-    found = yield from members(queue)
-    choice.check_places(queue)
-    return found
-
-
-def _death_of(message: Received[Any]) -> float:
-    return message.died_at.timestamp() if isinstance(message, DeadLetter) else 0
 
 
 def peek(queue: Queue[T], limit: int) -> Steps[list[Received[T]]]:
@@ -80,7 +60,7 @@ def peek(queue: Queue[T], limit: int) -> Steps[list[Received[T]]]:
 
 def count(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """How many are chosen."""
-    reading = read((yield from _sources(queue, choice)), choice)
+    reading = read(queue, choice)
     total = 0
     while page := (yield from following(reading)):
         total += len(page.rows)
@@ -89,7 +69,7 @@ def count(queue: Queue[Any], choice: Choice) -> Steps[int]:
 
 def count_by(queue: Queue[Any], choice: Choice, header: str) -> Steps[dict[str | None, int]]:
     """How many are chosen for each value of a header (None: without it), the most frequent first."""
-    reading = read((yield from _sources(queue, choice)), choice, RECORD)
+    reading = read(queue, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
         counted.update(_header(message, header) for message in page.messages)
@@ -105,7 +85,7 @@ def _header(message: Received[Any], name: str) -> str | None:
 
 def groups(queue: Queue[Any], choice: Choice) -> Steps[list[ErrorGroup]]:
     """The dead letters among them by fingerprint and reason, the largest group first."""
-    reading = read((yield from _sources(queue, choice)), choice, STORY)
+    reading = read(queue, choice, STORY)
     found: dict[tuple[str, str], ErrorGroup] = {}
     while page := (yield from following(reading)):
         for letter in page.messages:
@@ -131,18 +111,20 @@ def change(
         but: the member of a view that is left alone.
         all_first: choose all before the first is changed, since a changed one could be chosen again.
     """
-    shown = [member for member in (yield from _sources(queue, choice)) if member.keys != but]
-    reading = read(shown, choice, only=places)
+
+    def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[int]:
+        return senders.once(queue.senders, keys, verb, place=place, ids=ids)
+
+    reading = read(queue, choice, only=places, but=but)
     done = 0
-    waiting: list[Chunk] = []
+    waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
     while page := (yield from following(reading)):
-        chunk: Chunk = (page.queue.keys, page.place, page.ids)
         if all_first:
-            waiting.append(chunk)
+            waiting.append((page.queue.keys, page.place, page.ids))
         else:
-            done += yield from senders.once(queue.senders, chunk[0], verb, place=chunk[1], ids=chunk[2])
-    for keys, place, ids in waiting:
-        done += yield from senders.once(queue.senders, keys, verb, place=place, ids=ids)
+            done += yield from change_these(page.queue.keys, page.place, page.ids)
+    for chunk in waiting:
+        done += yield from change_these(*chunk)
     return done
 
 
@@ -154,7 +136,7 @@ def change_all(queue: Queue[Any], choice: Choice, verb: VerbOfAll, places: Seque
     stays, and is passed; what was changed and came back is left.
     """
     done = 0
-    for member in (yield from _sources(queue, choice)):
+    for member in (yield from sources(queue, choice)):
         for place in places:
             if place not in choice.places_in(member):
                 continue
@@ -173,9 +155,9 @@ def redrive(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
     places: tuple[Index, ...] = ("dead", "expired")
     if choice.is_all:
-        verb = partial(_calls.redrive_range, by=queue.consumer, limit=CHUNK)
+        verb = partial(manage.redrive_range, by=queue.consumer, limit=CHUNK)
         return (yield from change_all(queue, choice, verb, places))
-    these = partial(_calls.redrive, by=queue.consumer)
+    these = partial(manage.redrive, by=queue.consumer)
     return (yield from change(queue, choice, these, places, all_first=True))
 
 
@@ -183,19 +165,19 @@ def purge(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Remove them for good."""
     places: tuple[Index, ...] = ("ready", "scheduled", "dead", "expired")
     if choice.is_all:
-        return (yield from change_all(queue, choice, partial(_calls.purge_range, limit=CHUNK), places))
-    return (yield from change(queue, choice, _calls.purge, places))
+        return (yield from change_all(queue, choice, partial(manage.purge_range, limit=CHUNK), places))
+    return (yield from change(queue, choice, manage.purge, places))
 
 
 def dead_letter(queue: Queue[Any], choice: Choice, reason: str) -> Steps[int]:
     """Send them to the dead-letter queue."""
-    verb = partial(_calls.dead_letter, by=queue.consumer, cause=Cause.of(reason))
+    verb = partial(manage.dead_letter, by=queue.consumer, cause=Cause.of(reason))
     return (yield from change(queue, choice, verb, ("ready", "scheduled", "expired")))
 
 
 def expire_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Expire them, whatever their time to live."""
-    return (yield from change(queue, choice, _calls.expire_now, ("ready", "scheduled")))
+    return (yield from change(queue, choice, manage.expire_now, ("ready", "scheduled")))
 
 
 def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
@@ -203,17 +185,15 @@ def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         del place
-        return _calls.deliver_now(sender, ids=ids)
+        return manage.deliver_now(sender, ids=ids)
 
     return (yield from change(queue, choice, verb, ("scheduled",)))
 
 
 def prioritize(queue: Queue[Any], choice: Choice, priority: int) -> Steps[int]:
     """Give them another priority."""
-    if type(priority) is not int or priority not in PRIORITIES:
-        message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
-        raise InvalidInput(message)
-    verb = partial(_calls.prioritize, priority=priority)
+    check_priority(priority)
+    verb = partial(manage.prioritize, priority=priority)
     return (yield from change(queue, choice, verb, ("ready", "scheduled"), all_first=True))
 
 
@@ -226,19 +206,19 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     """
     yield from find(target)
     only_live(target, "put messages into")
-    homes = yield _calls.registered(target.keys.namespace)
+    homes = yield upkeep.registered(target.keys.namespace)
     if target.name not in homes:
         message = f"there is no queue {target.name!r} to put messages into: send something to it first"
         raise InvalidInput(message)
-    sources = yield from _sources(queue, choice)
-    if sources and all(source.keys == target.keys for source in sources):
+    shown = yield from sources(queue, choice)
+    if shown and all(source.keys == target.keys for source in shown):
         message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"
         raise InvalidInput(message)
     verb_name = "copied" if keep else "moved"
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.home} ({place})")
-        return _calls.transfer(
+        return manage.transfer(
             sender, target.keys, place=place, ids=ids, keep=keep, by=queue.consumer, cause=cause
         )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
-from rq_dlq._work.policies import open_queue
+from rq_dlq._work.policies import open_live
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -19,13 +19,10 @@ from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq._calls import Argument
     from rq_dlq.values.codec import Codec
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +64,26 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         Unconfirmed: too few replicas have it.
     """
     only_live(queue, "send to")
+    item = packed(queue, body, message_id, options)
+    if not queue.opened:
+        yield from open_live(queue, "send to")
+    sender = queue.senders.lend(queue.keys)
+    call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=item)
+    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
+    queue.senders.take_back(sender)
+    if why:
+        raise unconfirmed(item[:1], why)
+    return item[0]
+
+
+def packed(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
+    """The id of a message, drawn if None is given, and its payload."""
     if message_id is None:
         message_id = queue.ids.draw()
     else:
         check_id(message_id)
     pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
-    items = (message_id, pack(body))
-    if not queue.opened:
-        yield from open_queue(queue)
-        only_live(queue, "send to")
-    sender = queue.senders.lend(queue.keys)
-    call = _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
-    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
-    queue.senders.take_back(sender)
-    if why:
-        raise unconfirmed([message_id], why)
-    return message_id
+    return message_id, pack(body)
 
 
 def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
@@ -94,26 +95,24 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
     """
-    only_live(queue, "send to")
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
         message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
         raise InvalidInput(message)
-    yield from open_queue(queue)
-    only_live(queue, "send to")
+    yield from open_live(queue, "send to")
     sent: list[str] = []
     before, source = 0, iter(bodies)
     try:
         while True:
             before = len(sent)
-            chunks = [_items(queue, chunk, options, sent) for chunk in _chunks(source, CHUNK, WINDOW)]
+            window = takewhile(bool, (list(islice(source, CHUNK)) for _ in range(WINDOW)))
+            chunks = [_items(queue, chunk, options, sent) for chunk in window]
             if not chunks:
                 return sent
-            senders = [
-                queue.senders.lend(queue.keys) for _ in chunks
-            ]  # one each: they may arrive out of order
+            # One sender each, since they may arrive out of order.
+            senders = [queue.senders.lend(queue.keys) for _ in chunks]
             calls = [
-                _calls.send(sender, delay=options.delay, ttl=options.ttl, items=items)
+                delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
                 for sender, items in zip(senders, chunks, strict=True)
             ]
             _, why = yield from taken_in(queue.confirm, queue.keys, calls)
@@ -127,23 +126,13 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         raise
 
 
-def _chunks(source: Iterator[R], size: int, most: int) -> Iterator[list[R]]:
-    for _ in range(most):
-        chunk = list(islice(source, size))
-        if not chunk:
-            return
-        yield chunk
-
-
 def _items(
     queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
 ) -> list[Argument]:
     """Ids and payloads, flat; the ids are added to `sent`."""
     items: list[Argument] = []
-    pack, draw = (
-        queue.codec.packer(options.priority, options.headers, persistent=options.persistent),
-        queue.ids.draw,
-    )
+    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
+    draw = queue.ids.draw
     for body in bodies:
         if isinstance(body, Message):
             message_id, payload = body.id or draw(), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]

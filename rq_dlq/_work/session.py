@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery as calls
+from rq_dlq._calls import repetition
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
-from rq_dlq._work.policies import open_queue
-from rq_dlq._work.queue import Queue, only_live
+from rq_dlq._work.policies import open_live
+from rq_dlq._work.send import packed
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
 from rq_dlq._work.steps import MOST
 from rq_dlq.errors import (
@@ -22,13 +23,13 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
 )
-from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq._calls import Call, Held, Outgoing, Sender, Share
+    from rq_dlq._calls import Call, Held, Sender
     from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.queue import Queue
     from rq_dlq._work.send import SendOptions
     from rq_dlq._work.steps import Steps
     from rq_dlq.values.message import Leased
@@ -90,22 +91,15 @@ def send(
         InvalidInput: an argument makes no sense, or the session sends too much.
     """
     _check_determinate(session)
-    only_live(queue, "send to")
-    yield from open_queue(queue)
-    only_live(queue, "send to")
+    yield from open_live(queue, "send to")
     if session.sent == MOST:
         message = f"a session sends at most {MOST:,} messages: commit() before more"
         raise InvalidInput(message)
-    if message_id is None:
-        message_id = queue.ids.draw()
-    else:
-        check_id(message_id)
-    pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
-    items = (message_id, pack(body))
+    item = packed(queue, body, message_id, options)
     groups = session.outgoing.setdefault(queue.keys, {})
-    groups.setdefault((options.delay, options.ttl), []).extend(items)
+    groups.setdefault((options.delay, options.ttl), []).extend(item)
     session.sent += 1
-    return message_id
+    return item[0]
 
 
 def _check_determinate(session: Session) -> None:
@@ -127,7 +121,7 @@ def commit(session: Session) -> Steps[int]:
     """
     held = session.held
     if before := session.indeterminate:
-        call = _calls.repetition(before)
+        call = repetition(before)
     else:
         shares = _shares(session, held)
         if not shares:
@@ -158,17 +152,20 @@ def commit(session: Session) -> Steps[int]:
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
 
 
-def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[Share]:
+def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
     """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token."""
     acks: dict[QueueKeys, dict[str, Held]] = {}
     for delivery in held:
         family = family_of(session.queue, delivery.token)
         acks.setdefault(family, {})[delivery.id] = delivery._held
     return [
-        _calls.Share(
+        calls.Share(
             family,
             list(acks.get(family, {}).values()),
-            [_outgoing(times, items) for times, items in session.outgoing.get(family, {}).items()],
+            [
+                calls.Outgoing(delay, ttl, list(items))
+                for (delay, ttl), items in session.outgoing.get(family, {}).items()
+            ],
         )
         for family in dict.fromkeys((*acks, *session.outgoing))
     ]
@@ -180,24 +177,19 @@ def _sent(session: Session) -> list[str]:
     return [message_id for items in groups for message_id in items[::2]]
 
 
-def _ending(session: Session, shares: list[Share]) -> Call[list[str]]:
+def _ending(session: Session, shares: list[calls.Share]) -> Call[list[str]]:
     """The one script that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not shares[0].outgoing:
-        return _calls.ack_all(shares[0].keys, shares[0].held)
+        return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)
-    return _calls.commit(session.sender, shares)
-
-
-def _outgoing(times: tuple[int, int], items: Iterable[Any]) -> Outgoing:
-    delay, ttl = times
-    return _calls.Outgoing(delay, ttl, list(items))
+    return calls.commit(session.sender, shares)
 
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
     """Send nothing, and settle each delivery by itself; how many were still held."""
     session.outgoing, session.sent = {}, 0
     held = session.held
-    failed = error if isinstance(error, BaseException) else RolledBack(error)
+    failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")
     settlements = yield from _give_back(session.queue, [delivery._held for delivery in held], failed)
     for delivery, settlement in zip(held, settlements, strict=True):
         delivery.outcome = settlement.outcome
@@ -240,6 +232,3 @@ def end(session: Session, error: BaseException | None) -> Steps[bool]:
 
 class RolledBack(Exception):  # noqa: N818 - the word for it
     """A session was rolled back; the text says why."""
-
-    def __init__(self, why: str | None = None) -> None:
-        super().__init__(why or "the session was rolled back")

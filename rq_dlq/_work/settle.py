@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq import _calls
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, seed
+from rq_dlq._calls import delivery
+from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def ack(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Ack: the messages are done."""
-    return (yield from _settle(queue, held, _calls.ack))
+    return (yield from _settle(queue, held, delivery.ack))
 
 
 def nack(
@@ -40,7 +40,7 @@ def nack(
     cause = Cause.of(error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
-        return _calls.nack(
+        return delivery.nack(
             keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
             seed=seed(), default_policy=queue.policy,
         )  # fmt: skip
@@ -59,14 +59,14 @@ def poison(
     cause = Cause.of(error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
-        return _calls.poison(keys, chunk, reason=reason, cause=cause, consumer=queue.consumer)
+        return delivery.poison(keys, chunk, reason=reason, cause=cause, consumer=queue.consumer)
 
     return (yield from _settle(queue, held, call))
 
 
 def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Release: the messages go back to the queue, uncharged."""
-    return (yield from _settle(queue, held, _calls.release))
+    return (yield from _settle(queue, held, delivery.release))
 
 
 def settle_by_error(
@@ -105,7 +105,7 @@ def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[i
     """Extend leases; the new deadline (milliseconds), and whether each is still held."""
     deadline, still = 0, [False] * len(held)
     for keys, numbers in _by_family(queue, held):
-        deadline, part = yield _calls.extend(keys, [held[n] for n in numbers], lease=lease)
+        deadline, part = yield delivery.extend(keys, [held[n] for n in numbers], lease=lease)
         for n, kept in zip(numbers, part, strict=True):
             still[n] = kept
     return deadline, still
@@ -122,11 +122,7 @@ def _by_family(queue: Queue[Any], held: Sequence[Held]) -> list[tuple[QueueKeys,
     families: dict[QueueKeys, list[int]] = {}
     for n, (_, token) in enumerate(held):
         families.setdefault(family_of(queue, token), []).append(n)
-    return [
-        (keys, numbers[start : start + CHUNK])
-        for keys, numbers in families.items()
-        for start in range(0, len(numbers), CHUNK)
-    ]
+    return [(keys, part) for keys, numbers in families.items() for part in chunks(numbers)]
 
 
 def _settle(
@@ -139,10 +135,8 @@ def _settle(
             return []
         (settlements,) = yield from _say(queue, [(call(queue.keys, held), held)])
         return settlements
-    chunks = _by_family(queue, held)
     found: dict[int, Settlement] = {}
-    for start in range(0, len(chunks), WINDOW):
-        window = chunks[start : start + WINDOW]
+    for window in chunks(_by_family(queue, held), WINDOW):
         parts = [(keys, [held[n] for n in numbers]) for keys, numbers in window]
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -34,6 +34,11 @@ class Wait:
 
 Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait
 Steps: TypeAlias = Generator[Step, Any, R]
+
+
+def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
+    """The items, `size` at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def seed() -> float:

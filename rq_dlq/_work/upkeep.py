@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq import _calls
+from rq_dlq._calls import upkeep
 from rq_dlq._work.jobs import roll_forward
 from rq_dlq._work.steps import Batch, Steps, seed
 from rq_dlq._work.views import members
@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits"]
-ROLES: tuple[MaintenanceRole, ...] = ("redelivery", "expiry", "retention", "commits")
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
-DONE = {
-    "redelivery": ("swept", "promoted"),
-    "expiry": ("expired",),
-    "retention": ("retired",),
-    "commits": ("written",),
+# By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
+INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
+    "expiry": (("expiring", "expired", ""),),
+    "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
+    "commits": (("committed", "written", ""),),
 }
+DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
+ROLES = tuple(INDEXES)
 SEVERAL = frozenset({"written"})  # steps of more than one call
+CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
@@ -37,11 +40,8 @@ def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
     if name == "swept":
-        return _calls.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
-    return _CALLS[name](keys, limit=limit)
-
-
-_CALLS = {"promoted": _calls.promote, "expired": _calls.expire, "retired": _calls.retire}
+        return upkeep.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
+    return CALLS[name](keys, limit=limit)
 
 
 def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
@@ -68,10 +68,10 @@ def stats(queue: Queue[Any]) -> Steps[QueueStats]:
     """The counts of the queue's family, or of the messages that a view shows."""
     shown = yield from members(queue)
     if not queue.view:
-        return (yield _calls.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
+        return (yield upkeep.stats(queue.keys, queue.name))[1]  # type: ignore[no-any-return]
     dead = expired = 0
     for member in shown:
-        _, counts = yield _calls.stats(member.keys, member.name)
+        _, counts = yield upkeep.stats(member.keys, member.name)
         dead += counts.dead if member.part == "dead" else 0
         expired += counts.expired if member.part == "expired" else 0
     return QueueStats(queue.name, 0, 0, 0, dead, expired, None, None, {})

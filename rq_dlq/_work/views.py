@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq import _calls
+from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import WINDOW, Batch, Steps
+from rq_dlq._work.steps import Batch, Steps, chunks
 from rq_dlq.values.names import Address
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 T = TypeVar("T")
+LOOKED_AT = 100  # queues whose names one round trip reads
 
 
 def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
@@ -35,25 +36,24 @@ def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
 
 def find(queue: Queue[Any]) -> Steps[None]:
     """Find out, once, whether the queue is a view."""
-    if not queue.found and (yield _calls.is_alias(queue.keys.namespace, queue.name)):
+    if not queue.found and (yield manage.is_alias(queue.keys.namespace, queue.name)):
         queue.view = yield from is_given(queue.keys, queue.name)
     queue.found = True
 
 
 def is_given(keys: QueueKeys, name: str) -> Steps[bool]:
     """Whether a name is a view's now; a queue that was sent to is never hidden by a view."""
-    if name == keys.home and (yield _calls.was_sent_to(keys)):
+    if name == keys.home and (yield manage.was_sent_to(keys)):
         return False
     return bool((yield from called(keys.namespace, name)))
 
 
 def called(namespace: str, name: str) -> Steps[list[Address]]:
     """The dead-letter and expiry queues that have this name now."""
-    homes: list[str] = yield _calls.registered(namespace)
+    homes: list[str] = yield upkeep.registered(namespace)
     found: list[Address] = []
-    for start in range(0, len(homes), WINDOW * 25):
-        part = homes[start : start + WINDOW * 25]
-        given = yield Batch([_calls.given_names(QueueKeys(namespace, home)) for home in part])
+    for part in chunks(homes, LOOKED_AT):
+        given = yield Batch([manage.given_names(QueueKeys(namespace, home)) for home in part])
         for home, names in zip(part, given, strict=True):
             places = zip(("dead", "expired"), names, strict=False)
             found += (Address(home, where) for where, other in places if other == name)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.asyncio.own import OwnQueue
-from rq_dlq.values.deliveries import batch, held, settled
+from rq_dlq.client.arguments import batch
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from rq_dlq._calls import Held
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.values.settlement import Settlement
 
@@ -36,8 +37,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, await self._broker._run(_work.ack(self._core, held(given))))
+        return await self._settle(deliveries, lambda held: _work.ack(self._core, held))
 
     async def nack(
         self,
@@ -61,9 +61,9 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        steps = _work.nack(self._core, held(given), error, delay=delay, charge=charge)
-        return settled(given, await self._broker._run(steps))
+        return await self._settle(
+            deliveries, lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge)
+        )
 
     async def poison(
         self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
@@ -80,8 +80,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, await self._broker._run(_work.poison(self._core, held(given), error)))
+        return await self._settle(deliveries, lambda held: _work.poison(self._core, held, error))
 
     async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Give the messages back unprocessed: not charged, ready at once, at their old place.
@@ -95,8 +94,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, await self._broker._run(_work.release(self._core, held(given))))
+        return await self._settle(deliveries, lambda held: _work.release(self._core, held))
 
     async def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Restart the leases.
@@ -112,5 +110,17 @@ class Batches(OwnQueue[T]):
             InvalidInput: an argument is not valid.
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        _, still = await self._broker._run(_work.extend(self._core, held(batch(deliveries)), span))
+        held = [delivery._held for delivery in batch(deliveries)]
+        _, still = await self._broker._run(_work.extend(self._core, held, span))
         return still
+
+    async def _settle(
+        self, deliveries: Sequence[Delivery[T]], verb: Callable[[list[Held]], _work.Steps[list[Settlement]]]
+    ) -> list[Settlement]:
+        """Settle, and mark what was settled, so that a `with` block or a session skips it."""
+        given = batch(deliveries)
+        settlements = await self._broker._run(verb([delivery._held for delivery in given]))
+        for delivery, settlement in zip(given, settlements, strict=True):
+            if settlement:
+                delivery.outcome = settlement.outcome
+        return settlements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rq_dlq import _calls
+from rq_dlq._calls import upkeep
 from rq_dlq._redis import AsyncConnections, Retries
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
@@ -103,9 +103,6 @@ class Broker(OwnBroker):
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
                 fields come from the map of policies, else from the defaults.
 
-        Returns:
-            The queue.
-
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """
@@ -119,7 +116,7 @@ class Broker(OwnBroker):
 
     async def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
-        return await self._run(self._step(_calls.registered(self.settings.namespace)))
+        return await self._run(self._step(upkeep.registered(self.settings.namespace)))
 
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()

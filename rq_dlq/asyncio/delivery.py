@@ -43,11 +43,7 @@ class Delivery(Leased[T]):
         return await self._settle(_work.ack(self._queue._core, [self._held]))
 
     async def nack(
-        self,
-        error: BaseException | str | None = None,
-        *,
-        delay: Duration | None = None,
-        charge: bool = True,
+        self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
     ) -> Settlement:
         """Report failure: the policy decides whether the message is redelivered or dead.
 

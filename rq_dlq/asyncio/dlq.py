@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq.asyncio.selection import Selection
-from rq_dlq.client.choosing import check_purge, dead_choice
+from rq_dlq.client.choosing import dead_choice
+from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from rq_dlq import _work
+    from rq_dlq._work.choice import Order
     from rq_dlq.asyncio.broker import Broker
-    from rq_dlq.client.choosing import Conditions, Order
+    from rq_dlq.client.choosing import Conditions
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.message import DeadLetter
 
@@ -132,5 +134,7 @@ class DeadLetters(Generic[T]):
             InvalidInput: there is neither a condition nor `all`, or both.
         """
         wanted = dead_choice(conditions, where=where)
-        check_purge(wanted, everything=all)
+        if wanted.is_all != all:
+            message = "purge removes for good: pass a condition (ids, older_than, …) or all=True"
+            raise InvalidInput(message)
         return await Selection(self._core, self._broker, wanted).purge()

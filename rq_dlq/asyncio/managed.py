@@ -8,7 +8,6 @@ from rq_dlq import _work
 from rq_dlq._work import Choice, select
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.asyncio.selection import Selection
-from rq_dlq.client.choosing import choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._calls import Place
     from rq_dlq._work import Explanation
-    from rq_dlq.client.choosing import Order
+    from rq_dlq._work.choice import Order
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Received
@@ -33,9 +32,6 @@ class Managed(OwnQueue[T]):
 
         Args:
             limit: the most messages to read.
-
-        Returns:
-            The messages.
 
         Raises:
             InvalidInput: the limit is not valid.
@@ -75,7 +71,7 @@ class Managed(OwnQueue[T]):
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
         """
-        wanted = choice(where=where, ids=ids, places=places, limit=limit, order=order)
+        wanted = Choice(where=where, ids=ids, places=places, limit=limit, order=order)
         return Selection(self._core, self._broker, wanted)
 
     async def pause(self) -> bool:
@@ -107,9 +103,6 @@ class Managed(OwnQueue[T]):
 
         Args:
             id: the message's id; the queue need not know it.
-
-        Returns:
-            The explanation.
 
         Raises:
             InvalidInput: this is not a valid id.

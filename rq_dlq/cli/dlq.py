@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
+from rq_dlq._work.choice import REASONS
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
-from rq_dlq.client.choosing import REASONS
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.selection import Selection
 from rq_dlq.values.counts import ErrorGroup

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from rq_dlq import _calls, _work
+from rq_dlq import _work
+from rq_dlq._calls import manage
 from rq_dlq._work import Step, Steps
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
@@ -112,7 +113,7 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(_asked(_calls.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(_asked(manage.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> Queue[Any]:

@@ -1,16 +1,21 @@
-"""Checks of arguments, for both colours. Arguments that choose messages are in `choosing`."""
+"""Checks of arguments, for both colours. Those that choose messages are checked by `_work.Choice`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.errors import InvalidInput, PolicyError
-from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy import Entry
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rq_dlq import _work
     from rq_dlq.client.base import BrokerBase
+    from rq_dlq.values.message import Leased
+
+L = TypeVar("L", bound="Leased[Any]")
 
 
 def work_of(queue: Any, broker: BrokerBase) -> _work.Queue[Any]:
@@ -37,12 +42,14 @@ def check_entry(entry: object) -> None:
         raise PolicyError(message)
 
 
-def check_fatal(redelivery: object) -> None:
-    """Refuse a policy with fatal errors for the map: classes cannot be stored in Redis.
+def batch(deliveries: Iterable[L]) -> list[L]:
+    """The deliveries of a batch, from any iterable.
 
     Raises:
-        PolicyError: it names errors.
+        InvalidInput: they are not deliveries.
     """
-    if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
-        message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
-        raise PolicyError(message)
+    try:
+        return [delivery for delivery in deliveries if delivery.token]
+    except (AttributeError, TypeError):
+        message = "a batch is a list of deliveries, as claim() returns it"
+        raise InvalidInput(message) from None

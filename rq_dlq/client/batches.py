@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
+from rq_dlq.client.arguments import batch
 from rq_dlq.client.own import OwnQueue
-from rq_dlq.values.deliveries import batch, held, settled
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from rq_dlq._calls import Held
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.values.settlement import Settlement
 
@@ -37,8 +38,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, self._broker._run(_work.ack(self._core, held(given))))
+        return self._settle(deliveries, lambda held: _work.ack(self._core, held))
 
     def nack(
         self,
@@ -62,9 +62,9 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        steps = _work.nack(self._core, held(given), error, delay=delay, charge=charge)
-        return settled(given, self._broker._run(steps))
+        return self._settle(
+            deliveries, lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge)
+        )
 
     def poison(
         self, deliveries: Sequence[Delivery[T]], error: BaseException | str | None = None
@@ -81,8 +81,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, self._broker._run(_work.poison(self._core, held(given), error)))
+        return self._settle(deliveries, lambda held: _work.poison(self._core, held, error))
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Give the messages back unprocessed: not charged, ready at once, at their old place.
@@ -96,8 +95,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid; nothing was settled.
         """
-        given = batch(deliveries)
-        return settled(given, self._broker._run(_work.release(self._core, held(given))))
+        return self._settle(deliveries, lambda held: _work.release(self._core, held))
 
     def extend(self, deliveries: Sequence[Delivery[T]], lease: Duration | None = None) -> list[bool]:
         """Restart the leases.
@@ -113,5 +111,17 @@ class Batches(OwnQueue[T]):
             InvalidInput: an argument is not valid.
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        _, still = self._broker._run(_work.extend(self._core, held(batch(deliveries)), span))
+        held = [delivery._held for delivery in batch(deliveries)]
+        _, still = self._broker._run(_work.extend(self._core, held, span))
         return still
+
+    def _settle(
+        self, deliveries: Sequence[Delivery[T]], verb: Callable[[list[Held]], _work.Steps[list[Settlement]]]
+    ) -> list[Settlement]:
+        """Settle, and mark what was settled, so that a `with` block or a session skips it."""
+        given = batch(deliveries)
+        settlements = self._broker._run(verb([delivery._held for delivery in given]))
+        for delivery, settlement in zip(given, settlements, strict=True):
+            if settlement:
+                delivery.outcome = settlement.outcome
+        return settlements

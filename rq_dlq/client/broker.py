@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rq_dlq import _calls
+from rq_dlq._calls import upkeep
 from rq_dlq._redis import Connections, Retries
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
@@ -104,9 +104,6 @@ class Broker(OwnBroker):
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
                 fields come from the map of policies, else from the defaults.
 
-        Returns:
-            The queue.
-
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """
@@ -120,7 +117,7 @@ class Broker(OwnBroker):
 
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
-        return self._run(self._step(_calls.registered(self.settings.namespace)))
+        return self._run(self._step(upkeep.registered(self.settings.namespace)))
 
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()

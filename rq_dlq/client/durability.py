@@ -33,8 +33,8 @@ def configuration() -> Steps[Mapping[str, str] | None]:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def _read_config(reply: Any, repeated: bool) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in read_hash(reply, repeated).items()}
+def _read_config(reply: Any) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in read_hash(reply).items()}
 
 
 def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) -> str:

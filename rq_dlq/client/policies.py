@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
-from rq_dlq.client.arguments import check_entry, check_fatal
-from rq_dlq.policy import Entry
+from rq_dlq.client.arguments import check_entry
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy import Entry, RedeliveryPolicy
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -44,7 +45,10 @@ class Policies:
         Raises:
             PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
         """
-        check_fatal(said.get("redelivery"))
+        redelivery = said.get("redelivery")
+        if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
+            message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
+            raise PolicyError(message)
         return self.put(pattern, Entry.of(pinned=pinned, **said))
 
     def put(self, pattern: str, entry: Entry) -> int:

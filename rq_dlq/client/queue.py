@@ -19,7 +19,6 @@ from rq_dlq.values.durations import Duration, milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rq_dlq._calls import Part
     from rq_dlq.client.broker import Broker
     from rq_dlq.values.message import Message, Row
 
@@ -49,12 +48,12 @@ class Queue(Batches[T], Managed[T]):
     @cached_property
     def dlq(self) -> DeadLetters[T]:
         """The dead letters of this queue."""
-        return DeadLetters(self._part("dead"), self._broker)
+        return DeadLetters(_work.sibling(self._core, "dead"), self._broker)
 
     @cached_property
     def expired(self) -> DeadLetters[T]:
         """The expired messages of this queue."""
-        return DeadLetters(self._part("expired"), self._broker)
+        return DeadLetters(_work.sibling(self._core, "expired"), self._broker)
 
     def open(self) -> None:
         """Register the queue's name and write its declared settings, as the first send or claim would."""
@@ -158,9 +157,6 @@ class Queue(Batches[T], Managed[T]):
 
     def _delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:
         return Delivery(row, token, lease_until, self)
-
-    def _part(self, part: Part) -> _work.Queue[T]:
-        return _work.sibling(self._core, part)
 
     def _run(self, steps: _work.Steps[R]) -> R:
         return self._broker._run(steps)

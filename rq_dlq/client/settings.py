@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from rq_dlq import _calls
-from rq_dlq._calls import Command
+from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
 from rq_dlq.client.durability import DURABILITIES, Durability, configuration, what_fsync_lacks
@@ -172,7 +171,7 @@ class BrokerSettings:
                 raise BrokerRefused(message)
         elif self.durability == "replicated":
             try:
-                yield _calls.confirmed_by(0, 1)
+                yield delivery.confirmed_by(0, 1)
             except BrokerRefused as error:
                 message = f"durability='replicated' asks replicas by WAIT: {error}"
                 raise BrokerRefused(message) from None
@@ -188,9 +187,8 @@ def server_facts() -> Steps[Mapping[str, str]]:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def read_info(reply: Any, repeated: bool) -> dict[str, str]:
+def read_info(reply: Any) -> dict[str, str]:
     """Read a reply of lines, `name:value`."""
-    del repeated
     lines = reply.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
 

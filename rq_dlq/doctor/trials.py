@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rq_dlq import _calls, _keys, _work
-from rq_dlq._calls import Command
+from rq_dlq import _keys, _work
+from rq_dlq._calls import Command, upkeep
 from rq_dlq._redis import Connections
 from rq_dlq._redis.roles import ROLES, missing_rights
 from rq_dlq._scripts import Scripts
@@ -119,7 +119,7 @@ def _there_and_back(queue: Queue[Any]) -> Steps[int]:
 
     claimed = yield from _work.claim(queue, delivery)
     yield from _work.ack(queue, [message._held for message in claimed])
-    _, stats = yield _calls.stats(queue.keys, queue.name)
+    _, stats = yield upkeep.stats(queue.keys, queue.name)
     return int(stats.totals.get("acked", 0))
 
 
@@ -132,4 +132,4 @@ def _remove(queue: Queue[Any]) -> Steps[None]:
 
 
 def _plain(*parts: bytes | str) -> Command[Any]:
-    return Command(parts, lambda reply, _: reply)
+    return Command(parts)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rq_dlq import _calls, _work
+from rq_dlq import _work
+from rq_dlq._calls import upkeep
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -190,7 +191,7 @@ def declare(pull: Pull, broker: Broker) -> None:
 
 def clock(broker: Broker) -> int:
     """The server's time in milliseconds, which is the same for all executors."""
-    now: int = broker._run(broker._step(_calls.clock()))
+    now: int = broker._run(broker._step(upkeep.clock()))
     return now
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
-from rq_dlq import _calls
+from rq_dlq._calls import delivery, manage
 from rq_dlq._work import CHUNK, Batch, once
 from rq_dlq._work.steps import seed
 from rq_dlq.client.broker import Broker
@@ -164,10 +164,10 @@ class Settle(ByRows):
 def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
     cause = Cause.named(fate.kind, fate.text)
     if verb == "ack":
-        return _calls.ack(queue.keys, held)
+        return delivery.ack(queue.keys, held)
     if verb == "discard":
-        return _calls.poison(queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer)
-    return _calls.nack(
+        return delivery.poison(queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer)
+    return delivery.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
         default_policy=queue.policy,
     )  # fmt: skip
@@ -222,6 +222,6 @@ def _redrive(queue: Queue[Any], ids: Sequence[str]) -> Steps[int]:
     for place in ("dead", "expired"):
         if redriven < len(ids):
             redriven += yield from once(
-                queue.senders, queue.keys, _calls.redrive, place=place, by=queue.consumer, ids=ids
+                queue.senders, queue.keys, manage.redrive, place=place, by=queue.consumer, ids=ids
             )
     return redriven

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
-from rq_dlq import _calls
-from rq_dlq._calls import scans
+from rq_dlq._calls import scans, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Steps, batches, outcomes
 from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
@@ -191,7 +190,7 @@ class MetricsReader(Reader):
         return [list(queues)]
 
     def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
-        now, stats = broker._run(broker._step(_calls.stats(part, part.home)))
+        now, stats = broker._run(broker._step(upkeep.stats(part, part.home)))
         yield metrics_batch(self._schema, now, stats)
 
 

@@ -26,6 +26,13 @@ NO_HEADERS: Mapping[str, str] = {}
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+def check_priority(priority: object) -> None:
+    """Raise InvalidMessage unless this is a priority."""
+    if type(priority) is not int or priority not in PRIORITIES:
+        message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
+        raise InvalidMessage(message)
+
+
 class Ids:
     """Draws message ids: a random prefix per process, then a counter; twelve characters at first."""
 
@@ -83,9 +90,7 @@ class Codec(Generic[T]):
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """
-        if type(priority) is not int or priority not in PRIORITIES:
-            message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
-            raise InvalidMessage(message)
+        check_priority(priority)
         packed = _pack_headers(headers) if headers else b""
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)

@@ -128,12 +128,8 @@ def _events(text: str) -> Iterator[Event]:
 def _cause(facts: str, tail: str) -> Cause:
     known: dict[str, Any] = msgspec.json.decode(facts, type=dict[str, Any]) if facts else {}
     text = msgspec.json.decode(tail, type=str) if tail else ""
-    return Cause(
-        str(known.get("type", "")),
-        str(known.get("message", "")),
-        str(known.get("fingerprint", "")),
-        text,
-    )
+    kind, message, mark = (str(known.get(name, "")) for name in ("type", "message", "fingerprint"))
+    return Cause(kind, message, mark, text)
 
 
 def moment(milliseconds: float) -> datetime:

@@ -49,6 +49,26 @@ class Row(NamedTuple):
     history: bytes
     lease_until: int = 0
 
+    @property
+    def version_needed(self) -> str:
+        """The version that it takes to read the message; empty: this one."""
+        return needed(self.state) or records.version_needed(self.record)
+
+    def position_in(self, place: str) -> tuple[int, int, bytes, str]:
+        """What sorts the messages of a place (lua/lib/order.lua); of `leased` by the ends of their leases.
+
+        It takes the state and the head of the record.
+        """
+        head, sent = self.record[records.BIRTH], records.birth_of(self.record)
+        if place == "leased":
+            return (0, self.lease_until, head, self.id)
+        due = (states.read_state(self.state) or states.NEW).due or sent
+        flags = self.record[records.FLAGS] if len(self.record) > records.FLAGS else 0  # else it is damaged
+        last = max(0, 9 - (flags & records.PRIORITY))
+        # In a millisecond, what is due when it was sent has the order of its sending, after the others.
+        tie = bytes([16 if due == sent else last]) + head
+        return (last if place == "ready" else 0, due, tie, self.id)
+
 
 class Received(Generic[T]):
     """A message in a queue. Its fields are read from its record on access.

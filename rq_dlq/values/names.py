@@ -74,13 +74,6 @@ class Naming:
         check_name(name)
         return Address(name)
 
-    def name_of(self, address: Address) -> str:
-        """The name that people use for an address."""
-        if address.part == "live":
-            return address.home
-        template = self.dead if address.part == "dead" else self.expired
-        return template.of(address.home)
-
 
 def check_name(name: object) -> None:
     """Check a queue's name.

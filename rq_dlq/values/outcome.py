@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rq_dlq.values.failure import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
 _EVENT_ID = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
@@ -103,8 +102,3 @@ def after(event_id: str) -> str:
     """The smallest id that a later event can have."""
     time, _, number = event_id.partition("-")
     return f"{time}-{int(number) + 1}"
-
-
-def values(entry: RawOutcome) -> Sequence[bytes]:
-    """The values of an entry, in the order of `FIELDS`."""
-    return entry[1][1::2]

@@ -69,11 +69,6 @@ def expiry_of(record: bytes) -> int | None:
     return int.from_bytes(record[EXPIRY], "big") if record[FLAGS] & EXPIRES else None
 
 
-def start_of(flags: int) -> int:
-    """Where the sender's part begins."""
-    return MORTAL if flags & EXPIRES else BARE
-
-
 def content_of(record: bytes) -> Content:
     """The sender's part of a record that is long enough to have one.
 
@@ -81,7 +76,7 @@ def content_of(record: bytes) -> Content:
         ValueError: the fields do not end where they should.
     """
     flags = record[FLAGS]
-    start = start_of(flags)
+    start = MORTAL if flags & EXPIRES else BARE
     if not flags & HEADERS:
         return Content({}, None, record[start:])
     end = start + LENGTH + int.from_bytes(record[start : start + LENGTH], "big")

@@ -27,11 +27,8 @@ class Wanted:
 
     def __or__(self, other: Wanted) -> Wanted:
         more = _RECORDS.index(self.record) >= _RECORDS.index(other.record)
-        return Wanted(
-            self.record if more else other.record,
-            self.state or other.state,
-            self.history or other.history,
-        )
+        record = self.record if more else other.record
+        return Wanted(record, self.state or other.state, self.history or other.history)
 
 
 NOTHING = Wanted("no", state=False, history=False)

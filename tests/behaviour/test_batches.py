@@ -147,7 +147,7 @@ async def test_a_place_is_the_same_message_while_a_sweep_goes_on(broker: Any, cl
     before = await rows(broker, queue, token, 300, 10)
     assert [row.id for row in before] == names[300:310]
     clock.advance("1m")
-    swept = _calls.sweep(queue._core.keys, limit=50, seed=0.5, default_policy=queue._core.policy)
+    swept = _calls.upkeep.sweep(queue._core.keys, limit=50, seed=0.5, default_policy=queue._core.policy)
     assert await run(broker, swept) == 50
     assert await rows(broker, queue, token, 300, 10) == before
     assert [row.id for row in await rows(broker, queue, token, 40, 20)] == names[50:60]

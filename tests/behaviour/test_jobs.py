@@ -280,7 +280,7 @@ def staged(raw: Any) -> Driver:
 def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any) -> None:
     for n in count(1):
         driver = staged(raw)
-        call = _calls.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
+        call = _calls.jobs.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
         stopped = False
         try:
             Driver(raw, scripts=Stopped(n)).run(call)  # type: ignore[arg-type]
@@ -288,10 +288,10 @@ def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any
             stopped = True
         assert raw.zcard(driver.keys["committed"]) in {0, 2}, f"stopped at {n}"
         assert driver.run(call, repeated=True) == "committed", f"stopped at {n}"
-        again = _calls.commit_job(driver.keys, "j", LISTS, batch=0, call="d", grace=0, remembered=9)
+        again = _calls.jobs.commit_job(driver.keys, "j", LISTS, batch=0, call="d", grace=0, remembered=9)
         assert driver.run(again) == "before", f"stopped at {n}"
         audit(raw, "q")
-        moves = [_calls.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
+        moves = [_calls.jobs.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
         assert [driver.run(move) for move in moves] == [3, 3], f"stopped at {n}"
         assert audit(raw, "q") == {"ready": 6}
         if not stopped:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import InvalidInput, Outcome
+from rq_dlq._calls import outcomes as calls
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import outcomes as work
 from rq_dlq._work.batches import ack_batch
@@ -352,9 +353,9 @@ async def test_trim_what_is_kept_elsewhere(broker: Any, raw: Any) -> None:
     everything = await queue.outcomes()
     first, last = everything[0].event_id, everything[-1].event_id
     assert await broker._run(work.extent(A)) == work.Extent(300, first, last)
-    assert await broker._run(work.trim(A, through=everything[122].event_id)) == 123
+    assert await broker._run(broker._step(calls.trim(A, through=everything[122].event_id))) == 123
     assert await queue.outcomes() == everything[123:]
-    assert await broker._run(work.trim(A, through=last)) == 177
+    assert await broker._run(broker._step(calls.trim(A, through=last))) == 177
     assert await broker._run(work.extent(A)) == work.Extent(0, None, None)
     assert raw.exists(A["outcomes"])
 

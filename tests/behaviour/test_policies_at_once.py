@@ -264,7 +264,7 @@ def test_who_takes_a_queue_off_the_list_looks_once_more(sync_broker: rq_dlq.Brok
     turns.turn(opener)  # it has found that the name is free
     while not raw.hexists("rq:{a}:settings", "names"):
         turns.turn(namer)
-    unlist = _calls.unregister(QueueKeys("rq", "LOST")).parts
+    unlist = _calls.manage.unregister(QueueKeys("rq", "LOST")).parts
     while getattr(turns.pending[opener], "parts", None) != unlist:
         turns.turn(opener)
     for client in (namer, other, opener):
@@ -276,7 +276,7 @@ def test_who_takes_a_queue_off_the_list_looks_once_more(sync_broker: rq_dlq.Brok
 
 def _set_only(pattern: str, entry: Entry) -> Steps[Any]:
     """Change the map as if cut off then."""
-    return (yield _calls.set_policy("rq", pattern, entry.encode()))
+    return (yield _calls.manage.set_policy("rq", pattern, entry.encode()))
 
 
 def drawn_orders(

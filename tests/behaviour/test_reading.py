@@ -13,7 +13,6 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import Message, SharedDeadLetterStrategy
 from rq_dlq._work import CHUNK, Choice, scans, select
-from rq_dlq.client.choosing import choice
 from tests.behaviour.helpers import after, bury
 from tests.behaviour.stepping import drive
 from tests.conftest import Clock
@@ -65,7 +64,7 @@ async def group_of(queue: Any, message_id: str) -> str:
 async def test_browse_while_others_take_letters_away(order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
-    steps = select.chosen(queue.dlq._core, choice(order=order))
+    steps = select.chosen(queue.dlq._core, Choice(order=order))
     found = [letter.id for letter in await drive(broker, steps, Others(queue, goes, clock))]
     assert len(set(found)) == len(found)
     there = [message_id for message_id in found if message_id in set(stays)]
@@ -76,7 +75,7 @@ async def test_browse_while_others_take_letters_away(order: Any, broker: Any, cl
 async def test_groups_while_others_take_letters_away(order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
-    steps = select.groups(queue.dlq._core, choice(order=order))
+    steps = select.groups(queue.dlq._core, Choice(order=order))
     groups = await drive(broker, steps, Others(queue, goes, clock))
     assert {group.error: group.count for group in groups}["it stays"] == len(stays)
 
@@ -86,7 +85,7 @@ async def test_groups_while_others_take_letters_away(order: Any, broker: Any, cl
 async def test_verbs_while_others_take_letters_away(verb: str, order: Any, broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     stays, goes = await dead_of_two_kinds(queue, order)
-    wanted = choice(group=await group_of(queue, stays[0]), order=order)
+    wanted = Choice(group=await group_of(queue, stays[0]), order=order)
     steps = getattr(select, verb)(queue.dlq._core, wanted)
     assert await drive(broker, steps, Others(queue, goes, clock)) == len(stays)
     assert await queue.select(places=["dead"], ids=stays).count() == 0
@@ -152,7 +151,7 @@ async def test_a_limit_ends_the_reading(order: Any, broker: Any) -> None:
     async def note(script: str) -> None:
         scripts[script] += 1
 
-    steps = select.chosen(queue.dlq._core, choice(where="tenant = 'a'", limit=20, order=order))
+    steps = select.chosen(queue.dlq._core, Choice(where="tenant = 'a'", limit=20, order=order))
     found = [letter.id for letter in await drive(broker, steps, note)]
     expected = sent[::3]
     assert found == (expected[:20] if order == "oldest" else expected[::-1][:20])

@@ -138,7 +138,7 @@ def test_a_step_is_bounded(sync_broker: rq_dlq.Broker, clock: Clock, raw: Any) -
     clock.advance("1h")
     keys = QueueKeys("rq", "a")
     steps = []
-    while step := sync_broker._connected()._perform(_calls.retire(keys, limit=25)):
+    while step := sync_broker._connected()._perform(_calls.upkeep.retire(keys, limit=25)):
         steps.append(step)
         assert raw.hlen(keys["messages"]) == 60 - sum(steps)
     assert steps == [25, 25, 10]

@@ -52,7 +52,7 @@ async def suspect(queue: Any, clock: Clock, *wanted: int) -> None:
 
 
 def call(queue: Any, token: str, **options: Any) -> Any:
-    return _calls.claim(
+    return _calls.delivery.claim(
         queue._core.keys, part="live", token=token, lease=LEASE * 1000, patience=0, consumer='"c"', seed=0.5,
         default_policy=queue._core.policy, **options,
     )  # fmt: skip
@@ -233,7 +233,7 @@ async def test_a_claim_that_is_swept_in_parts_is_forgiven_as_a_whole(queue: Any,
     await claimed(queue, 4)
     clock.advance(LEASE)
     for _ in range(4):
-        sweep = _calls.sweep(queue._core.keys, limit=1, seed=0.5, default_policy=queue._core.policy)
+        sweep = _calls.upkeep.sweep(queue._core.keys, limit=1, seed=0.5, default_policy=queue._core.policy)
         assert await queue._run(alone(sweep)) == 1
     assert await counts(queue) == {"ready": 5}
 
@@ -331,7 +331,7 @@ async def test_only_suspects_that_it_may_not_take(queue: Any, clock: Clock, raw:
     assert permit.noted == [(None, True)]
     assert raw.llen("rq:{a}:wake") == 1
     found = await queue._run(alone(call(queue, "t", count=10, suspects="none")))
-    assert (found.wait, found.count) == (_calls.ONLY_SUSPECTS, 0)
+    assert (found.wait, found.count) == (_calls.delivery.ONLY_SUSPECTS, 0)
     assert await counts(queue) == {"ready": 5}
 
 

@@ -137,7 +137,7 @@ async def test_a_claim_full_of_them_is_swept_in_parts(form: str, broker: Any, cl
     clock.advance("1s")
 
     async def sweep() -> int:
-        call = _calls.sweep(queue._core.keys, limit=10, seed=0.5, default_policy=queue._core.policy)
+        call = _calls.upkeep.sweep(queue._core.keys, limit=10, seed=0.5, default_policy=queue._core.policy)
         return int(await queue._run(alone(call)))
 
     assert [await sweep() for _ in range(5)] == [1, 0, 10, 0, 0]

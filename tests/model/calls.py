@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Suspects, claims, scans
+from rq_dlq._calls import Call, claims, scans
+from rq_dlq._calls.delivery import Suspects
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.wanted import ALL as WHOLE
@@ -18,7 +19,7 @@ T = ("l1", "l2", "l3")
 STAGED = ("a.0.0", "a.500.9000")  # lists of a job: a name, the delay and the time to live of what they hold
 NEW = [("n1", 4), ("n2", 9), ("r1", 4)]  # the queue knows r1
 AT_ONCE_DEAD = RedeliveryPolicy(max_redeliveries=0)
-SPENT = _calls.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
+SPENT = _calls.manage.encode_policy(AT_ONCE_DEAD.as_wire()).decode()
 DISCARD = '{"dead": "discard", "expired": "discard"}'
 TO_THE_DEAD = '{"dead": "keep", "expired": "dead"}'
 NOT_THE_TRANSIENT = '{"dead": "keep", "transient": "discard"}'
@@ -118,7 +119,7 @@ def of_the_returned(call: Step) -> Step:
 
 def paused(call: Step) -> Step:
     def step(world: World) -> Call[Any]:
-        world.queue.run(_calls.pause(world.keys, paused=True))
+        world.queue.run(_calls.manage.pause(world.keys, paused=True))
         return call(world)
 
     return step
@@ -139,7 +140,7 @@ def claim_nothing(world: World) -> Call[Any]:
 
 def claim_the_spent(world: World) -> Call[Any]:
     """A claim when l1, which failed before, waits, and the limit was lowered."""
-    world.queue.run(_calls.release(world.keys, held("T", "l1")))
+    world.queue.run(_calls.delivery.release(world.keys, held("T", "l1")))
     return world.queue.claim_call("C", 3)
 
 
@@ -155,39 +156,43 @@ def sweep(limit: int = 200, policy: RedeliveryPolicy | None = None) -> Step:
 
 
 def expire(seconds: float = 200) -> Step:
-    return later(seconds, lambda world: _calls.expire(world.keys, limit=10))
+    return later(seconds, lambda world: _calls.upkeep.expire(world.keys, limit=10))
 
 
 def purge(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.purge(world.queue.sender(), place=place, ids=ids, limit=100)
+    return lambda world: _calls.manage.purge(world.queue.sender(), place=place, ids=ids, limit=100)
 
 
 def redrive(part: Any, *ids: str) -> Step:
-    return lambda world: _calls.redrive(world.queue.sender(), place=part, by='"op"', ids=ids, limit=100)
+    return lambda world: _calls.manage.redrive(
+        world.queue.sender(), place=part, by='"op"', ids=ids, limit=100
+    )
 
 
 def retire(limit: int = 100) -> Step:
-    call: Step = later(2, lambda world: _calls.retire(world.keys, limit=limit))
+    call: Step = later(2, lambda world: _calls.upkeep.retire(world.keys, limit=limit))
     return under({"dead_letter": RETENTION}, call)
 
 
 def dead_letter(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.dead_letter(
+    return lambda world: _calls.manage.dead_letter(
         world.queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE
     )
 
 
 def expire_now(place: Any, *ids: str) -> Step:
-    return lambda world: _calls.expire_now(world.queue.sender(), place=place, ids=ids)
+    return lambda world: _calls.manage.expire_now(world.queue.sender(), place=place, ids=ids)
 
 
 def prioritize(place: Any, priority: int, *ids: str) -> Step:
-    return lambda world: _calls.prioritize(world.queue.sender(), place=place, ids=ids, priority=priority)
+    return lambda world: _calls.manage.prioritize(
+        world.queue.sender(), place=place, ids=ids, priority=priority
+    )
 
 
 def transfer(place: Any, *ids: str, keep: bool = False) -> Step:
     """To the other queue, which knows r2."""
-    return lambda world: _calls.transfer(
+    return lambda world: _calls.manage.transfer(
         world.queue.sender(), world.other.keys, place=place, ids=ids, keep=keep, by='"op"', cause=CAUSE
     )
 
@@ -195,21 +200,24 @@ def transfer(place: Any, *ids: str, keep: bool = False) -> Step:
 def set_policy(entry: bytes, before: bytes = b"") -> Step:
     def step(world: World) -> Call[Any]:
         if before:
-            world.queue.run(_calls.set_policy("rq", "#", before))
-        return _calls.set_policy("rq", "#", entry)
+            world.queue.run(_calls.manage.set_policy("rq", "#", before))
+        return _calls.manage.set_policy("rq", "#", entry)
 
     return step
 
 
 def commit(world: World) -> Call[Any]:
     """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
-    groups = [_calls.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
-    others = [_calls.Outgoing(0, 0, packed(("n3", 4))), _calls.Outgoing(500, 9_000, packed(("n4", 4)))]
-    shares = [
-        _calls.Share(world.keys, held("T", "l1", "l2"), groups),
-        _calls.Share(world.other.keys, [], others),
+    groups = [_calls.delivery.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
+    others = [
+        _calls.delivery.Outgoing(0, 0, packed(("n3", 4))),
+        _calls.delivery.Outgoing(500, 9_000, packed(("n4", 4))),
     ]
-    return _calls.commit(world.queue.sender(), shares)
+    shares = [
+        _calls.delivery.Share(world.keys, held("T", "l1", "l2"), groups),
+        _calls.delivery.Share(world.other.keys, [], others),
+    ]
+    return _calls.delivery.commit(world.queue.sender(), shares)
 
 
 def staged(call: Step) -> Step:
@@ -225,14 +233,14 @@ def staged(call: Step) -> Step:
 
 
 def commit_job(world: World) -> Call[Any]:
-    return _calls.commit_job(
+    return _calls.jobs.commit_job(
         world.keys, "j", dict.fromkeys(STAGED, 2), batch=0, call="c", grace=0, remembered=60_000
     )
 
 
 def move_staged(world: World) -> Call[Any]:
     world.queue.run(commit_job(world))
-    return _calls.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
+    return _calls.jobs.move_staged(world.keys, "j", STAGED[1], limit=10, early=True)
 
 
 def divide(keep: int) -> Step:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from redis.exceptions import ResponseError
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Claimed, Command, Part, Sender, Suspects, scans
+from rq_dlq._calls import Call, Command, Part, Sender, scans
+from rq_dlq._calls.delivery import Claimed, Suspects
 from rq_dlq._keys import QueueKeys, SenderKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
@@ -46,13 +47,13 @@ class Driver:
     @property
     def wire(self) -> bytes:
         """The policy as the scripts take it."""
-        return _calls.encode_policy(self.policy.as_wire())
+        return _calls.manage.encode_policy(self.policy.as_wire())
 
     def configure_call(self, settings: Mapping[str, str] | None = None) -> Call[bool]:
         """The call that makes the policy the queue's, or these settings."""
         wire = {"redelivery": self.wire.decode()} if settings is None else settings
         before = self.raw.hget(self.keys["settings"], "version") or b""
-        return _calls.configure(
+        return _calls.manage.configure(
             self.keys, wire, version=0, version_before=before, declared_before=b"", declared=b""
         )
 
@@ -86,7 +87,9 @@ class Driver:
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
     ) -> Call[int]:
         """Messages of these ids and priorities."""
-        return _calls.send(self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent))
+        return _calls.delivery.send(
+            self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)
+        )
 
     def claim_call(
         self,
@@ -101,7 +104,7 @@ class Driver:
         seed: float = 0.25,
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
-        return _calls.claim(
+        return _calls.delivery.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
             suspects=suspects, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
@@ -114,5 +117,5 @@ class Driver:
 
     def look_up(self, ids: list[str]) -> dict[str, tuple[Received[bytes], int]]:
         """These messages wherever they are, each with the end of its lease."""
-        rows = self.run(_calls.browse(self.keys, ids=ids)).rows() if ids else []
+        rows = self.run(_calls.scans.browse(self.keys, ids=ids)).rows() if ids else []
         return {row.id: (Received(row, CODEC, "q"), row.lease_until) for row in rows}

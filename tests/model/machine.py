@@ -16,7 +16,8 @@ from hypothesis.stateful import (
 )
 
 from rq_dlq import _calls
-from rq_dlq._calls import ONLY_SUSPECTS, Call, Claimed, Part, Suspects, claims
+from rq_dlq._calls import Call, Part, claims
+from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import MOST
 from rq_dlq.policy import RedeliveryPolicy
@@ -95,7 +96,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def send(self, items: list[tuple[str, int]], delay: int, ttl: int, persistent: bool) -> None:
         given = packed(*items, persistent=persistent)
-        call = _calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
+        call = _calls.delivery.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
         assert self.once(call) == len(items) - len(known)
 
@@ -155,13 +156,13 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def ack(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
-        self.settle(_calls.ack(self.keys, pairs), self.model.ack(pairs), lost)
+        self.settle(_calls.delivery.ack(self.keys, pairs), self.model.ack(pairs), lost)
 
     def nack(
         self, items: list[tuple[int, str]], delay: int | None, charge: bool, seed: float, lost: bool
     ) -> None:
         pairs = self.pairs(items)
-        call = _calls.nack(
+        call = _calls.delivery.nack(
             self.keys, pairs, delay=delay, charge=charge, cause=CAUSE, consumer='"c"', seed=seed,
             default_policy=self.queue.wire,
         )  # fmt: skip
@@ -172,16 +173,16 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
 
     def poison(self, items: list[tuple[int, str]], reason: Any, lost: bool) -> None:
         pairs = self.pairs(items)
-        call = _calls.poison(self.keys, pairs, reason=reason, cause=CAUSE, consumer='"c"')
+        call = _calls.delivery.poison(self.keys, pairs, reason=reason, cause=CAUSE, consumer='"c"')
         self.settle(call, self.model.poison(pairs, reason), lost)
 
     def release(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
-        self.settle(_calls.release(self.keys, pairs), self.model.release(pairs), lost)
+        self.settle(_calls.delivery.release(self.keys, pairs), self.model.release(pairs), lost)
 
     def extend(self, items: list[tuple[int, str]], lease: int, lost: bool) -> None:
         pairs = self.pairs(items)
-        reply, again = self.run(_calls.extend(self.keys, pairs, lease=lease), lost=lost)
+        reply, again = self.run(_calls.delivery.extend(self.keys, pairs, lease=lease), lost=lost)
         assert reply == (self.clock.now + lease, self.model.extend(pairs, lease))
         assert again is None or again == reply
 
@@ -244,14 +245,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
     # Maintenance, operators, time
 
     def sweep(self, limit: int, seed: float) -> None:
-        call = _calls.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
+        call = _calls.upkeep.sweep(self.keys, limit=limit, seed=seed, default_policy=self.queue.wire)
         assert self.queue.run(call) == self.model.sweep(limit, seed)
 
     def promote(self, limit: int) -> None:
-        assert self.queue.run(_calls.promote(self.keys, limit=limit)) == self.model.promote(limit)
+        assert self.queue.run(_calls.upkeep.promote(self.keys, limit=limit)) == self.model.promote(limit)
 
     def expire(self, limit: int) -> None:
-        assert self.queue.run(_calls.expire(self.keys, limit=limit)) == self.model.expire(limit)
+        assert self.queue.run(_calls.upkeep.expire(self.keys, limit=limit)) == self.model.expire(limit)
 
     def step_clock(self, span: int) -> None:
         self.clock.set(self.clock.now + span)

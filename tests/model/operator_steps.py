@@ -66,7 +66,9 @@ class OperatorSteps:
     ) -> None:
         chosen = self.there(place, chosen)
         before = self.clock.now - age
-        call = _calls.redrive(self.sender(), place=place, by='"op"', ids=chosen, limit=limit, before=before)
+        call = _calls.manage.redrive(
+            self.sender(), place=place, by='"op"', ids=chosen, limit=limit, before=before
+        )
         redriven, again = self.run(call, lost=lost)
         self.numbered.append((call, redriven))
         assert redriven == len(self.model.redrive(place, chosen, limit, before))
@@ -74,34 +76,34 @@ class OperatorSteps:
 
     def purge(self, place: Place, chosen: list[str], limit: int) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.purge(self.sender(), place=place, ids=chosen, limit=limit)
+        call = _calls.manage.purge(self.sender(), place=place, ids=chosen, limit=limit)
         if purged := self.queue.run(call):  # of nothing it takes no note
             self.numbered.append((call, purged))
         assert purged == len(self.model.purge(place, chosen, limit, float("inf")))
 
     def dead_letter(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
+        call = _calls.manage.dead_letter(self.sender(), place=place, ids=chosen, by='"op"', cause=CAUSE)
         assert self.once(call) == len(self.model.dead_letter(place, chosen))
 
     def expire_now(self, place: Place, chosen: list[str]) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.expire_now(self.sender(), place=place, ids=chosen)
+        call = _calls.manage.expire_now(self.sender(), place=place, ids=chosen)
         assert self.once(call) == len(self.model.expire_now(place, chosen))
 
     def deliver_now(self, chosen: list[str]) -> None:
         chosen = self.there("scheduled", chosen)
-        delivered = self.once(_calls.deliver_now(self.sender(), ids=chosen))
+        delivered = self.once(_calls.manage.deliver_now(self.sender(), ids=chosen))
         assert delivered == len(self.model.deliver_now(chosen))
 
     def prioritize(self, place: Place, chosen: list[str], priority: int) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
+        call = _calls.manage.prioritize(self.sender(), place=place, ids=chosen, priority=priority)
         assert self.once(call) == len(self.model.prioritize(place, chosen, priority))
 
     def transfer(self, place: Place, chosen: list[str], keep: bool) -> None:
         chosen = self.there(place, chosen)
-        call = _calls.transfer(
+        call = _calls.manage.transfer(
             self.sender(), self.other.keys, place=place, ids=chosen, keep=keep, by='"op"', cause=CAUSE
         )
         moved = self.model.transfer(self.other_model, place, chosen, keep=keep)
@@ -111,20 +113,20 @@ class OperatorSteps:
     def purge_other(self) -> None:
         """So that the other queue can be given these messages once more."""
         for place in LIVE:
-            purged = self.other.run(_calls.purge(self.other.sender(), place=place, limit=100))
+            purged = self.other.run(_calls.manage.purge(self.other.sender(), place=place, limit=100))
             assert purged == len(self.other_model.purge(place, [], 100, float("inf")))
         self.other_agrees()
 
     def retire(self, limit: int) -> None:
-        assert self.queue.run(_calls.retire(self.keys, limit=limit)) == self.model.retire(limit)
+        assert self.queue.run(_calls.upkeep.retire(self.keys, limit=limit)) == self.model.retire(limit)
 
     def pause(self, paused: bool) -> None:
         changed = self.model.pause(paused=paused)
-        assert self.queue.run(_calls.pause(self.keys, paused=paused)) == changed
+        assert self.queue.run(_calls.manage.pause(self.keys, paused=paused)) == changed
         self.told = self.told or (changed and not paused)
 
     def reset(self) -> None:
-        assert self.queue.run(_calls.reset(self.keys)) == self.model.reset()
+        assert self.queue.run(_calls.manage.reset(self.keys)) == self.model.reset()
 
     def other_agrees(self) -> None:
         check_places(self.other, self.other_model)

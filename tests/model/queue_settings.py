@@ -44,7 +44,7 @@ class Settings:
             "dead_for": self.dead_for, "expired_for": self.expired_for,
         }  # fmt: skip
         fields = {
-            "redelivery": _calls.encode_policy(self.policy.as_wire()).decode(),
+            "redelivery": _calls.manage.encode_policy(self.policy.as_wire()).decode(),
             "dead_letter": json.dumps(said),
         }
         if self.never or any(bounds):

@@ -48,7 +48,7 @@ class SessionSteps:
     def ack_all(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
         missing = self.lost_of(pairs)
-        told, again = self.run(_calls.ack_all(self.keys, pairs), lost=lost)
+        told, again = self.run(_calls.delivery.ack_all(self.keys, pairs), lost=lost)
         assert told == missing
         if not missing:
             self.model.ack(dict.fromkeys(pairs))
@@ -63,10 +63,10 @@ class SessionSteps:
         missing = self.lost_of(pairs)
         self.drawn += 1
         shares = [
-            _calls.Share(self.keys, pairs, [_calls.Outgoing(delay, ttl, packed(*own))]),
-            _calls.Share(self.other.keys, [], [_calls.Outgoing(0, 0, packed(*others))]),
+            _calls.delivery.Share(self.keys, pairs, [_calls.delivery.Outgoing(delay, ttl, packed(*own))]),
+            _calls.delivery.Share(self.other.keys, [], [_calls.delivery.Outgoing(0, 0, packed(*others))]),
         ]
-        call = _calls.commit(self.sender(), shares)
+        call = _calls.delivery.commit(self.sender(), shares)
         told, again = self.run(call, lost=lost)
         assert told == missing
         if not missing:
@@ -84,15 +84,15 @@ class SessionSteps:
         self.raw.rpush(self.keys.stage(job, attempt), *packed(*items))
         self.raw.expire(self.keys.stage(job, attempt), 600)
         if not kept:
-            assert self.queue.run(_calls.drop_staged(self.keys, job, attempt)) == 1
+            assert self.queue.run(_calls.jobs.drop_staged(self.keys, job, attempt)) == 1
             return
-        call = _calls.commit_job(
+        call = _calls.jobs.commit_job(
             self.keys, job, {attempt: 2 * len(items)}, batch=0, call="c", grace=GRACE, remembered=600_000
         )
         told, again = self.run(call, lost=lost)
         assert told == "committed"
         assert again is None or again == told
-        assert self.queue.run(_calls.drop_staged(self.keys, job, attempt)) == 0
+        assert self.queue.run(_calls.jobs.drop_staged(self.keys, job, attempt)) == 0
         self.staged.append((job, attempt, items, delay, ttl, self.clock.now + GRACE))
 
     def move_staged(self, limit: int, early: bool) -> None:
@@ -100,7 +100,7 @@ class SessionSteps:
         if not self.staged:
             return
         job, attempt, items, delay, ttl, due = self.staged[0]
-        call = _calls.move_staged(self.keys, job, attempt, limit=limit, early=early)
+        call = _calls.jobs.move_staged(self.keys, job, attempt, limit=limit, early=early)
         moved = self.queue.run(call)
         if due > self.clock.now and not early:
             assert moved == 0

@@ -118,7 +118,7 @@ def check_reply(name: str, again: Any, whole: Any, where: str) -> None:
     """The reply of the repetition says that all is done."""
     if isinstance(again, list) and again and isinstance(again[0], Settlement):
         assert all(again), f"{where}: {again}"
-    if isinstance(again, _calls.Claimed):
+    if isinstance(again, _calls.delivery.Claimed):
         # what a stop left behind in an index counts, so there may be fewer, and then more to claim
         assert again.rows or not whole.rows or again.wait == 0, where
         assert len(again.rows) <= len(whole.rows), where

@@ -18,7 +18,7 @@ def test_what_was_ready_survives_a_step_back_of_the_clock(bench: Bench) -> None:
     bench.claim("a")
     bench.nack("a", "m", delay=1_000)
     bench.step(1_000)
-    assert bench.queue.run(_calls.promote(bench.keys, limit=1)) == 1
+    assert bench.queue.run(_calls.upkeep.promote(bench.keys, limit=1)) == 1
     bench.step(-1)
     assert bench.claim("b") == ["m"]  # it was dropped from its index, and nowhere then
 
@@ -29,7 +29,7 @@ def test_a_step_back_of_the_clock_hangs_no_one(bench: Bench, back: str) -> None:
     bench.step(-3_600_000)
     assert bench.claim("a") == ["m"]
     if back == "release":
-        assert bench.queue.settle(_calls.release(bench.keys, [("m", "a")]))
+        assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "a")]))
     else:
         bench.nack("a", "m", delay=0)
     assert bench.claim("b") == ["m"]  # it waited for the hour to come again
@@ -54,8 +54,8 @@ def test_a_claim_swept_in_parts_lets_go_of_its_lease(bench: Bench) -> None:
     bench.step(1_000)
     assert bench.sweep(1) == 1
     held = [("b", "t"), ("c", "t")]
-    assert bench.queue.run(_calls.extend(bench.keys, held, lease=1_000))[1] == [True, True]
-    assert bench.queue.settle(_calls.ack(bench.keys, held))
+    assert bench.queue.run(_calls.delivery.extend(bench.keys, held, lease=1_000))[1] == [True, True]
+    assert bench.queue.settle(_calls.delivery.ack(bench.keys, held))
     assert bench.raw.zcard(bench.keys["leases"]) == 0  # it was kept, for a message that it had no more
 
 
@@ -66,7 +66,7 @@ def test_a_claim_that_is_taken_up_again_holds_as_long_as_its_reply_says(bench: B
     assert bench.claim("t", lease=1_000) == ["m"]
     bench.step(999)
     assert bench.claim("other") == []
-    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))  # it had lapsed in its hands
+    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("m", "t")]))  # it had lapsed in its hands
 
 
 def test_a_claim_of_the_dead_wakes_someone_for_what_it_made_ready(bench: Bench) -> None:
@@ -86,21 +86,23 @@ def test_a_batch_that_is_due_first_wakes_someone_whatever_comes_first_in_it(benc
 
 def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
     run, keys, held = bench.queue.run, bench.keys, [("m", "t")]
-    poison = _calls.poison(keys, held, reason="poison", cause=CAUSE, consumer='"c"')
+    poison = _calls.delivery.poison(keys, held, reason="poison", cause=CAUSE, consumer='"c"')
     bench.send(("m", 4), delay=1_000)
     bench.step(1_000)
     verbs: dict[str, Callable[[], object]] = {
-        "promote": lambda: run(_calls.promote(keys, limit=1)),
-        "release": lambda: run(_calls.release(keys, held)),
+        "promote": lambda: run(_calls.upkeep.promote(keys, limit=1)),
+        "release": lambda: run(_calls.delivery.release(keys, held)),
         "nack": lambda: bench.nack("t", "m", delay=0),
-        "redrive": lambda: run(_calls.redrive(bench.queue.sender(), place="dead", by='"op"', ids=["m"])),
+        "redrive": lambda: run(
+            _calls.manage.redrive(bench.queue.sender(), place="dead", by='"op"', ids=["m"])
+        ),
         "send": lambda: bench.send(("m", 4)),
     }
     for verb, act in verbs.items():
         if verb == "redrive":
             run(poison)
         if verb == "send":
-            run(_calls.ack(keys, held))
+            run(_calls.delivery.ack(keys, held))
         bench.raw.delete(keys["wake"])
         act()
         assert bench.raw.llen(keys["wake"]) == 1, verb
@@ -115,7 +117,7 @@ def test_a_release_of_what_was_acked_in_part_brings_nothing_back(bench: Bench) -
     bench.nack("t", "m", delay=0)
     bench.claim("t")
     bench.raw.hdel(bench.keys["messages"], "m")
-    assert not bench.queue.settle(_calls.release(bench.keys, [("m", "t")]))
+    assert not bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
     assert bench.raw.zcard(bench.keys["ready"]) == 0
     assert bench.raw.hget(bench.keys["counters"], "released") is None
     for key in ("states", "history", "leases", "claims"):
@@ -150,7 +152,7 @@ def test_who_let_a_lease_lapse_is_not_told_that_it_settled(bench: Bench, verb: s
     bench.claim("t", lease=1_000)
     bench.step(1_000)
     bench.sweep(1)
-    call = {"ack": _calls.ack, "release": _calls.release}[verb](bench.keys, [("m", "t")])
+    call = {"ack": _calls.delivery.ack, "release": _calls.delivery.release}[verb](bench.keys, [("m", "t")])
     (settlement,) = bench.queue.run(call, repeated=True)
     assert settlement.outcome == "lost"  # it was told "settled", and the message was delivered again
 
@@ -160,6 +162,8 @@ def test_an_item_that_is_there_twice_is_acked_once(bench: Bench, verb: str) -> N
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2)
     twice = [("a", "t"), ("a", "t")]
-    commit = _calls.commit(bench.queue.sender(), [_calls.Share(bench.keys, twice, [])])
-    assert bench.queue.run(_calls.ack_all(bench.keys, twice) if verb == "ack_all" else commit) == []
-    assert bench.queue.settle(_calls.ack(bench.keys, [("b", "t")]))  # it had lost its lease, for ever
+    commit = _calls.delivery.commit(bench.queue.sender(), [_calls.delivery.Share(bench.keys, twice, [])])
+    assert bench.queue.run(_calls.delivery.ack_all(bench.keys, twice) if verb == "ack_all" else commit) == []
+    assert bench.queue.settle(
+        _calls.delivery.ack(bench.keys, [("b", "t")])
+    )  # it had lost its lease, for ever

@@ -59,20 +59,20 @@ class World:
 
     def poisoned(self, token: str, *ids: str) -> Call[list[Settlement]]:
         held = [(message_id, token) for message_id in ids]
-        return _calls.poison(self.keys, held, reason="poison", cause=CAUSE, consumer='"c"')
+        return _calls.delivery.poison(self.keys, held, reason="poison", cause=CAUSE, consumer='"c"')
 
     def nack(
         self, token: str, *ids: str, delay: int | None = None, policy: RedeliveryPolicy | None = None
     ) -> Call[list[Settlement]]:
-        wire = _calls.encode_policy((policy or self.queue.policy).as_wire())
-        return _calls.nack(
+        wire = _calls.manage.encode_policy((policy or self.queue.policy).as_wire())
+        return _calls.delivery.nack(
             self.keys, [(message_id, token) for message_id in ids], delay=delay, charge=True, cause=CAUSE,
             consumer='"c"', seed=0.25, default_policy=wire,
         )  # fmt: skip
 
     def sweep(self, limit: int = 200, policy: RedeliveryPolicy | None = None) -> Call[int]:
-        wire = _calls.encode_policy((policy or self.queue.policy).as_wire())
-        return _calls.sweep(self.keys, limit=limit, seed=0.25, default_policy=wire)
+        wire = _calls.manage.encode_policy((policy or self.queue.policy).as_wire())
+        return _calls.upkeep.sweep(self.keys, limit=limit, seed=0.25, default_policy=wire)
 
     def configure(self, **settings: str) -> None:
         assert self.queue.run(self.queue.configure_call(settings))
@@ -84,9 +84,9 @@ class World:
         queue = queue or self.queue
         found = 1
         while found:
-            call = _calls.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
-            found = queue.run(call) + queue.run(_calls.promote(queue.keys, limit=200))
-            found += queue.run(_calls.expire(queue.keys, limit=200))
+            call = _calls.upkeep.sweep(queue.keys, limit=200, seed=0.25, default_policy=queue.wire)
+            found = queue.run(call) + queue.run(_calls.upkeep.promote(queue.keys, limit=200))
+            found += queue.run(_calls.upkeep.expire(queue.keys, limit=200))
             found += self.roll_forward(queue)
 
     def roll_forward(self, queue: Driver) -> int:
@@ -94,7 +94,7 @@ class World:
         moved = 0
         for member in self.raw.zrange(queue.keys["committed"], 0, -1):
             job, attempt = member.decode().split("\n")
-            call = _calls.move_staged(queue.keys, job, attempt, limit=200, early=False)
+            call = _calls.jobs.move_staged(queue.keys, job, attempt, limit=200, early=False)
             moved += queue.run(call)
         return moved
 
@@ -123,7 +123,7 @@ class World:
                     break
                 ids = [row.id for row in claimed.rows]
                 seen += ids
-                queue.run(_calls.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)]))
+                queue.run(_calls.delivery.ack(queue.keys, [(i, token) for i in dict.fromkeys(ids)]))
         return seen
 
     def left(self) -> set[str]:

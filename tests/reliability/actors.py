@@ -101,7 +101,7 @@ def is_empty(queue: rq_dlq.Queue[Any]) -> bool:
 
 def server_time(queue: rq_dlq.Queue[Any]) -> int:
     """The server's clock, milliseconds."""
-    now: int = queue._run(queue._broker._step(_calls.clock()))
+    now: int = queue._run(queue._broker._step(_calls.upkeep.clock()))
     return now
 
 

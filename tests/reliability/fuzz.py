@@ -31,7 +31,7 @@ with atheris.instrument_imports(include=["rq_dlq"]):
     from rq_dlq.values.durations import human, milliseconds
     from rq_dlq.values.failure import Cause, read_history
     from rq_dlq.values.message import DeadLetter, Row
-    from rq_dlq.values.names import Naming, check_id, check_name
+    from rq_dlq.values.names import Naming, Template, check_id, check_name
     from rq_dlq.values.outcome import read_outcome
     from rq_dlq.values.visible import visible
 
@@ -113,7 +113,9 @@ def name(data: bytes) -> None:
     with contextlib.suppress(RqDlqError):
         check_id(text)
     check_name(text)
-    assert NAMING.name_of(NAMING.resolve(text)) == text
+    address = NAMING.resolve(text)
+    named = {"live": Template(""), "dead": NAMING.dead, "expired": NAMING.expired}[address.part]
+    assert named.of(address.home) == text
 
 
 def toml(data: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import rq_dlq
 from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _work
 from rq_dlq._calls import claims, scans
+from rq_dlq._calls import outcomes as events
 from rq_dlq._work import batches, jobs, outcomes
 from rq_dlq._work import scans as ranges
 from rq_dlq.values.wanted import ALL
@@ -222,7 +223,7 @@ MAINTENANCE: dict[str, Verb] = {
     "set a name": lambda me: me.broker.policies.set(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")),
     "remove a policy": lambda me: me.broker.policies.remove(BILLS),
     "undeclare": lambda me: me.broker.policies.undeclare(ORDERS),
-    "trim": lambda me: me.run(outcomes.trim(me.keys, through="0-1")),
+    "trim": lambda me: me.run(events.trim(me.keys, through="0-1")),
 }
 
 VERBS: dict[str, dict[str, Verb]] = {

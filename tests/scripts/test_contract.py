@@ -162,7 +162,9 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"after": START, "upto": END, "wanted": ALL}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
-    given["shares"] = [_calls.Share(keys, [("id", "token")], [_calls.Outgoing(0, 0, ("id", b"payload"))])] * 2
+    given["shares"] = [
+        _calls.delivery.Share(keys, [("id", "token")], [_calls.delivery.Outgoing(0, 0, ("id", b"payload"))])
+    ] * 2
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})
     script = SCRIPTS[name]

@@ -82,7 +82,7 @@ def test_a_round_trip_by_the_servers_own_clock(client: Any) -> None:
     assert [row.id for row in claimed.rows] == ["b", "a"]
     seconds, micros = client.time()
     assert abs(claimed.now - (seconds * 1000 + micros // 1000)) < 10_000
-    assert queue.settle(_calls.ack(queue.keys, [("a", "t"), ("b", "t")]))
+    assert queue.settle(_calls.delivery.ack(queue.keys, [("a", "t"), ("b", "t")]))
 
 
 def test_the_largest_calls_stay_below_what_lua_can_unpack(client: Any) -> None:
@@ -97,17 +97,17 @@ def test_the_largest_calls_stay_below_what_lua_can_unpack(client: Any) -> None:
     claimed = run(world.queue.claim_call("B", MOST))  # promotes, then takes, as many as it may
     assert [row.id for row in claimed.rows] == ids[:MOST]
     held = [(name, "B") for name in ids[:CHUNK]]
-    assert all(run(_calls.extend(keys, held, lease=1_000))[1])
-    assert world.queue.settle(_calls.ack(keys, held))
+    assert all(run(_calls.delivery.extend(keys, held, lease=1_000))[1])
+    assert world.queue.settle(_calls.delivery.ack(keys, held))
     world.pass_time(10)
     swept = 0
     while found := run(world.sweep(CHUNK)):
         swept += found
     assert swept >= MOST - CHUNK
     world.pass_time(2 * DAY / 1000)
-    while run(_calls.expire(keys, limit=CHUNK)):
+    while run(_calls.upkeep.expire(keys, limit=CHUNK)):
         pass
-    while run(_calls.purge(world.queue.sender(), place="expired", limit=CHUNK)):
+    while run(_calls.manage.purge(world.queue.sender(), place="expired", limit=CHUNK)):
         pass
     assert world.left() <= {"counters"}
 
@@ -149,7 +149,7 @@ def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int
         raw.restore(key, 0, value)
     world.clock.set(now)
     call = STEPS[name][0](world)
-    world.queue.run(_calls.stats(world.keys, "q"))
+    world.queue.run(_calls.upkeep.stats(world.keys, "q"))
     raw.execute_command("SCRIPT", "LOAD", MOVED_CLOCK[call.script].source)
     raw.config_resetstat()
     world.queue.run(call)

@@ -56,7 +56,7 @@ DELIVERING = (
     ),
     Verb(
         name="ack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
-        call=lambda w: _calls.ack(w.keys, held("T", *T)), cut_off=HELD,
+        call=lambda w: _calls.delivery.ack(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.queue.ack(at.held),
     ),
     Verb(
@@ -71,17 +71,17 @@ DELIVERING = (
     ),
     Verb(
         name="release", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
-        call=lambda w: _calls.release(w.keys, held("T", *T)),
+        call=lambda w: _calls.delivery.release(w.keys, held("T", *T)),
         say=lambda at: at.queue.release(at.held),
     ),
     Verb(
         name="extend", kind="settle", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: _calls.extend(w.keys, held("T", *T), lease=60_000),
+        call=lambda w: _calls.delivery.extend(w.keys, held("T", *T), lease=60_000),
         say=lambda at: at.queue.extend(at.held),
     ),
     Verb(
         name="ack_all", kind="session", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: _calls.ack_all(w.keys, held("T", *T)), cut_off=HELD,
+        call=lambda w: _calls.delivery.ack_all(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.session(),
     ),
     Verb(
@@ -139,7 +139,7 @@ JOBS = (
     ),
     Verb(
         name="drop_staged", kind="job", roles=PRODUCER, again=Again.NOTHING_LEFT,
-        call=staged(lambda w: _calls.drop_staged(w.keys, "j", STAGED[0])),
+        call=staged(lambda w: _calls.jobs.drop_staged(w.keys, "j", STAGED[0])),
         say=lambda at: at.run(jobs.drop(at.keys, JOB, [*at.staged])),
     ),
 )  # fmt: skip
@@ -151,7 +151,7 @@ UPKEEP = (
     ),
     Verb(
         name="promote", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
-        call=later(40, lambda w: _calls.promote(w.keys, limit=10)), say=lambda at: at.queue.maintain(),
+        call=later(40, lambda w: _calls.upkeep.promote(w.keys, limit=10)), say=lambda at: at.queue.maintain(),
     ),
     Verb(
         name="expire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
@@ -189,7 +189,7 @@ OPERATING = (
     Verb(
         name="deliver_now", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
         selects="deliver_now",
-        call=of_the_returned(lambda w: _calls.deliver_now(w.queue.sender(), ids=["s1", "s2", "l2"])),
+        call=of_the_returned(lambda w: _calls.manage.deliver_now(w.queue.sender(), ids=["s1", "s2", "l2"])),
         say=lambda at: at.queue.select().deliver_now(),
     ),
     Verb(
@@ -206,11 +206,11 @@ OPERATING = (
     ),
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
-        call=lambda w: _calls.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
+        call=lambda w: _calls.manage.pause(w.keys, paused=True), say=lambda at: at.queue.pause(),
     ),
     Verb(
         name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,
-        call=lambda w: _calls.reset(w.keys), say=lambda at: at.queue.reset(),
+        call=lambda w: _calls.manage.reset(w.keys), say=lambda at: at.queue.reset(),
     ),
 )  # fmt: skip
 
@@ -230,7 +230,7 @@ CONFIGURING = (
 LOOKING = (
     Verb(
         name="browse", kind="look", roles=LOOKS, again=Again.SAME,
-        call=lambda w: _calls.browse(w.keys, place="ready", ids=["r1"]),
+        call=lambda w: _calls.scans.browse(w.keys, place="ready", ids=["r1"]),
         say=lambda at: at.queue.select(ids=["r1"]).browse(),
     ),
     Verb(
@@ -239,7 +239,7 @@ LOOKING = (
     ),
     Verb(
         name="stats", kind="look", roles=LOOKS | PRODUCER | CONSUMER, again=Again.SAME,
-        call=lambda w: _calls.stats(w.keys, "q"), say=lambda at: at.queue.stats(),
+        call=lambda w: _calls.upkeep.stats(w.keys, "q"), say=lambda at: at.queue.stats(),
     ),
 )  # fmt: skip
 

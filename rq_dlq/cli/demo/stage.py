@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from rq_dlq import Broker, _calls
-from rq_dlq._calls import Command, claims
-from rq_dlq._calls.call import read_number
+from rq_dlq import Broker
+from rq_dlq._calls import Command, claims, scans, upkeep
 from rq_dlq._calls.scans import Page
 from rq_dlq._work import Batch, Steps
 from rq_dlq.cli.demo.app import App
@@ -70,7 +69,7 @@ class Stage:
         found, cursor, pattern = list[bytes](), b"0", f"{self.broker.settings.namespace}:*"
         while True:
             scan = (b"SCAN", cursor, b"MATCH", pattern)
-            cursor, page = yield Command(scan, lambda reply, _: reply)
+            cursor, page = yield Command(scan)
             found += page
             if int(cursor) == 0:
                 return found
@@ -96,13 +95,13 @@ class Stage:
             self.rescued |= dict.fromkeys(set(open_ids) - waiting, since)
 
     def _look(self, ids: list[str]) -> Steps[list[Received[Any]]]:
-        page: Page = yield _calls.browse(self.queue._core.keys, ids=ids)
+        page: Page = yield scans.browse(self.queue._core.keys, ids=ids)
         return self._messages(page.rows())
 
     def _held_with(self, message_id: str) -> Steps[list[Received[Any]]]:
         """The messages that were claimed together with this one, and are still leased."""
         keys = self.queue._core.keys
-        page: Page = yield _calls.browse(keys, ids=[message_id])
+        page: Page = yield scans.browse(keys, ids=[message_id])
         (row,) = page.rows()
         token = row.state.split()[1][1:].decode()
         rows = yield claims.read_claim(keys, token, first=0, limit=PAGE)
@@ -126,7 +125,7 @@ class Stage:
         """Seconds since the message was due, by the server's clock. The message is still leased."""
         work = self.queue._core
         page, (now, _) = yield Batch(
-            [_calls.browse(work.keys, ids=[message_id]), _calls.stats(work.keys, work.name)]
+            [scans.browse(work.keys, ids=[message_id]), upkeep.stats(work.keys, work.name)]
         )
         return [
             (moment(now) - due_at(message)).total_seconds()
@@ -137,7 +136,7 @@ class Stage:
 
 def _delete(keys: Iterable[bytes]) -> Steps[None]:
     for key in keys:
-        yield Command((b"DEL", key), read_number)
+        yield Command((b"DEL", key))
 
 
 def due_at(message: Received[Any]) -> datetime:

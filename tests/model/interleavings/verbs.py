@@ -132,17 +132,17 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
         )
 
     def nack(delay: int | None) -> Callable[[Items], Call[Any]]:
-        return lambda items: _calls.nack(
+        return lambda items: _calls.delivery.nack(
             keys, items, delay=delay, charge=True, cause=CAUSE, consumer='"c"', seed=0.5,
             default_policy=queue.wire,
         )  # fmt: skip
 
     def poison(items: Items) -> Call[Any]:
-        return _calls.poison(keys, items, reason="poison", cause=CAUSE, consumer='"c"')
+        return _calls.delivery.poison(keys, items, reason="poison", cause=CAUSE, consumer='"c"')
 
     def commit(items: Items, names: tuple[str, ...]) -> Call[Any]:
-        groups = [_calls.Outgoing(0, 0, packed((name, 4))) for name in names]
-        return _calls.commit(queue.sender(), [_calls.Share(keys, items, groups)])
+        groups = [_calls.delivery.Outgoing(0, 0, packed((name, 4))) for name in names]
+        return _calls.delivery.commit(queue.sender(), [_calls.delivery.Share(keys, items, groups)])
 
     return {
         "commit": Variant(
@@ -152,13 +152,13 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
             refused=lambda queue: ((items, (NEW,)) for (items,) in by_nobody(queue)),
             moves=moves("leased -, - ready"),
         ),
-        "ack": settle("ack", lambda items: _calls.ack(keys, items), "-"),
-        "ack all": settle("ack_all", lambda items: _calls.ack_all(keys, items), "-"),
+        "ack": settle("ack", lambda items: _calls.delivery.ack(keys, items), "-"),
+        "ack all": settle("ack_all", lambda items: _calls.delivery.ack_all(keys, items), "-"),
         "nack": settle("nack", nack(None), "scheduled", *GRAVES),
         "nack at once": settle("nack", nack(0), "ready", *GRAVES),
         "poison": settle("poison", poison, *GRAVES),
-        "release": settle("release", lambda items: _calls.release(keys, items), "ready", *GRAVES),
-        "extend": settle("extend", lambda items: _calls.extend(keys, items, lease=TICK)),
+        "release": settle("release", lambda items: _calls.delivery.release(keys, items), "ready", *GRAVES),
+        "extend": settle("extend", lambda items: _calls.delivery.extend(keys, items, lease=TICK)),
     }
 
 
@@ -195,7 +195,7 @@ def upkeep(queue: Driver) -> dict[str, Variant]:
 
     def sweep(limit: int, first: str) -> Call[Any]:
         del first
-        return _calls.sweep(keys, limit=limit, seed=0.5, default_policy=queue.wire)
+        return _calls.upkeep.sweep(keys, limit=limit, seed=0.5, default_policy=queue.wire)
 
     def step(of: str, call: Callable[..., Call[Any]], does: str) -> Variant:
         return Variant(of=of, call=lambda limit: call(keys, limit=limit), choices=one, moves=moves(does))
@@ -204,9 +204,9 @@ def upkeep(queue: Driver) -> dict[str, Variant]:
         "sweep": Variant(
             of="sweep", call=sweep, choices=actions.swept, moves=moves(LAPSES), put=actions.sweep_first
         ),
-        "promote": step("promote", _calls.promote, "scheduled ready"),
-        "expire": step("expire", _calls.expire, EXPIRES),
-        "retire": step("retire", _calls.retire, "dead -, expired -"),
+        "promote": step("promote", _calls.upkeep.promote, "scheduled ready"),
+        "expire": step("expire", _calls.upkeep.expire, EXPIRES),
+        "retire": step("retire", _calls.upkeep.retire, "dead -, expired -"),
     }
 
 
@@ -215,13 +215,13 @@ def operators(queue: Driver) -> dict[str, Variant]:
     keys = queue.keys
 
     def redrive(place: Any, ids: tuple[str, ...], limit: int = 0) -> Call[Any]:
-        return _calls.redrive(queue.sender(), place=place, by='"op"', ids=ids, limit=limit)
+        return _calls.manage.redrive(queue.sender(), place=place, by='"op"', ids=ids, limit=limit)
 
     def dead_letter(place: Any, ids: tuple[str, ...]) -> Call[Any]:
-        return _calls.dead_letter(queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE)
+        return _calls.manage.dead_letter(queue.sender(), place=place, ids=ids, by='"op"', cause=CAUSE)
 
     def prioritize(place: Any, ids: tuple[str, ...], priority: int) -> Call[Any]:
-        return _calls.prioritize(queue.sender(), place=place, ids=ids, priority=priority)
+        return _calls.manage.prioritize(queue.sender(), place=place, ids=ids, priority=priority)
 
     def by_hand(of: str, call: Callable[..., Call[Any]], *places: str, to: str) -> Variant:
         return Variant(
@@ -238,17 +238,23 @@ def operators(queue: Driver) -> dict[str, Variant]:
             of="redrive", call=redrive, choices=always(("dead", (), 1)), moves=moves("dead ready"), once=True
         ),
         "purge": by_hand(
-            "purge", lambda place, ids: _calls.purge(queue.sender(), place=place, ids=ids), *PLACES, to="-"
+            "purge",
+            lambda place, ids: _calls.manage.purge(queue.sender(), place=place, ids=ids),
+            *PLACES,
+            to="-",
         ),
         "dead-letter": by_hand("dead_letter", dead_letter, *WAITING, "expired", to="dead"),
         "expire now": by_hand(
             "expire_now",
-            lambda place, ids: _calls.expire_now(queue.sender(), place=place, ids=ids),
+            lambda place, ids: _calls.manage.expire_now(queue.sender(), place=place, ids=ids),
             *WAITING,
             to="expired",
         ),
         "deliver now": by_hand(
-            "deliver_now", lambda _, ids: _calls.deliver_now(queue.sender(), ids=ids), "scheduled", to="ready"
+            "deliver_now",
+            lambda _, ids: _calls.manage.deliver_now(queue.sender(), ids=ids),
+            "scheduled",
+            to="ready",
         ),
         "prioritize": Variant(
             of="prioritize",
@@ -259,10 +265,10 @@ def operators(queue: Driver) -> dict[str, Variant]:
         ),
         "pause": Variant(
             of="pause",
-            call=lambda paused: _calls.pause(keys, paused=paused),
+            call=lambda paused: _calls.manage.pause(keys, paused=paused),
             choices=always((True,), (False,)),
         ),
-        "reset": Variant(of="reset", call=lambda: _calls.reset(keys), choices=always(())),
+        "reset": Variant(of="reset", call=lambda: _calls.manage.reset(keys), choices=always(())),
     }
 
 
@@ -281,9 +287,9 @@ def reading(queue: Driver) -> dict[str, Variant]:
         ),
         "browse": Variant(
             of="browse",
-            call=lambda place: _calls.browse(keys, place=place, ids=["m1", "m2"]),
+            call=lambda place: _calls.scans.browse(keys, place=place, ids=["m1", "m2"]),
             refused=always(("ready",), ("leased",), ("dead",)),
         ),
-        "stats": Variant(of="stats", call=lambda: _calls.stats(keys, "q"), refused=always(())),
+        "stats": Variant(of="stats", call=lambda: _calls.upkeep.stats(keys, "q"), refused=always(())),
         "scan": Variant(of="scan", call=scan, refused=always(("ready",), ("dead",))),
     }

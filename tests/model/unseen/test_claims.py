@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Share, claims
+from rq_dlq._calls import Call, claims
+from rq_dlq._calls.delivery import Share
 from rq_dlq._work import MOST
 from tests.model.bench import Bench
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
-    "ack": lambda bench, held: _calls.ack(bench.keys, held),
-    "ack all": lambda bench, held: _calls.ack_all(bench.keys, held),
-    "commit": lambda bench, held: _calls.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
+    "ack": lambda bench, held: _calls.delivery.ack(bench.keys, held),
+    "ack all": lambda bench, held: _calls.delivery.ack_all(bench.keys, held),
+    "commit": lambda bench, held: _calls.delivery.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
 }
 
 
@@ -119,7 +120,7 @@ def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, a
     bench.send(("m", 4))
     call = bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True)
     call.args["answer"] = answer  # type: ignore[index]
-    bench.queue.run(replace(call, read=lambda reply, _: reply))
+    bench.queue.run(replace(call, reader=lambda reply: reply))
     assert bench.raw.hget(bench.keys["claims"], "t:held") == b"1"
     assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
 
@@ -160,7 +161,7 @@ def test_where_a_sweep_goes_on_is_not_divided(bench: Bench) -> None:
 def test_a_message_of_no_content_is_a_message(bench: Bench) -> None:
     """With a time to live its record is as short as a sound one can be."""
     items: list[str | bytes] = ["m", bytes((9,))]
-    bench.queue.run(_calls.send(bench.queue.sender(), delay=0, ttl=1_000, items=items))
+    bench.queue.run(_calls.delivery.send(bench.queue.sender(), delay=0, ttl=1_000, items=items))
     bench.step(1_000)
     assert bench.claim("t") == []
     assert [bench.raw.zcard(bench.keys[place]) for place in ("ready", "expired")] == [0, 1]
@@ -196,6 +197,6 @@ def test_who_settled_is_known_by_its_whole_token(bench: Bench) -> None:
     """Which is no pattern."""
     bench.send(("m", 4))
     bench.claim("t")
-    assert bench.queue.settle(_calls.release(bench.keys, [("m", "t")]))
-    (settlement,) = bench.queue.run(_calls.ack(bench.keys, [("m", "0")]), repeated=True)
+    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
+    (settlement,) = bench.queue.run(_calls.delivery.ack(bench.keys, [("m", "0")]), repeated=True)
     assert settlement.outcome == "lost"

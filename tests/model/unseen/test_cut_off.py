@@ -27,9 +27,9 @@ def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chose
     rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
     bench.claim("t")
     bench.raw.zadd(bench.keys["ready"], dict(rows))
-    assert bench.queue.run(_calls.purge(bench.queue.sender(), place="ready", **chosen)) == 0
-    assert bench.queue.settle(_calls.ack(bench.keys, [("m", "t")]))
-    bench.queue.run(_calls.purge(bench.queue.sender(), place="ready", limit=9))
+    assert bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", **chosen)) == 0
+    assert bench.queue.settle(_calls.delivery.ack(bench.keys, [("m", "t")]))
+    bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", limit=9))
 
 
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
@@ -48,8 +48,10 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
 
 
 SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
-    "acked": lambda keys: _calls.ack(keys, [("m", "u")]),
-    "discarded": lambda keys: _calls.poison(keys, [("m", "u")], reason="poison", cause=CAUSE, consumer='"c"'),
+    "acked": lambda keys: _calls.delivery.ack(keys, [("m", "u")]),
+    "discarded": lambda keys: _calls.delivery.poison(
+        keys, [("m", "u")], reason="poison", cause=CAUSE, consumer='"c"'
+    ),
 }
 
 
@@ -87,8 +89,10 @@ def test_a_sweep_leaves_nothing_of_a_claim_that_was_cut_off(bench: Bench, verb: 
         bench.send(("m", 4))
         bench.claim("t", lease=1_000)
         bench.step(1_000 if verb == "sweep" else 0)
-        call = _calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
-        stopped = stopped_at(bench, call if verb == "sweep" else _calls.ack(bench.keys, [("m", "t")]), n)
+        call = _calls.upkeep.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        stopped = stopped_at(
+            bench, call if verb == "sweep" else _calls.delivery.ack(bench.keys, [("m", "t")]), n
+        )
         bench.step(1_000)
         bench.sweep(9)
         assert not bench.raw.exists(bench.keys["claims"], bench.keys["leases"]), f"stopped at {n}"
@@ -102,7 +106,7 @@ def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=1_000)
-        call = _calls.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
+        call = _calls.manage.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
         stopped = stopped_at(bench, call, n)
         assert bench.queue.run(call) == 1, f"stopped at {n}"
         emptied(bench)
@@ -128,7 +132,7 @@ def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench)
         bench.claim("u", lease=1_000)
         bench.raw.hdel(bench.keys["messages"], "m")
         bench.step(1_000)
-        call = _calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
+        call = _calls.upkeep.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
         stopped = stopped_at(bench, call, n)
         bench.sweep(1)
         for key in ("states", "history", "claims", "leases"):

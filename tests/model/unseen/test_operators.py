@@ -22,13 +22,15 @@ SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 
 
 OPERATED: dict[str, Callable[[Driver], Call[Any]]] = {
-    "browse": lambda queue: _calls.browse(queue.keys, place="ready", ids=["m"]),
-    "purge": lambda queue: _calls.purge(queue.sender(), place="ready", ids=["m"]),
-    "dead_letter": lambda queue: _calls.dead_letter(queue.sender(), place="ready", ids=["m"], **SAID),
-    "redrive": lambda queue: _calls.redrive(queue.sender(), place="dead", ids=["m"], by='"c"'),
-    "expire_now": lambda queue: _calls.expire_now(queue.sender(), place="ready", ids=["m"]),
-    "prioritize": lambda queue: _calls.prioritize(queue.sender(), place="ready", ids=["m"], priority=9),
-    "transfer": lambda queue: _calls.transfer(
+    "browse": lambda queue: _calls.scans.browse(queue.keys, place="ready", ids=["m"]),
+    "purge": lambda queue: _calls.manage.purge(queue.sender(), place="ready", ids=["m"]),
+    "dead_letter": lambda queue: _calls.manage.dead_letter(queue.sender(), place="ready", ids=["m"], **SAID),
+    "redrive": lambda queue: _calls.manage.redrive(queue.sender(), place="dead", ids=["m"], by='"c"'),
+    "expire_now": lambda queue: _calls.manage.expire_now(queue.sender(), place="ready", ids=["m"]),
+    "prioritize": lambda queue: _calls.manage.prioritize(
+        queue.sender(), place="ready", ids=["m"], priority=9
+    ),
+    "transfer": lambda queue: _calls.manage.transfer(
         queue.sender(), QueueKeys("rq", "to"), place="ready", ids=["m"], keep=True, **SAID
     ),
 }
@@ -41,13 +43,13 @@ def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
     names = ["m", *{str(value) for value in call.args.values()} - {""}]
     bench.send(*[(name, 4) for name in names])
     if verb == "redrive":
-        bench.queue.run(_calls.dead_letter(bench.queue.sender(), place="ready", ids=names, **SAID))
+        bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=names, **SAID))
     done = bench.queue.run(call)
     assert done.ids == [b"m"] if isinstance(done, Page) else done == 1
 
 
 def test_all_settings_at_once(bench: Bench) -> None:
-    call = _calls.configure(
+    call = _calls.manage.configure(
         bench.keys, dict.fromkeys(WRITTEN, "1"), version=2, version_before=b"", declared_before=b"",
         declared=b"{}",
     )  # fmt: skip
@@ -84,7 +86,7 @@ def test_who_moves_nothing_wakes_no_one(bench: Bench) -> None:
 @pytest.mark.parametrize("unsaid", [1, 2])
 def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
     for number, names in enumerate((WRITTEN, WRITTEN[unsaid:])):
-        call = _calls.configure(
+        call = _calls.manage.configure(
             bench.keys, dict.fromkeys(names, "1"), version=number + 1,
             version_before=str(number or "").encode(), declared_before=b"{}" if number else b"",
             declared=b"{}",
@@ -95,7 +97,7 @@ def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
 
 
 def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -> None:
-    bench.queue.run(_calls.pause(bench.keys, paused=True))
+    bench.queue.run(_calls.manage.pause(bench.keys, paused=True))
     bench.send(("m", 4))
     assert not bench.raw.exists(bench.keys["wake"])
 
@@ -103,7 +105,7 @@ def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -
 def test_a_send_says_how_many_the_queue_did_not_know(bench: Bench) -> None:
     bench.send(("b", 4))
     items = packed(("a", 4), ("b", 4), ("a", 4))
-    assert bench.queue.run(_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items)) == 1
+    assert bench.queue.run(_calls.delivery.send(bench.queue.sender(), delay=0, ttl=0, items=items)) == 1
 
 
 def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
@@ -112,15 +114,17 @@ def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
     bench.queue.run(bench.queue.configure_call(settings))
     bench.send(*[(name, 4) for name in ("acked", "dead", "released")])
     bench.claim("t", 3)
-    bench.queue.run(_calls.ack(bench.keys, [("acked", "t")]))
-    bench.queue.run(_calls.poison(bench.keys, [("dead", "t")], reason="poison", cause=CAUSE, consumer='"c"'))
-    bench.queue.run(_calls.release(bench.keys, [("released", "t")]))
-    bench.queue.run(_calls.redrive(bench.queue.sender(), place="dead", by='"c"', limit=1))
-    bench.queue.run(_calls.dead_letter(bench.queue.sender(), place="ready", ids=["dead"], **SAID))
-    assert bench.queue.run(_calls.retire(bench.keys, limit=9)) == 1
-    bench.queue.run(_calls.purge(bench.queue.sender(), place="ready", limit=1))
+    bench.queue.run(_calls.delivery.ack(bench.keys, [("acked", "t")]))
+    bench.queue.run(
+        _calls.delivery.poison(bench.keys, [("dead", "t")], reason="poison", cause=CAUSE, consumer='"c"')
+    )
+    bench.queue.run(_calls.delivery.release(bench.keys, [("released", "t")]))
+    bench.queue.run(_calls.manage.redrive(bench.queue.sender(), place="dead", by='"c"', limit=1))
+    bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=["dead"], **SAID))
+    assert bench.queue.run(_calls.upkeep.retire(bench.keys, limit=9)) == 1
+    bench.queue.run(_calls.manage.purge(bench.queue.sender(), place="ready", limit=1))
     to = QueueKeys("rq", "to")
-    moved = _calls.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=False, **SAID)
+    moved = _calls.manage.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=False, **SAID)
     for call in (OPERATED["expire_now"](bench.queue), moved):
         bench.send(("m", 4))
         assert bench.queue.run(call) == 1
@@ -144,9 +148,9 @@ def test_who_was_redriven_waited_for_nothing(bench: Bench, verb: str) -> None:
     bench.send(("m", 4))
     bench.claim("t")
     bench.nack("t", "m", delay=1_000)
-    bench.queue.run(_calls.dead_letter(bench.queue.sender(), place="scheduled", ids=["m"], **SAID))
+    bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="scheduled", ids=["m"], **SAID))
     bench.raw.delete(to["wake"])
-    moved = _calls.transfer(bench.queue.sender(), to, place="dead", ids=["m"], keep=False, **SAID)
+    moved = _calls.manage.transfer(bench.queue.sender(), to, place="dead", ids=["m"], keep=False, **SAID)
     assert bench.queue.run(moved if verb == "transfer" else OPERATED["redrive"](bench.queue)) == 1
     state = bench.raw.hget(to["states"], "m").split()
     assert (state[4], state[8], state[9]) == (b"0", b"1", b"0")  # charged, redriven, the last delay
@@ -159,7 +163,7 @@ def test_a_transfer_tells_only_of_what_came(bench: Bench, keep: bool) -> None:
     to = QueueKeys("rq", "to")
     bench.send(("m", 4))
     bench.raw.hset(to["history"], "m", "moved\t1\t0\t0\t\t\t")
-    transfer = _calls.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=keep, **SAID)
+    transfer = _calls.manage.transfer(bench.queue.sender(), to, place="ready", ids=["m"], keep=keep, **SAID)
     assert bench.queue.run(transfer) == 1
     (event,) = read_history(bench.raw.hget(to["history"], "m"))
     assert event.event == ("copied" if keep else "moved")
@@ -169,7 +173,7 @@ def test_the_oldest_is_the_first_of_many(bench: Bench) -> None:
     bench.send(("a", 4))
     bench.step(1_000)
     bench.send(("b", 4))
-    _, stats = bench.queue.run(_calls.stats(bench.keys, "q"))
+    _, stats = bench.queue.run(_calls.upkeep.stats(bench.keys, "q"))
     assert (stats.oldest, stats.ready) == (1.0, 2)
 
 
@@ -177,7 +181,7 @@ def test_the_oldest_is_the_first_of_many(bench: Bench) -> None:
 def test_settings_that_changed_since_are_looked_at_again(bench: Bench, stale: str) -> None:
     bench.raw.hset(bench.keys["settings"], mapping={"version": 1, "declared": "{}"})
     known: dict[str, bytes] = {"version_before": b"1", "declared_before": b"{}", stale: b"before"}
-    assert not bench.queue.run(_calls.configure(bench.keys, {}, version=2, declared=b"{}", **known))
+    assert not bench.queue.run(_calls.manage.configure(bench.keys, {}, version=2, declared=b"{}", **known))
     assert bench.raw.hget(bench.keys["settings"], "version") == b"1"
 
 

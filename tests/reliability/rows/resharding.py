@@ -111,12 +111,12 @@ class Shards:
         owner = self.cluster.owner(f"{{{HOT}}}")
         keys = QueueKeys("rq", HOT)
         with rq_dlq.Broker(self.cluster.other(owner).url) as probe:
-            probe._run(probe._step(_calls.mark(keys)))
+            probe._run(probe._step(_calls.delivery.mark(keys)))
             owner.kill()
             began = time.monotonic()
             while True:
                 with suppress(BrokerUnavailable):
-                    probe._run(probe._step(_calls.mark(keys)))
+                    probe._run(probe._step(_calls.delivery.mark(keys)))
                     break
             self.back.append(time.monotonic() - began)
         owner.start()
