@@ -150,7 +150,7 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
         left.append(sum(state.split()[1].startswith(b"+") for state in raw.hvals("rq:{a}:states")))
 
     monkeypatch.setattr(_work, "ack", unreachable)
-    monkeypatch.setattr("rq_dlq.worker.consumer.RETRY_AFTER", 0.01)
+    monkeypatch.setattr("rq_dlq.worker.thread_consumer.RETRY_AFTER", 0.01)
     register(queue, colour, handle)
     with working(broker):
         wait_until(lambda: queue.stats().totals.get("acked") == 2)
