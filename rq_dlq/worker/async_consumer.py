@@ -104,9 +104,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         error = await self._call(delivery)
         if os.getpid() != process:
             end_child(error)
-        if self.settled_itself(delivery):
-            return
-        if error is None and not self.permit.is_for(delivery):
+        if self.can_wait(delivery, error):
             self._done.append(delivery)
             if self._acking is None or self._acking.done():
                 self._acking = asyncio.create_task(self._ack_done())
@@ -119,14 +117,17 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
         handler, task = self._handler, cast("asyncio.Task[Any]", asyncio.current_task())
-        limit = asyncio.timeout(handler.timeout)
+        limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
         self._calling.add(task)
         try:
             arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
-            async with limit:
+            if limit is None:
                 await handler.function(*arguments)
+            else:
+                async with limit:
+                    await handler.function(*arguments)
         except TimeoutError as error:
-            if not limit.expired():
+            if limit is None or not limit.expired():
                 return error
             where = error.__cause__ or error  # the cancellation, raised where the handler was
             return HandlerTimeout().with_traceback(where.__traceback__)

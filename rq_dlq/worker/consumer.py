@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.settlement import Settlement
-from rq_dlq.worker.permit import Permit
-from rq_dlq.worker.stopping import Patience, Stopped
+from rq_dlq.worker.claiming import Patience, Permit
+from rq_dlq.worker.stopping import Stopped
 from rq_dlq.worker.tally import Tally, logger, report
 
 if TYPE_CHECKING:
@@ -141,8 +141,15 @@ class Consumer(ABC, Generic[D]):
             logger.error("%s: cannot see whether it is drained: %s", self.queue.name, error)
             return False
 
+    def can_wait(self, delivery: D, error: BaseException | None) -> bool:
+        """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
+        return error is None and delivery.outcome is None and not self.permit.is_for(delivery)
+
     def settle(self, delivery: D, error: BaseException | None) -> _work.Steps[bool]:
-        """Settle by how a call ended; False: Redis cannot be reached, so try again."""
+        """Settle by how a call ended, or count what its handler did; False: Redis cannot be reached."""
+        if delivery.outcome is not None:
+            self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
+            return True
         if error is None:
             return not (yield from self.ack([delivery]))
         try:
@@ -151,13 +158,6 @@ class Consumer(ABC, Generic[D]):
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
             return not isinstance(failure, BrokerUnavailable)
         self._tally.note(delivery, settlement, error)
-        return True
-
-    def settled_itself(self, delivery: D) -> bool:
-        """Whether the handler settled its delivery itself; if so, it is counted here."""
-        if delivery.outcome is None:
-            return False
-        self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
         return True
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:

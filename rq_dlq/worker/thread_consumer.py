@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.values.settlement import Settlement
+from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
-from rq_dlq.worker.pace import Pace
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
@@ -65,7 +65,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             error = self._calls.run(delivery)
             took = time.monotonic() - self._calls.began
             self._pace.note(took)
-            if error is None and delivery.outcome is None and not self.permit.is_for(delivery):
+            if self.can_wait(delivery, error):
                 self._done.append(delivery)
             else:
                 self._settle(delivery, error)
@@ -101,11 +101,9 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                     self._unstarted.remove(delivery)
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
-        """Settle a call that failed, or one of a suspect, unless its handler settled the delivery."""
-        if not self.settled_itself(delivery):
-            while not self._settling.run(self.settle(delivery, error)):
-                if self._stop.giving_up.wait(RETRY_AFTER):
-                    break
+        while not self._settling.run(self.settle(delivery, error)):
+            if self._stop.giving_up.wait(RETRY_AFTER):
+                break
 
     def _ack_done(self, connections: Connections) -> None:
         self._done.extend(connections.run(self.ack(_take(self._done))))
@@ -139,9 +137,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _keep_leases(self, now: float, current: Delivery[Any] | None) -> None:
         """Extend the lease of each claim of which something is left."""
-        held = [*self._unstarted.copy(), *self._done.copy()]
-        if current is not None:
-            held.append(current)
+        held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
         kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
         if kept:
             self._extended = now

@@ -21,7 +21,7 @@ from rq_dlq import (
     UnprocessableMessage,
 )
 from rq_dlq.worker import Worker
-from rq_dlq.worker.pace import Pace
+from rq_dlq.worker.claiming import Pace
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working

@@ -11,7 +11,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, Poison, RedeliveryPolicy, _work
-from rq_dlq.worker.permit import FIRST_PAUSE, LONGEST_PAUSE, Permit
+from rq_dlq.worker.claiming import FIRST_PAUSE, LONGEST_PAUSE, Permit
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
