@@ -79,17 +79,6 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
--- The record of a message that is to be settled; or nil and a verdict, where an ack was cut off, or a later version has
--- taken the message over, in a form of its own.
-local function record_or_verdict(id, text)
-  local record = held_record(id)
-  if not record then
-    return nil, GONE
-  elseif is_later(record, text) then
-    return nil, LOST
-  end
-  return record
-end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
@@ -190,6 +179,18 @@ end
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
+-- Settles items as lib/settle does, with act(id, state, head, i). Left alone are a message whose ack was cut off, and
+-- one that a later version has taken over, in a form of its own.
+local function settle_messages(first, width, act, finish)
+  return settle(first, width, function(id, text, i)
+    local record = held_record(id)
+    if not record or is_later(record, text) then
+      return record and LOST or GONE
+    end
+    local head = read_record(record)
+    return act(id, parse_state(text, head.birth), head, i)
+  end, finish)
+end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -289,12 +290,6 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
-return settle(1, 2, function(id, text)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
+return settle_messages(1, 2, function(id, state, head)
   give_back(id, state, head, setting('outcomes') and holder(state.token))
 end, wake_one)
