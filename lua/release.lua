@@ -2,7 +2,10 @@
 -- Returns a verdict for each.
 -- drains
 -- items from ARGV[1]: id, token
--- needs: settle_messages, give_back, setting, holder, wake_one
+-- needs: settle_messages, setting, holder, put, outcome, wake_one; keys: counters
 return settle_messages(1, 2, function(id, state, head)
-  give_back(id, state, head, setting('outcomes') and holder(state.token))
+  state.released = state.released + 1
+  put(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })
 end, wake_one)

@@ -71,7 +71,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 await self._broker._run(self.release(deliveries))
             elif deliveries:
                 for delivery in deliveries:
-                    self._begin(delivery)
+                    task = asyncio.create_task(self._run(delivery))
+                    self._running[task] = delivery
+                    task.add_done_callback(self._end)
             elif self.permit.passed:
                 await self._one_ends(self.permit.pause)
             elif self._until == "empty" and self._running:
@@ -85,11 +87,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         elif seconds is not None:
             await asyncio.sleep(seconds)
-
-    def _begin(self, delivery: Delivery[Any]) -> None:
-        task = asyncio.create_task(self._run(delivery))
-        self._running[task] = delivery
-        task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         delivery = self._running.pop(task)

@@ -153,12 +153,29 @@ class Consumer(ABC, Generic[D]):
         if error is None:
             return not (yield from self.ack([delivery]))
         try:
-            (settlement,) = yield from _settle_call(self.queue, delivery, error)
+            (settlement,) = yield from self._settle_failed(delivery, error)
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
             return not isinstance(failure, BrokerUnavailable)
         self._tally.note(delivery, settlement, error)
         return True
+
+    def _settle_failed(self, delivery: D, error: BaseException) -> _work.Steps[list[Settlement]]:
+        """Settle a call by its error.
+
+        Only calls that the worker cut short are released: a message whose handler raises SystemExit would
+        come back at once, for ever. For the same reason a dead letter that fails is held until its lease
+        ends. It stays a dead letter.
+        """
+        queue = self.queue
+        if (queue.view or queue.part != "live") and not isinstance(error, Stopped):
+            return [Settlement(delivery.id, "kept")]
+        if isinstance(error, Exception | Stopped):
+            try:
+                return (yield from _work.settle_by_error(queue, [delivery._held], error))
+            except InvalidInput as nonsense:  # as in Redeliver(after="soon")
+                error = nonsense
+        return (yield from _work.nack(queue, [delivery._held], error))
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:
         """Ack finished messages; returns those to ack again, because Redis cannot be reached."""
@@ -206,22 +223,3 @@ class Consumer(ABC, Generic[D]):
                     "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
                 )
         return lost
-
-
-def _settle_call(
-    queue: _work.Queue[Any], delivery: Leased[Any], error: BaseException
-) -> _work.Steps[list[Settlement]]:
-    """Settle a call by its error.
-
-    Only calls that the worker cut short are released: a message whose handler raises SystemExit would come
-    back at once, for ever. For the same reason a dead letter that fails is held until its lease ends. It
-    stays a dead letter.
-    """
-    if (queue.view or queue.part != "live") and not isinstance(error, Stopped):
-        return [Settlement(delivery.id, "kept")]
-    if isinstance(error, Exception | Stopped):
-        try:
-            return (yield from _work.settle_by_error(queue, [delivery._held], error))
-        except InvalidInput as nonsense:  # as in Redeliver(after="soon")
-            error = nonsense
-    return (yield from _work.nack(queue, [delivery._held], error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work, asyncio, doctor
@@ -110,27 +111,24 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker._connect(patient)
 
-    def _tend(self, consumers: Sequence[Consumer[Any]], tending: Connections) -> None:
+    def _tend(self, alive: list[Consumer[Any]], tending: Connections) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        alive = list(consumers)
         kept_up = time.monotonic()
-        stopping: float | None = None  # since when
-        cut_off: float | None = None
-        while alive and (cut_off is None or time.monotonic() < cut_off):
+        give_up = cut_off = inf  # when
+        while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
             for consumer in alive:
                 consumer.tend()
             self._doctor.look(tending)
-            now = time.monotonic()
-            if now - kept_up > UPKEEP and not self.stop.finishing.is_set():
+            if self.stop.finishing.is_set():
+                give_up = min(give_up, now + GRACE)
+            elif now - kept_up > UPKEEP:
                 kept_up = now
                 self._keep_up(tending)
-            if stopping is None and self.stop.finishing.is_set():
-                stopping = now
-            if stopping is not None and now - stopping > GRACE:
+            if now > give_up:
                 self.stop.giving_up.set()
-            if cut_off is None and self.stop.cancelling.is_set():
-                cut_off = now + GRACE
+            if self.stop.cancelling.is_set():
+                cut_off = min(cut_off, now + GRACE)
         if alive:
             logger.warning("%d consumers did not end: their messages are released", len(alive))
         for consumer in alive:

@@ -319,11 +319,14 @@ local function queue(n)
       note_acked(ids, records, texts)
     end
   end
-  -- Takes settled messages off a claim. The lease goes with the last of them.
-  local function let_go(token, count)
-    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-      redis.call('HDEL', claims, token, token .. ':held')
-      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+  -- Takes settled messages off their claims. A lease goes with the last of its messages.
+  --   counts: token → how many
+  local function let_go(counts)
+    for token, count in pairs(counts) do
+      if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+        redis.call('HDEL', claims, token, token .. ':held')
+        redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+      end
     end
   end
   return { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
@@ -363,9 +366,7 @@ end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
     q.remove_acked(q.ids)
-    for token, count in pairs(q.held) do
-      q.let_go(token, count)
-    end
+    q.let_go(q.held)
   end
 end
 return { 1 }
