@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
@@ -40,6 +41,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._done: list[Delivery[Any]] = []  # to be acked
+        self._enough = asyncio.Event()  # there are so many that they do not wait for others
         self._acking: asyncio.Task[None] | None = None
 
     def _consume(self) -> None:
@@ -103,6 +105,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             end_child(error)
         if self.can_wait(delivery, error):
             self._done.append(delivery)
+            if len(self._done) >= ACK_TOGETHER:
+                self._enough.set()
             if self._acking is None or self._acking.done():
                 self._acking = asyncio.create_task(self._ack_done())
             return
@@ -139,8 +143,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     async def _ack_done(self) -> None:
         """Ack the finished messages, in batches, until there are none."""
         while self._done:
-            if len(self._done) < ACK_TOGETHER:
-                await asyncio.sleep(ACK_WITHIN)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._enough.wait(), ACK_WITHIN)
+            self._enough.clear()
             done, self._done = self._done, []
             if again := await self._broker._run(self.ack(done)):
                 self._done = again + self._done
