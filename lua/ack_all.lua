@@ -16,8 +16,6 @@ for i = 1, #ARGV, 2 do
 end
 if #lost == 0 then
   remove_acked(ids)
-  for token, count in pairs(held) do
-    let_go(token, count)
-  end
+  let_go(held)
 end
 return lost

@@ -51,9 +51,7 @@ end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
     q.remove_acked(q.ids)
-    for token, count in pairs(q.held) do
-      q.let_go(token, count)
-    end
+    q.let_go(q.held)
   end
 end
 return { 1 }

@@ -24,8 +24,7 @@ if by ~= call then
       chunks[#chunks + 1] = {}
     end
     local entries = chunks[#chunks]
-    entries[#entries + 1] = now + grace
-    entries[#entries + 1] = ARGV[3 + 2 * n]
+    entries[#entries + 1], entries[#entries + 2] = now + grace, ARGV[3 + 2 * n]
   end
   for _, entries in ipairs(chunks) do
     redis.call('ZADD', committed, unpack(entries)) -- the moment it counts

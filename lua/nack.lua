@@ -4,17 +4,12 @@
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
--- needs: settle, record_or_verdict, read_record, can_judge, judge, parse_state, wake_one
+-- needs: settle_messages, can_judge, judge, wake_one
 if not can_judge() then
   return -2
 end
-return settle(4, 5, function(id, text, i)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
+return settle_messages(4, 5, function(id, state, head, i)
   local failure =
     { delay = tonumber(ARGV[i + 2]), charge = ARGV[i + 3] == '1', consumer = consumer, error = ARGV[i + 4] }
-  return judge(id, parse_state(text, head.birth), head, 'nacked', failure)
+  return judge(id, state, head, 'nacked', failure)
 end, wake_one)

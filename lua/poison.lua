@@ -3,14 +3,8 @@
 -- drains
 local consumer = ARGV[1]
 -- items from ARGV[2]: id, token, reason (poison or unprocessable), error
--- needs: settle, record_or_verdict, read_record, parse_state, remember, bury, put
-return settle(2, 4, function(id, text, i)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
+-- needs: settle_messages, remember, bury, put
+return settle_messages(2, 4, function(id, state, head, i)
   remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
   if state.part == 'live' then
     local detail = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }

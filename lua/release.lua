@@ -2,13 +2,10 @@
 -- Returns a verdict for each.
 -- drains
 -- items from ARGV[1]: id, token
--- needs: settle, record_or_verdict, read_record, parse_state, give_back, setting, holder, wake_one
-return settle(1, 2, function(id, text)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
-  give_back(id, state, head, setting('outcomes') and holder(state.token))
+-- needs: settle_messages, setting, holder, put, outcome, wake_one; keys: counters
+return settle_messages(1, 2, function(id, state, head)
+  state.released = state.released + 1
+  put(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })
 end, wake_one)

@@ -81,40 +81,14 @@ class QueueKeys(Keys):
 
 
 @dataclass(frozen=True)
-class SenderKeys(Keys):
-    """The keys of a queue and, as `sender`, the register of one sender there."""
+class MoreKeys(Keys):
+    """The keys of a queue, and others by their names: of a sender, a job, or another queue (`to_…`)."""
 
     queue: QueueKeys
-    nonce: str
+    others: Mapping[str, str]
 
     def __getitem__(self, name: str) -> str:
-        return self.queue.sender(self.nonce) if name == "sender" else self.queue[name]
-
-
-@dataclass(frozen=True)
-class KeysOfTwo(Keys):
-    """The keys of a queue and, as `to_…`, those of another queue."""
-
-    source: SenderKeys
-    target: QueueKeys
-
-    def __getitem__(self, name: str) -> str:
-        target = name.removeprefix("to_")
-        return self.source[name] if target == name else self.target[target]
-
-
-@dataclass(frozen=True)
-class StagedKeys(Keys):
-    """The keys of a queue and those of a job that writes to it: `job`, and as `staged` one of its lists."""
-
-    queue: QueueKeys
-    job: str
-    attempt: str = ""
-
-    def __getitem__(self, name: str) -> str:
-        if name == "job":
-            return self.queue.job(self.job)
-        return self.queue.stage(self.job, self.attempt) if name == "staged" else self.queue[name]
+        return self.others.get(name) or self.queue[name]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from redis.exceptions import NoScriptError
 
 import rq_dlq
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed, _calls
-from rq_dlq._keys import QueueKeys, SenderKeys
+from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import jobs
@@ -236,7 +236,7 @@ async def test_a_message_that_is_there_is_not_called_refused(pair: Pair) -> None
 
 
 def test_the_mark_is_the_last_write_before_the_question() -> None:
-    sender = _calls.Sender(SenderKeys(KEYS, "n"), 1)
+    sender = _calls.Sender(MoreKeys(KEYS, {"sender": KEYS.sender("n")}), 1)
     call = _calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
     batch: Any = next(taken_in(Confirm(2, 100), KEYS, [call]))
     said = [command.command(Scripts())[:3] for command in batch.calls]
@@ -245,7 +245,7 @@ def test_the_mark_is_the_last_write_before_the_question() -> None:
 
 
 def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
-    senders = [_calls.Sender(SenderKeys(KEYS, name), 1) for name in ("a", "b")]
+    senders = [_calls.Sender(MoreKeys(KEYS, {"sender": KEYS.sender(name)}), 1) for name in ("a", "b")]
     sends = [_calls.delivery.send(sender, delay=0, ttl=0, items=["a", b"\x04x"]) for sender in senders]
     first = _calls.upkeep.clock()
     talk = exchange(

@@ -8,8 +8,7 @@ local function promote(limit)
     members[#members + 1] = rows[i]
     local first = rows[i]:byte(1)
     local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/later)
-    moved[#moved + 1] = score_of(priority, tonumber(rows[i + 1]))
-    moved[#moved + 1] = rows[i]
+    moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
   end
   if #members > 0 then
     redis.call('ZADD', ready, unpack(moved))

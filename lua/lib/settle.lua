@@ -26,8 +26,6 @@ local function settle(first, width, act, finish)
   if next(done) and finish then
     finish()
   end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
+  let_go(let)
   return verdicts
 end

@@ -41,7 +41,7 @@ local function sweep_claim(token, most, most_left)
     redis.call('ZADD', leases, now + AGAIN, token)
   end
   if swept > 0 then -- -0 becomes "-0", which Redis does not take as a number
-    let_go(token, swept)
+    let_go({ [token] = swept })
   end
   return looked, left
 end

@@ -10,7 +10,7 @@ from rq_dlq.values.message import Row
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rq_dlq._keys import Keys, SenderKeys
+    from rq_dlq._keys import Keys, MoreKeys
     from rq_dlq._scripts import Scripts
 
 R = TypeVar("R")
@@ -68,7 +68,7 @@ class Sender:
         number: of the current call.
     """
 
-    keys: SenderKeys
+    keys: MoreKeys
     number: int = 0
 
 

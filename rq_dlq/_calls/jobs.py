@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls.call import Argument, Call, Command
-from rq_dlq._keys import StagedKeys
+from rq_dlq._keys import MoreKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,9 +64,10 @@ def commit_job(
         "gone": a list has expired, or is not as long as it was.
     """
     args: dict[str, Argument] = {"batch": batch, "call": call, "grace": grace, "remembered": remembered}
-    lists = [StagedKeys(keys, job, attempt) for attempt in lengths]
+    lists = [_staged(keys, job, attempt) for attempt in lengths]
     items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
-    return Call("commit_job", StagedKeys(keys, job), args, items, lambda reply: _VERDICTS[reply], lists)
+    whole = MoreKeys(keys, {"job": keys.job(job)})
+    return Call("commit_job", whole, args, items, lambda reply: _VERDICTS[reply], lists)
 
 
 def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[int]:
@@ -79,12 +80,13 @@ def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: b
         "ttl": int(ttl),
         "early": int(early),
     }
-    return Call("move_staged", StagedKeys(keys, job, attempt), args, (), int)
+    return Call("move_staged", _staged(keys, job, attempt), args, (), int)
 
 
 def drop_staged(keys: QueueKeys, job: str, attempt: str) -> Call[int]:
     """Remove a list, unless it is committed. Reads as 1 if it was there."""
-    return Call("drop_staged", StagedKeys(keys, job, attempt), {"member": _member(job, attempt)}, (), int)
+    args: dict[str, Argument] = {"member": _member(job, attempt)}
+    return Call("drop_staged", _staged(keys, job, attempt), args, (), int)
 
 
 def remove(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
@@ -100,6 +102,10 @@ def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
 def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:
     """The job and the attempt of the list that was committed first; None: all are moved."""
     return Command((b"ZRANGE", keys["committed"], 0, 0), _read_member)
+
+
+def _staged(keys: QueueKeys, job: str, attempt: str) -> MoreKeys:
+    return MoreKeys(keys, {"staged": keys.stage(job, attempt)})
 
 
 def _member(job: str, attempt: str) -> str:

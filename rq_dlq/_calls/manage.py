@@ -105,7 +105,8 @@ def transfer(
         "by": by,
         "reason": cause.cells(),
     }
-    return Call("transfer", _keys.KeysOfTwo(sender.keys, target), args, ids, int)
+    both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
+    return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, int)
 
 
 def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis import pools
-from rq_dlq._redis.errors import is_demoted, named, refusal
+from rq_dlq._redis.errors import code_of, named, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ def as_reply(error: Exception) -> Exception:
     Raises:
         Passing: the server is a replica now. The caller drops its connections and looks for the master.
     """
-    if is_demoted(error):
+    if code_of(error) == "READONLY":
         raise refusal(error) from None
     return named(error)
 

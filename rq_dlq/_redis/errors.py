@@ -93,11 +93,6 @@ def named(error: Exception) -> Exception:
     return _KINDS[code](rest) if code in _KINDS else error
 
 
-def is_demoted(error: Exception) -> bool:
-    """Whether the server is a replica by now."""
-    return code_of(error) == "READONLY"
-
-
 def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     """The error for a server's reply to a command; `Passing` if it is worth trying again."""
     if rights := denial(error, command):
@@ -120,13 +115,6 @@ def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -
         error: the failure.
         indeterminate: whether the call may have been carried out.
     """
-    shown = _unavailable(url, error)
-    if isinstance(shown, BrokerUnavailable):
-        shown.indeterminate = indeterminate
-    return shown
-
-
-def _unavailable(url: str, error: BaseException) -> Exception:
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
     reason = str(error).partition(". ")[0] or type(error).__name__
@@ -138,13 +126,17 @@ def _unavailable(url: str, error: BaseException) -> Exception:
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
         error = refusal(error)  # a new connection was refused here, too
     if isinstance(error, Passing):
-        return BrokerUnavailable(f"{masked(url)} cannot do this at the moment: {error}")
-    if untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
-        return BrokerUnavailable(
+        message = f"{masked(url)} cannot do this at the moment: {error}"
+    elif untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
+        message = (
             f"{masked(url)} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
             "signed it, as in ?ssl_ca_certs=/path/ca.pem"
         )
-    return BrokerUnavailable(
-        f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
-        "or drop the URL to use the embedded server"
-    )
+    else:
+        message = (
+            f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
+            "or drop the URL to use the embedded server"
+        )
+    unreached = BrokerUnavailable(message)
+    unreached.indeterminate = indeterminate
+    return unreached

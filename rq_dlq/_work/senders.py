@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from rq_dlq._calls import Sender
-from rq_dlq._keys import SenderKeys
+from rq_dlq._keys import MoreKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ class Senders:
         try:
             sender = self._idle[keys.home].pop()
         except (KeyError, IndexError):
-            sender = Sender(SenderKeys(keys, secrets.token_urlsafe(NONCE)))
+            sender = Sender(MoreKeys(keys, {"sender": keys.sender(secrets.token_urlsafe(NONCE))}))
         sender.number += 1
         return sender
 

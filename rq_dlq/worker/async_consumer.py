@@ -4,122 +4,84 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from rq_dlq.worker.duties import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Duties
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
 from rq_dlq.worker.running import end_child
-from rq_dlq.worker.stopping import HandlerTimeout, Stop, Stopped
+from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rq_dlq._redis import Connections
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
+    from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.handlers import Handler
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
 MOST = 100  # messages in one claim
 
 
-class AsyncConsumers:
+class AsyncConsumer(Consumer["Delivery[Any]"]):
     """Runs one async handler, up to `concurrency` calls at once, in a thread with its own event loop.
 
     Args:
-        duties: its steps on the queue.
         broker: the queue's broker; only this object uses and closes it.
-        tending: blocking connections, for the worker's thread.
     """
 
     def __init__(
-        self,
-        handler: Handler,
-        duties: Duties[Delivery[Any]],
-        concurrency: int,
-        broker: Broker,
-        tending: Connections,
-        *,
-        stop: Stop,
+        self, handler: Handler, queue: Queue[Any], concurrency: int, broker: Broker, shared: Shared
     ) -> None:
+        super().__init__(queue, shared)
         self._handler = handler
         self._concurrency = concurrency
         self._broker = broker
-        self._tending = tending
-        self._stop = stop
-        self._duties = duties
-        self._name = duties.queue.name
         self._running: dict[asyncio.Task[None], Delivery[Any]] = {}
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
-        self._done: list[Delivery[Any]] = []
-        self._flushing: asyncio.TimerHandle | None = None
-        self._flushes: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self._name}", daemon=True)
+        self._done: list[Delivery[Any]] = []  # to be acked
+        self._enough = asyncio.Event()  # there are so many that they do not wait for others
+        self._acking: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Start consuming."""
-        self._thread.start()
-
-    def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; returns whether it has."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
-
-    def tend(self) -> None:
-        """Do nothing: the event loop tends its own calls."""
-
-    def abandon(self) -> None:
-        """Release the messages of calls that do not end, just before the process ends."""
-        self._tending.run(self._duties.release([d for d in list(self._running.values()) if not d.settled]))
-
-    def _main(self) -> None:
-        try:
-            asyncio.run(self.consume())
-        except BaseException:  # noqa: BLE001 - it is logged, and ends the worker
-            logger.exception("%s: the consumer failed", self._name)
-            self._stop.break_off()
+    def _consume(self) -> None:
+        asyncio.run(self.consume())
 
     async def consume(self) -> None:
         """Claim and run until the stop, then wait for the running calls."""
-        tending = asyncio.create_task(self._tend())
+        tending = asyncio.create_task(self._keep_leases())
         try:
-            await self._consume()
+            await self._claim_and_begin()
             while self._running:
                 await asyncio.wait(self._running)
-            await self._flush()
-            while (self._done or self._flushes) and not self._stop.giving_up.is_set():
-                await asyncio.wait(self._flushes or {asyncio.create_task(self._flush())})
+            if self._acking is not None:
+                await self._acking
         finally:
             tending.cancel()
             await self._broker.close()
 
-    async def _consume(self) -> None:
+    async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
             room = self._concurrency - len(self._running)
             if room == 0:
                 await self._one_ends(CHECK)
                 continue
-            deliveries = await self._claim(min(room, MOST))
+            deliveries = await self._broker._run(self.claim(min(room, MOST)))
+            if self.pause:
+                await asyncio.sleep(self.pause)
             if self._stop.finishing.is_set():
-                await self._broker._run(self._duties.release(deliveries))
+                await self._broker._run(self.release(deliveries))
             elif deliveries:
                 for delivery in deliveries:
-                    self._begin(delivery)
-            elif self._duties.permit.passed:
-                await self._one_ends(self._duties.permit.pause)
-            elif self._duties.until == "empty" and self._running:
+                    task = asyncio.create_task(self._run(delivery))
+                    self._running[task] = delivery
+                    task.add_done_callback(self._end)
+            elif self.permit.passed:
+                await self._one_ends(self.permit.pause)
+            elif self._until == "empty" and self._running:
                 await self._one_ends(None)
-            elif await self._broker._run(self._duties.over()):
+            elif await self._broker._run(self.over()):
                 break
-
-    async def _claim(self, count: int) -> Sequence[Delivery[Any]]:
-        deliveries = await self._broker._run(self._duties.claim(count))
-        if self._duties.pause:
-            await asyncio.sleep(self._duties.pause)
-        return deliveries
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
@@ -128,31 +90,27 @@ class AsyncConsumers:
         elif seconds is not None:
             await asyncio.sleep(seconds)
 
-    def _begin(self, delivery: Delivery[Any]) -> None:
-        task = asyncio.create_task(self._run(delivery))
-        self._running[task] = delivery
-        task.add_done_callback(self._end)
-
     def _end(self, task: asyncio.Task[None]) -> None:
         delivery = self._running.pop(task)
         self._cancelled.discard(task)
-        if self._duties.permit.is_for(delivery):
-            self._duties.permit.end()
+        if self.permit.is_for(delivery):
+            self.permit.end()
         if not task.cancelled() and (error := task.exception()):
-            logger.error("%s: a call could not be settled", self._name, exc_info=error)
+            logger.error("%s: a call could not be settled", self.queue.name, exc_info=error)
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         process = os.getpid()
         error = await self._call(delivery)
         if os.getpid() != process:
             end_child(error)
-        if self._duties.settled_itself(delivery):
-            return
-        if error is None and not self._duties.permit.is_for(delivery):
+        if self.can_wait(delivery, error):
             self._done.append(delivery)
-            self._flush_within(0 if len(self._done) >= ACK_TOGETHER else ACK_WITHIN)
+            if len(self._done) >= ACK_TOGETHER:
+                self._enough.set()
+            if self._acking is None or self._acking.done():
+                self._acking = asyncio.create_task(self._ack_done())
             return
-        while not await self._broker._run(self._duties.settle(delivery, error)):
+        while not await self._broker._run(self.settle(delivery, error)):
             if self._stop.giving_up.is_set():
                 break
             await asyncio.sleep(CHECK)  # meanwhile no other suspect may run
@@ -160,17 +118,15 @@ class AsyncConsumers:
     async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
         handler, task = self._handler, cast("asyncio.Task[Any]", asyncio.current_task())
-        limit = asyncio.timeout(handler.timeout) if handler.timeout is not None else None
+        limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
         self._calling.add(task)
         try:
-            call = handler.function(
-                *((delivery.body, delivery) if handler.takes_delivery else (delivery.body,))
-            )
+            arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
             if limit is None:
-                await call
+                await handler.function(*arguments)
             else:
                 async with limit:
-                    await call
+                    await handler.function(*arguments)
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
@@ -184,27 +140,20 @@ class AsyncConsumers:
             self._calling.discard(task)  # from here on a cancellation would cut off the settling
         return None
 
-    def _flush_within(self, seconds: float) -> None:
-        if self._flushing is not None and seconds == 0:
-            self._flushing.cancel()
-            self._flushing = None
-        if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_later(seconds, self._start_flush)
+    async def _ack_done(self) -> None:
+        """Ack the finished messages, in batches, until there are none."""
+        while self._done:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._enough.wait(), ACK_WITHIN)
+            self._enough.clear()
+            done, self._done = self._done, []
+            if again := await self._broker._run(self.ack(done)):
+                self._done = again + self._done
+                if self._stop.giving_up.is_set():
+                    break
+                await asyncio.sleep(RETRY_AFTER)
 
-    def _start_flush(self) -> None:
-        self._flushing = None
-        task = asyncio.create_task(self._flush())
-        self._flushes.add(task)
-        task.add_done_callback(self._flushes.discard)
-
-    async def _flush(self) -> None:
-        """Ack the finished messages."""
-        done, self._done = self._done, []
-        if again := await self._broker._run(self._duties.ack(done)):
-            self._done = again + self._done
-            self._flush_within(RETRY_AFTER)
-
-    async def _tend(self) -> None:
+    async def _keep_leases(self) -> None:
         """Extend the leases; after a second stop signal, cancel each call once."""
         extended = time.monotonic()
         while True:
@@ -213,10 +162,17 @@ class AsyncConsumers:
                 for task in self._calling - self._cancelled:
                     self._cancelled.add(task)
                     task.cancel()
-            elif time.monotonic() - extended > self._duties.queue.lease / 3000:
+            elif time.monotonic() - extended > self._lease / 3:
                 extended = time.monotonic()
-                kept = [d for d in self._running.values() if not (d.settled or d.lost)]
-                await self._broker._run(self._duties.extend(kept, self._runs))
+                kept = [d for d in self.running if not (d.settled or d.lost)]
+                await self._broker._run(self.extend(kept))
 
-    def _runs(self, delivery: Delivery[Any]) -> bool:
-        return delivery in self._running.values()
+    # From the worker's thread
+
+    @property
+    def running(self) -> list[Delivery[Any]]:
+        """The deliveries whose calls run, or are being settled."""
+        return [*self._running.values()]
+
+    def tend(self) -> None:
+        """Do nothing: the event loop tends its own calls."""

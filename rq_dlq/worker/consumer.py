@@ -1,62 +1,77 @@
-"""A thread that claims, runs a handler, and settles."""
+"""What all consumers do, in threads and in event loops."""
 
 from __future__ import annotations
 
 import threading
-import time
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rq_dlq.worker.duties import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Duties
-from rq_dlq.worker.holding import Holding
-from rq_dlq.worker.pace import Pace
-from rq_dlq.worker.running import Running
-from rq_dlq.worker.stopping import HandlerTimeout, Stop, Stopped
-from rq_dlq.worker.tally import logger
+from rq_dlq import _work
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.values.settlement import Settlement
+from rq_dlq.worker.claiming import Patience, Permit
+from rq_dlq.worker.stopping import Stopped
+from rq_dlq.worker.tally import Tally, logger, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._redis import Connections
-    from rq_dlq.client.handlers import Handler
     from rq_dlq.values.message import Leased
+    from rq_dlq.worker.stopping import Stop, Until
 
-STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
+ACK_WITHIN = 0.005  # seconds that a finished message waits for others, to be acked with them
+ACK_TOGETHER = 100  # this many finished messages are acked at once
+RETRY_AFTER = 1.0  # seconds before a refused call is tried again
+
+D = TypeVar("D", bound="Leased[Any]")
 
 
-class Consumer:
-    """Claims for one handler, runs it call by call, and acks in batches.
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the consumers of a worker share.
 
-    Another thread calls `tend` several times a second.
-
-    Args:
-        duties: its steps on the queue.
+    Attributes:
+        until: when the worker ends.
+        only: the permit to run a suspect.
         claiming: connections that wait for Redis until the worker is stopping.
         settling: connections that wait for Redis until the worker gives up.
         tending: connections that do not wait long, since one thread tends all consumers.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        duties: Duties[Any],
-        claiming: Connections,
-        settling: Connections,
-        tending: Connections,
-        *,
-        stop: Stop,
-    ) -> None:
-        self._timeout = handler.timeout
-        self._name = duties.queue.name
-        self._lease = duties.queue.lease / 1000
-        self._duties = duties
-        self._claiming = claiming
-        self._settling = settling
-        self._tending = tending
-        self._stop = stop
-        self._pace = Pace()
-        self._holding = Holding()
-        self._running = Running(handler)
-        self._thread = threading.Thread(target=self._consume, name=f"rq-dlq {self._name}", daemon=True)
+    stop: Stop
+    until: Until
+    tally: Tally
+    only: threading.Lock
+    claiming: Connections
+    settling: Connections
+    tending: Connections
+
+
+class Consumer(ABC, Generic[D]):
+    """Claims from one queue in a thread, runs the handler, settles, and keeps the leases meanwhile.
+
+    The steps on the queue are here; a subclass decides when to take them. An error of Redis is logged, not
+    raised.
+
+    Attributes:
+        permit: its access to the permit to run a suspect.
+        pause: seconds to wait before the next claim, because the last one was refused.
+    """
+
+    def __init__(self, queue: Any, shared: Shared) -> None:
+        self.queue: _work.Queue[Any] = queue._core
+        self.permit = Permit(shared.only)
+        self.pause = 0.0
+        self._make = queue._delivery
+        self._lease = self.queue.lease / 1000
+        self._stop = shared.stop
+        self._until = shared.until
+        self._tally = shared.tally
+        self._tending = shared.tending
+        self._patience = Patience(shared.until)
+        self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
         """Start consuming."""
@@ -67,102 +82,144 @@ class Consumer:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _consume(self) -> None:
+    def _main(self) -> None:
         try:
-            while not self._stop.finishing.is_set():
-                deliveries = self._claim()
-                if deliveries:
-                    self._holding.add(deliveries)
-                    self._run_all()
-                elif self._duties.permit.passed:
-                    self._duties.permit.wait()
-                elif self._claiming.run(self._duties.over()):
-                    break
-        except Exception:  # noqa: BLE001 - it is logged, and ends the worker
-            logger.exception("%s: the consumer failed", self._name)
+            self._consume()
+        except BaseException:  # noqa: BLE001 - it is logged, and ends the worker
+            logger.exception("%s: the consumer failed", self.queue.name)
             self._stop.break_off()
-            self._next()  # releases what was not started
 
-    def _claim(self) -> Sequence[Leased[Any]]:
-        deliveries = self._claiming.run(self._duties.claim(self._pace.claim))
-        if self._duties.pause:
-            self._stop.finishing.wait(self._duties.pause)
-        return deliveries
+    @abstractmethod
+    def _consume(self) -> None:
+        """Claim and run until the end."""
 
-    def _run_all(self) -> None:
-        """Run the handler on all claimed messages, and settle them."""
-        running, holding = self._running, self._holding
-        while (delivery := self._next()) is not None:
-            error = running.run(delivery)
-            took = time.monotonic() - running.began
-            self._pace.note(took)
-            suspect = self._duties.permit.is_for(delivery)
-            if error is None and delivery.outcome is None and not suspect:
-                if holding.finish(delivery) >= ACK_TOGETHER or took > ACK_WITHIN:
-                    self._flush(self._settling)
-            else:
-                self._settle(delivery, error)
-        self._flush(self._settling)
-        self._duties.permit.end()
-
-    def _next(self) -> Leased[Any] | None:
-        if self._stop.finishing.is_set():
-            self._release(self._holding.take_unstarted(), self._settling)
-            return None
-        if self._holding.is_doubtful(time.monotonic(), self._lease):
-            self._drop_lost()
-        return self._holding.next()
-
-    def _drop_lost(self) -> None:
-        """Drop deliveries that were lost before their handlers started."""
-        if unstarted := self._holding.doubtful():
-            lost = self._settling.run(self._duties.lost_of(unstarted))
-            if lost is not None:
-                self._holding.drop(lost)
-
-    def _settle(self, delivery: Leased[Any], error: BaseException | None) -> None:
-        """Settle a call that failed, or one of a suspect, unless its handler settled the delivery."""
-        if not self._duties.settled_itself(delivery):
-            while not self._settling.run(self._duties.settle(delivery, error)):
-                if self._stop.giving_up.wait(RETRY_AFTER):
-                    break
-        self._holding.let_go()
-
-    def _flush(self, connections: Connections) -> None:
-        """Ack the finished messages."""
-        if done := self._holding.take_done():
-            self._holding.put_back(connections.run(self._duties.ack(done)))
-
-    def _release(self, deliveries: list[Leased[Any]], connections: Connections) -> None:
-        if deliveries:
-            connections.run(self._duties.release(deliveries))
+    @property
+    @abstractmethod
+    def running(self) -> list[D]:
+        """The deliveries whose calls run."""
 
     # From the worker's thread
 
+    @abstractmethod
     def tend(self) -> None:
-        """Extend leases, end a call that runs too long, release messages that wait behind a stuck call."""
-        running, now = self._running.delivery, time.monotonic()
-        seconds = now - self._running.began if running is not None else 0.0
-        timed_out = self._timeout is not None and seconds > self._timeout
-        if self._stop.cancelling.is_set():
-            self._running.cut_short(running, Stopped)
-        elif timed_out:
-            self._running.cut_short(running, HandlerTimeout)
-        if timed_out or (running is not None and now - self._holding.claimed > STUCK_AFTER):
-            self._release(self._holding.take_unstarted(), self._tending)
-        if seconds > ACK_WITHIN:
-            self._flush(self._tending)
-        if now - self._holding.extended > self._lease / 3:
-            self._extend(self._holding.kept(current=not timed_out), now)
+        """Look after the leases and the calls; the worker does this several times a second."""
 
     def abandon(self) -> None:
-        """Release the message of a call that does not end, just before the process ends."""
-        running = self._running.delivery
-        self._release([running] if running is not None and not running.settled else [], self._tending)
+        """Release the messages of calls that do not end, just before the process ends."""
+        self._tending.run(self.release([delivery for delivery in self.running if not delivery.settled]))
 
-    def _extend(self, kept: list[Leased[Any]], now: float) -> None:
-        if kept:
-            self._holding.extended = now
-            runs = self._running.delivery
-            if not self._tending.run(self._duties.extend(kept, lambda delivery: delivery is runs)):
-                self._holding.doubt()
+    # Steps
+
+    def claim(self, count: int) -> _work.Steps[Sequence[D]]:
+        """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
+        found: Sequence[D] = ()
+        self.pause = 0.0
+        try:
+            found = yield from _work.claim(
+                self.queue,
+                self._make,
+                count=count,
+                wait=self._patience.wait,
+                permit=self.permit,
+                undecodable=self._tally.note,
+                stopped=self._stop.finishing.is_set,
+            )
+        except RqDlqError as error:
+            if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
+                logger.error("%s: cannot claim: %s", self.queue.name, error)
+                self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
+        self._patience.note(found=bool(found))
+        return found
+
+    def over(self) -> _work.Steps[bool]:
+        """Whether the consumer ends after a claim that found nothing."""
+        if self._until != "drained":
+            return self._until == "empty"
+        try:
+            return (yield from _work.is_drained(self.queue))
+        except RqDlqError as error:
+            logger.error("%s: cannot see whether it is drained: %s", self.queue.name, error)
+            return False
+
+    def can_wait(self, delivery: D, error: BaseException | None) -> bool:
+        """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
+        return error is None and delivery.outcome is None and not self.permit.is_for(delivery)
+
+    def settle(self, delivery: D, error: BaseException | None) -> _work.Steps[bool]:
+        """Settle by how a call ended, or count what its handler did; False: Redis cannot be reached."""
+        if delivery.outcome is not None:
+            self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
+            return True
+        if error is None:
+            return not (yield from self.ack([delivery]))
+        try:
+            (settlement,) = yield from self._settle_failed(delivery, error)
+        except RqDlqError as failure:
+            logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
+            return not isinstance(failure, BrokerUnavailable)
+        self._tally.note(delivery, settlement, error)
+        return True
+
+    def _settle_failed(self, delivery: D, error: BaseException) -> _work.Steps[list[Settlement]]:
+        """Settle a call by its error.
+
+        Only calls that the worker cut short are released: a message whose handler raises SystemExit would
+        come back at once, for ever. For the same reason a dead letter that fails is held until its lease
+        ends. It stays a dead letter.
+        """
+        queue = self.queue
+        if (queue.view or queue.part != "live") and not isinstance(error, Stopped):
+            return [Settlement(delivery.id, "kept")]
+        if isinstance(error, Exception | Stopped):
+            try:
+                return (yield from _work.settle_by_error(queue, [delivery._held], error))
+            except InvalidInput as nonsense:  # as in Redeliver(after="soon")
+                error = nonsense
+        return (yield from _work.nack(queue, [delivery._held], error))
+
+    def ack(self, done: list[D]) -> _work.Steps[list[D]]:
+        """Ack finished messages; returns those to ack again, because Redis cannot be reached."""
+        if not done:
+            return done
+        try:
+            settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
+        except RqDlqError as failure:
+            logger.error("%s: cannot ack %d messages: %s", self.queue.name, len(done), failure)
+            return done if isinstance(failure, BrokerUnavailable) else []
+        self._tally.add(settlements, "acked")
+        for delivery, settlement in zip(done, settlements, strict=True):
+            if not settlement:
+                report(delivery, settlement, None)
+        return []
+
+    def release(self, deliveries: Sequence[D]) -> _work.Steps[None]:
+        """Release messages that were not started, or whose calls were cut short."""
+        if not deliveries:
+            return
+        try:
+            settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
+        except RqDlqError as failure:
+            logger.error("%s: cannot release: %s", self.queue.name, failure)
+        else:
+            self._tally.add(settlements, "released")
+
+    def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
+        """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
+        try:
+            held = [delivery._held for delivery in deliveries]
+            deadline, still = yield from _work.extend(self.queue, held, self.queue.lease)
+        except RqDlqError as failure:
+            logger.warning("%s: cannot extend the leases: %s", self.queue.name, failure)
+            return None
+        lost: list[D] = []
+        for delivery, held_still in zip(deliveries, still, strict=True):
+            if held_still:
+                delivery._lease_ends = deadline
+                continue
+            lost.append(delivery)
+            if not delivery.settled and delivery in self.running:
+                delivery.lost = True
+                logger.warning(
+                    "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
+                )
+        return lost

@@ -14,8 +14,8 @@ from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
+    from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
-    from rq_dlq.values.message import Leased
 
 
 class Running:
@@ -29,13 +29,13 @@ class Running:
     def __init__(self, handler: Handler) -> None:
         self._function = handler.function
         self._takes_delivery = handler.takes_delivery
-        self.delivery: Leased[Any] | None = None
+        self.delivery: Delivery[Any] | None = None
         self.began = 0.0
         self._thread = self._process = 0
         self._lock = threading.Lock()  # held to cut a call short
         self._cutting = self._interrupted = False
 
-    def run(self, delivery: Leased[Any]) -> BaseException | None:
+    def run(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with.
 
         An interrupt is raised some instructions after the request, so perhaps after the call has ended. Then
@@ -66,7 +66,7 @@ class Running:
             end_child(error)
         return error
 
-    def cut_short(self, delivery: Leased[Any] | None, reason: type[BaseException]) -> None:
+    def cut_short(self, delivery: Delivery[Any] | None, reason: type[BaseException]) -> None:
         """Raise an error inside this call, once, if it still runs; from another thread.
 
         This sets `_cutting` and then checks whether the call runs; `_end` clears `delivery` and then checks

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 0.05  # seconds between two checks whether to stop
-LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
-FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
 """When a worker ends by itself: never, when nothing is ready, or when nothing is left to deliver."""
@@ -30,23 +28,6 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
 
 class Stopped(BaseException):
     """Raised inside a call to cut it short after a second signal; its message is released."""
-
-
-class Patience:
-    """How long the next claim of a consumer waits for messages.
-
-    Until the queue is drained the first claim does not wait; each claim that finds nothing makes the next one
-    wait longer.
-    """
-
-    def __init__(self, until: Until) -> None:
-        self._until = until
-        self.wait = LONG_WAIT if until == "stopped" else 0  # milliseconds
-
-    def note(self, *, found: bool) -> None:
-        """Note whether a claim found messages."""
-        if self._until == "drained":
-            self.wait = 0 if found else min(IDLE_WAIT, max(FIRST_WAIT, 2 * self.wait))
 
 
 class Stop:

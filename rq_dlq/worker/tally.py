@@ -47,11 +47,8 @@ def report(delivery: Received[Any], settlement: Settlement, error: BaseException
     where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
     if settlement.outcome == "redelivered":
         logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
-    elif settlement.outcome == "dead":
-        logger.warning("%s: dead after %d deliveries: %s", where, tries, cause)
-    elif settlement.outcome == "discarded":
-        logger.info("%s: discarded after %d deliveries: %s", where, tries, cause)
-    elif settlement.outcome == "expired":
-        logger.warning("%s: expired after %d deliveries: %s", where, tries, cause)
+    elif settlement.outcome in {"dead", "expired", "discarded"}:
+        level = logging.INFO if settlement.outcome == "discarded" else logging.WARNING
+        logger.log(level, "%s: %s after %d deliveries: %s", where, settlement.outcome, tries, cause)
     elif not settlement:
         logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work, asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
-from rq_dlq.worker.async_consumer import AsyncConsumers
-from rq_dlq.worker.consumer import Consumer
-from rq_dlq.worker.duties import Duties
+from rq_dlq.worker.async_consumer import AsyncConsumer
+from rq_dlq.worker.consumer import Consumer, Shared
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
+from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,19 +76,17 @@ class Worker:
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
-        consumers: list[Consumer | AsyncConsumers] = []
         only = threading.Lock()
+        shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending)
+        consumers: list[Consumer[Any]] = []
         for handler, concurrency in self._handlers:
             logger.info("%s: %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
                 queue = _twin_of(handler.queue, twin)
-                duties = self._duties_of(queue, only)
-                consumers.append(AsyncConsumers(handler, duties, concurrency, twin, tending, stop=self.stop))
+                consumers.append(AsyncConsumer(handler, queue, concurrency, twin, shared))
             else:
-                for _ in range(concurrency):
-                    duties = self._duties_of(handler.queue, only)
-                    consumers.append(Consumer(handler, duties, claiming, settling, tending, stop=self.stop))
+                consumers += [ThreadConsumer(handler, shared) for _ in range(concurrency)]
         try:
             with heeding_signals(self.stop, logger):
                 self._doctor.look(tending)
@@ -101,12 +100,6 @@ class Worker:
             raise RqDlqError(message)
         logger.info("stopped")
 
-    def _duties_of(self, queue: Any, only: threading.Lock) -> Duties[Any]:
-        """The duties of one consumer; `only` is the permit of this process to run a suspect."""
-        return Duties(
-            queue._core, queue._delivery, stop=self.stop, until=self._until, tally=self.tally, only=only
-        )
-
     def _connect(self) -> Connections:
         """Connections that wait for Redis until the worker is stopping."""
         patient = Retries(attempts=None, seconds=None, until=self.stop.finishing)
@@ -118,27 +111,24 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker._connect(patient)
 
-    def _tend(self, consumers: Sequence[Consumer | AsyncConsumers], tending: Connections) -> None:
+    def _tend(self, alive: list[Consumer[Any]], tending: Connections) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        alive = list(consumers)
         kept_up = time.monotonic()
-        stopping: float | None = None  # since when
-        cut_off: float | None = None
-        while alive and (cut_off is None or time.monotonic() < cut_off):
+        give_up = cut_off = inf  # when
+        while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
             for consumer in alive:
                 consumer.tend()
             self._doctor.look(tending)
-            now = time.monotonic()
-            if now - kept_up > UPKEEP and not self.stop.finishing.is_set():
+            if self.stop.finishing.is_set():
+                give_up = min(give_up, now + GRACE)
+            elif now - kept_up > UPKEEP:
                 kept_up = now
                 self._keep_up(tending)
-            if stopping is None and self.stop.finishing.is_set():
-                stopping = now
-            if stopping is not None and now - stopping > GRACE:
+            if now > give_up:
                 self.stop.giving_up.set()
-            if cut_off is None and self.stop.cancelling.is_set():
-                cut_off = now + GRACE
+            if self.stop.cancelling.is_set():
+                cut_off = min(cut_off, now + GRACE)
         if alive:
             logger.warning("%d consumers did not end: their messages are released", len(alive))
         for consumer in alive:

@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from rq_dlq import _calls
 from rq_dlq._calls import Call, Command, Part, Sender, scans
 from rq_dlq._calls.delivery import Claimed, Suspects
-from rq_dlq._keys import QueueKeys, SenderKeys
+from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
@@ -59,7 +59,7 @@ class Driver:
 
     def sender(self) -> Sender:
         """A new sender, for one call."""
-        return Sender(SenderKeys(self.keys, f"s{next(self._senders)}"), 1)
+        return Sender(MoreKeys(self.keys, {"sender": self.keys.sender(f"s{next(self._senders)}")}), 1)
 
     def run(self, call: Call[R] | Command[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""

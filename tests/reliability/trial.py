@@ -23,7 +23,7 @@ ACTS: dict[str, Callable[[Place], None]] = {
     "worker": work,
     "awaiting": partial(work, concurrency=BATCH, colour="async def"),
 }
-TOGETHER = 100  # messages that a worker has begun and not acked, at most (duties.ACK_TOGETHER)
+TOGETHER = 100  # messages that a worker has begun and not acked, at most (consumer.ACK_TOGETHER)
 LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again
 START = 30.0  # seconds until the first message, at most
 WAKING = 30.0  # seconds until a zombie has heard what came of its ack, at most

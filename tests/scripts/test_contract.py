@@ -14,7 +14,7 @@ import pytest
 from rq_dlq import _calls, _keys
 from rq_dlq._calls import Sender
 from rq_dlq._calls.scans import END, START
-from rq_dlq._keys import QueueKeys, SenderKeys
+from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._scripts import Script, Scripts, parse
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.wanted import ALL
@@ -155,7 +155,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
         "target": QueueKeys("rq", "to"),
         "settings": {},
         "namespace": "rq",
-        "sender": Sender(SenderKeys(QueueKeys("rq", "q"), "n"), 1),
+        "sender": Sender(MoreKeys(QueueKeys("rq", "q"), {"sender": "rq:{q}:sender:n"}), 1),
         "pattern": "#",
     }
     given |= {"token": "t", "tokens": ["t"] * 2, "to": "u", "query": "s", "field": "done"}

@@ -26,7 +26,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle worker sees at once that it is to stop."""
     monkeypatch.setattr(import_module("rq_dlq._work.claim"), "MAX_BLOCK", 50)
-    monkeypatch.setattr("rq_dlq.worker.stopping.IDLE_WAIT", 50)
+    monkeypatch.setattr("rq_dlq.worker.claiming.IDLE_WAIT", 50)
 
 
 @pytest.fixture

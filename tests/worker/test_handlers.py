@@ -21,7 +21,7 @@ from rq_dlq import (
     UnprocessableMessage,
 )
 from rq_dlq.worker import Worker
-from rq_dlq.worker.pace import Pace
+from rq_dlq.worker.claiming import Pace
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -401,8 +401,7 @@ def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
     def broken(*_: Any) -> None:
         raise KeyError
 
-    monkeypatch.setattr("rq_dlq.worker.consumer.Consumer._claim", broken)
-    monkeypatch.setattr("rq_dlq.worker.async_consumer.AsyncConsumers._claim", broken)
+    monkeypatch.setattr("rq_dlq.worker.consumer.Consumer.claim", broken)
     register(broker.queue("a"), colour, lambda *_: None)
     with pytest.raises(RqDlqError, match="a consumer failed"):
         broker.run()

@@ -19,7 +19,7 @@ def test_what_was_lost_before_it_began_is_not_begun(
     queue, other = broker.queue("a", lease=0.6, redelivery=AT_ONCE), broker.queue("a", lease="1m")
     seen, taken, begun = list[int](), list[int](), set[int]()
     monkeypatch.setattr(
-        "rq_dlq.worker.consumer.STUCK_AFTER", 60
+        "rq_dlq.worker.thread_consumer.STUCK_AFTER", 60
     )  # else it would be given back while the handler runs
 
     @queue.handler()
@@ -34,7 +34,7 @@ def test_what_was_lost_before_it_began_is_not_begun(
         if noticed == "while a handler runs":
             wait_until(lambda: delivery.lost)
         else:
-            monkeypatch.setattr("rq_dlq.worker.consumer.Consumer._extend", lambda *_: None)
+            monkeypatch.setattr("rq_dlq.worker.thread_consumer.ThreadConsumer._keep_leases", lambda *_: None)
             wait_until(lambda: raw.time()[0] > start + 2)
 
     queue.send_many(range(200))

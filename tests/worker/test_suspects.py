@@ -11,7 +11,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, Poison, RedeliveryPolicy, _work
-from rq_dlq.worker.permit import FIRST_PAUSE, LONGEST_PAUSE, Permit
+from rq_dlq.worker.claiming import FIRST_PAUSE, LONGEST_PAUSE, Permit
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 
@@ -150,7 +150,7 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
         left.append(sum(state.split()[1].startswith(b"+") for state in raw.hvals("rq:{a}:states")))
 
     monkeypatch.setattr(_work, "ack", unreachable)
-    monkeypatch.setattr("rq_dlq.worker.consumer.RETRY_AFTER", 0.01)
+    monkeypatch.setattr("rq_dlq.worker.thread_consumer.RETRY_AFTER", 0.01)
     register(queue, colour, handle)
     with working(broker):
         wait_until(lambda: queue.stats().totals.get("acked") == 2)

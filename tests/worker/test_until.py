@@ -11,7 +11,7 @@ from redis import Redis
 
 import rq_dlq
 from rq_dlq.worker import Worker
-from rq_dlq.worker.stopping import Patience
+from rq_dlq.worker.claiming import Patience
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -124,7 +124,7 @@ def calls(raw: Redis, command: str) -> int:
 
 
 def test_the_end_is_looked_for_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rq_dlq.worker.stopping.IDLE_WAIT", 1_000)
+    monkeypatch.setattr("rq_dlq.worker.claiming.IDLE_WAIT", 1_000)
     patience, waits = Patience("drained"), list[int]()
     for _ in range(9):
         waits.append(patience.wait)

@@ -170,15 +170,6 @@ class AsyncConnections:
         each = {name: self._over(link, FAIL_FAST) for name, link in links.items()}
         return each or {masked(self._url): self}  # in a new cluster no node has slots
 
-    async def link_of(self, key: str) -> AsyncLink:
-        """The link to the server that has a key."""
-        if isinstance(self._link, AsyncLink):
-            return self._link
-        try:
-            return await self._link.link_of(key)
-        except TRANSIENT as error:
-            raise unavailable(self._url, error) from error
-
     async def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
         """Run the same steps on each master; returns the results by address, without unreachable masters.
 

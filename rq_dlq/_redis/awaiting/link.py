@@ -52,14 +52,14 @@ class AsyncLink:
         try:
             replies = await replies_to(connection, commands)
         except BaseException as error:
-            await asyncio.shield(self.drop(connection, error))  # completes even if cancelled again
+            await asyncio.shield(self._drop(connection, error))  # completes even if cancelled again
             raise
         await self._keep(connection)
         return replies
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between; an error closes it."""
-        connection = await self.take()
+        connection = self._idle.take() or await self._connected()
         try:
             commands = next(talk)
             while True:
@@ -68,7 +68,7 @@ class AsyncLink:
             await self._keep(connection)
             return stop.value
         except BaseException as error:
-            await asyncio.shield(self.drop(connection, error))
+            await asyncio.shield(self._drop(connection, error))
             raise
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
@@ -79,14 +79,6 @@ class AsyncLink:
     def forget_rights(self) -> None:
         """Check the rights again before the next step."""
         self.rights.forget()
-
-    async def take(self) -> Any:
-        """Take a connection; the caller drops it.
-
-        Raises:
-            Unheard: the server cannot be reached.
-        """
-        return self._idle.take() or await self._connected()
 
     async def _connected(self) -> Any:
         try:
@@ -107,13 +99,13 @@ class AsyncLink:
             set_timeout(connection, None)
         await self.pool.release(connection)
 
-    async def drop(self, connection: Any, error: BaseException | None = None) -> None:
+    async def _drop(self, connection: Any, error: BaseException) -> None:
         """Close a connection; after a network error also the idle ones, which have likely failed too."""
         await self._close(connection)
         if isinstance(error, Passing):
             self.rights.forget()  # the next may be to another server
-        if error is None or isinstance(error, TRANSIENT):
-            await self.give_up_idle()
+        if isinstance(error, TRANSIENT):
+            await self._give_up_idle()
 
     async def _close(self, connection: Any) -> None:
         try:
@@ -121,7 +113,7 @@ class AsyncLink:
         finally:
             await self._return(connection)
 
-    async def give_up_idle(self) -> None:
+    async def _give_up_idle(self) -> None:
         """Close the idle connections."""
         if self._roams:
             self.rights.forget()
@@ -130,7 +122,7 @@ class AsyncLink:
 
     async def close(self) -> None:
         """Close the idle connections, except those of a shared pool; the next round trip opens new ones."""
-        await self.give_up_idle()
+        await self._give_up_idle()
         for pool in pools_of(self.pool) if self.ours else ():
             await pool.disconnect(inuse_connections=False)
 

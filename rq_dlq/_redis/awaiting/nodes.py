@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
 from rq_dlq._redis.errors import TRANSIENT
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ class AsyncNodes:
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
-    async def link_of(self, key: str) -> AsyncLink:
-        """The link to the node that has a key."""
-        await self.refresh()
-        return self.link(self.cluster.node_of(slot_of(key)))
-
     async def by_name(self) -> dict[str, AsyncLink]:
         """The link to each node that has slots now, by its address."""
         await self._run(self.cluster.look())
@@ -49,18 +44,14 @@ class AsyncNodes:
         """Send each command to the node that has its key; otherwise like `AsyncLink.talk`."""
         return await self._run(route(self.cluster, commands))  # type: ignore[no-any-return]
 
-    async def refresh(self) -> None:
-        """Read the map of slots, unless it is fresh."""
-        if self.cluster.suspect is not None:
-            await self._run(self.cluster.look())
-
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
         return await self.link(self.cluster.node_of(None)).alone(talk)
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
-        await self.refresh()
+        if self.cluster.suspect is not None:
+            await self._run(self.cluster.look())
         for node, share in shares(self.cluster, step, scripts).items():
             try:
                 await self.link(node).prove(share, scripts)

@@ -52,14 +52,14 @@ class Link:
         try:
             replies = replies_to(connection, commands)
         except BaseException as error:
-            self.drop(connection, error)
+            self._drop(connection, error)
             raise
         self._keep(connection)
         return replies
 
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between; an error closes it."""
-        connection = self.take()
+        connection = self._idle.take() or self._connected()
         try:
             commands = next(talk)
             while True:
@@ -68,7 +68,7 @@ class Link:
             self._keep(connection)
             return stop.value
         except BaseException as error:
-            self.drop(connection, error)
+            self._drop(connection, error)
             raise
 
     def prove(self, step: Step, scripts: Scripts) -> None:
@@ -79,14 +79,6 @@ class Link:
     def forget_rights(self) -> None:
         """Check the rights again before the next step."""
         self.rights.forget()
-
-    def take(self) -> Any:
-        """Take a connection; the caller drops it.
-
-        Raises:
-            Unheard: the server cannot be reached.
-        """
-        return self._idle.take() or self._connected()
 
     def _connected(self) -> Any:
         try:
@@ -107,13 +99,13 @@ class Link:
             set_timeout(connection, None)
         self.pool.release(connection)
 
-    def drop(self, connection: Any, error: BaseException | None = None) -> None:
+    def _drop(self, connection: Any, error: BaseException) -> None:
         """Close a connection; after a network error also the idle ones, which have likely failed too."""
         self._close(connection)
         if isinstance(error, Passing):
             self.rights.forget()  # the next may be to another server
-        if error is None or isinstance(error, TRANSIENT):
-            self.give_up_idle()
+        if isinstance(error, TRANSIENT):
+            self._give_up_idle()
 
     def _close(self, connection: Any) -> None:
         try:
@@ -121,7 +113,7 @@ class Link:
         finally:
             self._return(connection)
 
-    def give_up_idle(self) -> None:
+    def _give_up_idle(self) -> None:
         """Close the idle connections."""
         if self._roams:
             self.rights.forget()
@@ -130,7 +122,7 @@ class Link:
 
     def close(self) -> None:
         """Close the idle connections, except those of a shared pool; the next round trip opens new ones."""
-        self.give_up_idle()
+        self._give_up_idle()
         for pool in pools_of(self.pool) if self.ours else ():
             pool.disconnect(inuse_connections=False)
 

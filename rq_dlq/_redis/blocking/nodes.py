@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
+from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
 from rq_dlq._redis.errors import TRANSIENT
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ class Nodes:
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
-    def link_of(self, key: str) -> Link:
-        """The link to the node that has a key."""
-        self.refresh()
-        return self.link(self.cluster.node_of(slot_of(key)))
-
     def by_name(self) -> dict[str, Link]:
         """The link to each node that has slots now, by its address."""
         self._run(self.cluster.look())
@@ -50,18 +45,14 @@ class Nodes:
         """Send each command to the node that has its key; otherwise like `Link.talk`."""
         return self._run(route(self.cluster, commands))  # type: ignore[no-any-return]
 
-    def refresh(self) -> None:
-        """Read the map of slots, unless it is fresh."""
-        if self.cluster.suspect is not None:
-            self._run(self.cluster.look())
-
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
         return self.link(self.cluster.node_of(None)).alone(talk)
 
     def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
-        self.refresh()
+        if self.cluster.suspect is not None:
+            self._run(self.cluster.look())
         for node, share in shares(self.cluster, step, scripts).items():
             try:
                 self.link(node).prove(share, scripts)

@@ -148,7 +148,7 @@ FAULTS = {
         "I8: m0 did not return",
         2,
         "deliveries",
-        "lib/give_back",
+        "release",
         "state.released = state.released + 1",
         "state.released, state.due = state.released + 1, now",
     ),

@@ -21,11 +21,14 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
@@ -54,9 +57,7 @@ local function settle(first, width, act, finish)
   if next(done) and finish then
     finish()
   end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
+  let_go(let)
   return verdicts
 end
 -- Removes messages that were acked, and everything that was kept about them (I13).

@@ -198,11 +198,14 @@ local function remove_acked(ids)
     note_acked(ids, records, texts)
   end
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 local ids, held, lost, seen = {}, {}, {}, {}
@@ -218,8 +221,6 @@ for i = 1, #ARGV, 2 do
 end
 if #lost == 0 then
   remove_acked(ids)
-  for token, count in pairs(held) do
-    let_go(token, count)
-  end
+  let_go(held)
 end
 return lost

@@ -169,21 +169,17 @@ local function queue(n)
         local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
         if ttl > 0 then
           payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-          deadlines[#deadlines + 1] = now + ttl
-          deadlines[#deadlines + 1] = id
+          deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
         end
         if delay > 0 then
-          stated[#stated + 1] = id
-          stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+          stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. due .. ' 0 0 0 0 0 0 0'
         end
-        records[#records + 1] = id
-        records[#records + 1] = pack_birth(birth) .. payload
+        records[#records + 1], records[#records + 2] = id, pack_birth(birth) .. payload
         local score = delay > 0 and due or score_of(head.priority, due)
         if score ~= scored then -- Redis would print each number anew, which costs more than the rest
           scored, text = score, string.format('%.0f', score)
         end
-        rows[#rows + 1] = text
-        rows[#rows + 1] = member_of(id, head, due)
+        rows[#rows + 1], rows[#rows + 2] = text, member_of(id, head, due)
         seen[id], birth = true, birth + 1
       end
     end
@@ -323,11 +319,14 @@ local function queue(n)
       note_acked(ids, records, texts)
     end
   end
-  -- Takes settled messages off a claim. The lease goes with the last of them.
-  local function let_go(token, count)
-    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-      redis.call('HDEL', claims, token, token .. ':held')
-      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+  -- Takes settled messages off their claims. A lease goes with the last of its messages.
+  --   counts: token → how many
+  local function let_go(counts)
+    for token, count in pairs(counts) do
+      if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+        redis.call('HDEL', claims, token, token .. ':held')
+        redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+      end
     end
   end
   return { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
@@ -367,9 +366,7 @@ end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
     q.remove_acked(q.ids)
-    for token, count in pairs(q.held) do
-      q.let_go(token, count)
-    end
+    q.let_go(q.held)
   end
 end
 return { 1 }

@@ -43,8 +43,7 @@ for n, id in ipairs(ids) do
     if wanted[id] or #given == 0 and kept == keep then
       local first, last = texts[n]:find(' +' .. token .. ' ', 1, true)
       moved[#moved + 1], wanted[id] = id, true
-      stated[#stated + 1] = id
-      stated[#stated + 1] = texts[n]:sub(1, first) .. '+' .. to .. texts[n]:sub(last)
+      stated[#stated + 1], stated[#stated + 2] = id, texts[n]:sub(1, first) .. '+' .. to .. texts[n]:sub(last)
     else
       kept = kept + 1
     end

@@ -25,11 +25,14 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
@@ -58,9 +61,7 @@ local function settle(first, width, act, finish)
   if next(done) and finish then
     finish()
   end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
+  let_go(let)
   return verdicts
 end
 -- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
@@ -80,17 +81,6 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-end
--- The record of a message that is to be settled; or nil and a verdict, where an ack was cut off, or a later version has
--- taken the message over, in a form of its own.
-local function record_or_verdict(id, text)
-  local record = held_record(id)
-  if not record then
-    return nil, GONE
-  elseif is_later(record, text) then
-    return nil, LOST
-  end
-  return record
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -146,6 +136,64 @@ local function read_record(record)
     transient = record:byte(8) >= TRANSIENT,
   }
 end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- Settles items as lib/settle does, with act(id, state, head, i). Left alone are a message whose ack was cut off, and
+-- one that a later version has taken over, in a form of its own.
+local function settle_messages(first, width, act, finish)
+  return settle(first, width, function(id, text, i)
+    local record = held_record(id)
+    if not record or is_later(record, text) then
+      return record and LOST or GONE
+    end
+    local head = read_record(record)
+    return act(id, parse_state(text, head.birth), head, i)
+  end, finish)
+end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
@@ -195,52 +243,6 @@ local function member_of(id, head, due)
     return string.char(16 + math.floor(number / 256), number % 256) .. id
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
-end
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-local function new_state(due)
-  return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-  }
-end
-
-local function parse_state(text, birth)
-  local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-  if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-      text:match(STATE)
-  end
-  if part and (more == '' or more:gsub(MORE, '') == '') then
-    s.part, s.reason, s.mark, s.token = part, reason, mark, token
-    local at = tonumber(due)
-    s.due = at > 0 and at < LATER and at or s.due
-    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay, s.more = tonumber(delay), more
-  end
-  return s
-end
-
-local function format_state(s)
-  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-  return table.concat({
-    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ') .. s.more
-end
-
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
-local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
 end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
@@ -469,13 +471,8 @@ end
 if not can_judge() then
   return -2
 end
-return settle(4, 5, function(id, text, i)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
+return settle_messages(4, 5, function(id, state, head, i)
   local failure =
     { delay = tonumber(ARGV[i + 2]), charge = ARGV[i + 3] == '1', consumer = consumer, error = ARGV[i + 4] }
-  return judge(id, parse_state(text, head.birth), head, 'nacked', failure)
+  return judge(id, state, head, 'nacked', failure)
 end, wake_one)

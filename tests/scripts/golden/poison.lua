@@ -24,11 +24,14 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
@@ -57,9 +60,7 @@ local function settle(first, width, act, finish)
   if next(done) and finish then
     finish()
   end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
+  let_go(let)
   return verdicts
 end
 -- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
@@ -79,17 +80,6 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-end
--- The record of a message that is to be settled; or nil and a verdict, where an ack was cut off, or a later version has
--- taken the message over, in a form of its own.
-local function record_or_verdict(id, text)
-  local record = held_record(id)
-  if not record then
-    return nil, GONE
-  elseif is_later(record, text) then
-    return nil, LOST
-  end
-  return record
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -190,6 +180,18 @@ end
 -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
+end
+-- Settles items as lib/settle does, with act(id, state, head, i). Left alone are a message whose ack was cut off, and
+-- one that a later version has taken over, in a form of its own.
+local function settle_messages(first, width, act, finish)
+  return settle(first, width, function(id, text, i)
+    local record = held_record(id)
+    if not record or is_later(record, text) then
+      return record and LOST or GONE
+    end
+    local head = read_record(record)
+    return act(id, parse_state(text, head.birth), head, i)
+  end, finish)
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -335,13 +337,7 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
-return settle(2, 4, function(id, text, i)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
+return settle_messages(2, 4, function(id, state, head, i)
   remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
   if state.part == 'live' then
     local detail = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }

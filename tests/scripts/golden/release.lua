@@ -23,11 +23,14 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
@@ -56,9 +59,7 @@ local function settle(first, width, act, finish)
   if next(done) and finish then
     finish()
   end
-  for token, count in pairs(let) do
-    let_go(token, count)
-  end
+  let_go(let)
   return verdicts
 end
 -- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
@@ -78,17 +79,6 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-end
--- The record of a message that is to be settled; or nil and a verdict, where an ack was cut off, or a later version has
--- taken the message over, in a form of its own.
-local function record_or_verdict(id, text)
-  local record = held_record(id)
-  if not record then
-    return nil, GONE
-  elseif is_later(record, text) then
-    return nil, LOST
-  end
-  return record
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -190,6 +180,30 @@ end
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
 end
+-- Settles items as lib/settle does, with act(id, state, head, i). Left alone are a message whose ack was cut off, and
+-- one that a later version has taken over, in a form of its own.
+local function settle_messages(first, width, act, finish)
+  return settle(first, width, function(id, text, i)
+    local record = held_record(id)
+    if not record or is_later(record, text) then
+      return record and LOST or GONE
+    end
+    local head = read_record(record)
+    return act(id, parse_state(text, head.birth), head, i)
+  end, finish)
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+-- Who was given the messages of a claim, as a JSON text.
+local holders = {}
+local function holder(token)
+  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
+  return holders[token]
+end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -230,12 +244,6 @@ local function put(id, state, head, waits)
   state.mark = '-'
   redis.call('HSET', states, id, format_state(state))
 end
--- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-local function setting(name)
-  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-  return found[FIELDS[name]]
-end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -267,20 +275,6 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
--- Gives back a message that was not handled, or that must not be charged: due now, at its old position (I8).
--- consumer: the one that held it, for the outcome history.
-local function give_back(id, state, head, consumer)
-  state.released = state.released + 1
-  put(id, state, head)
-  redis.call('HINCRBY', counters, 'released', 1)
-  outcome('released', id, head, state, 0, { consumer = consumer })
-end
--- Who was given the messages of a claim, as a JSON text.
-local holders = {}
-local function holder(token)
-  holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
-  return holders[token]
-end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
@@ -289,12 +283,9 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
-return settle(1, 2, function(id, text)
-  local record, verdict = record_or_verdict(id, text)
-  if not record then
-    return verdict
-  end
-  local head = read_record(record)
-  local state = parse_state(text, head.birth)
-  give_back(id, state, head, setting('outcomes') and holder(state.token))
+return settle_messages(1, 2, function(id, state, head)
+  state.released = state.released + 1
+  put(id, state, head)
+  redis.call('HINCRBY', counters, 'released', 1)
+  outcome('released', id, head, state, 0, { consumer = setting('outcomes') and holder(state.token) })
 end, wake_one)

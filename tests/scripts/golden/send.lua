@@ -149,21 +149,17 @@ local function add(items, first, last, delay, ttl)
       local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       if ttl > 0 then
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-        deadlines[#deadlines + 1] = now + ttl
-        deadlines[#deadlines + 1] = id
+        deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
       end
       if delay > 0 then
-        stated[#stated + 1] = id
-        stated[#stated + 1] = 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. due .. ' 0 0 0 0 0 0 0'
       end
-      records[#records + 1] = id
-      records[#records + 1] = pack_birth(birth) .. payload
+      records[#records + 1], records[#records + 2] = id, pack_birth(birth) .. payload
       local score = delay > 0 and due or score_of(head.priority, due)
       if score ~= scored then -- Redis would print each number anew, which costs more than the rest
         scored, text = score, string.format('%.0f', score)
       end
-      rows[#rows + 1] = text
-      rows[#rows + 1] = member_of(id, head, due)
+      rows[#rows + 1], rows[#rows + 2] = text, member_of(id, head, due)
       seen[id], birth = true, birth + 1
     end
   end

@@ -442,11 +442,14 @@ local function sweep_message(id, token, consumer, by_worker)
   judge(id, state, head, 'lapsed', failure)
   return held and 1 or 0
 end
--- Takes settled messages off a claim. The lease goes with the last of them.
-local function let_go(token, count)
-  if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-    redis.call('HDEL', claims, token, token .. ':held')
-    redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+-- Takes settled messages off their claims. A lease goes with the last of its messages.
+--   counts: token → how many
+local function let_go(counts)
+  for token, count in pairs(counts) do
+    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+      redis.call('HDEL', claims, token, token .. ':held')
+      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+    end
   end
 end
 -- Sweeps lapsed leases, message by message (lib/sweep_message). A claim larger than the limit is swept in parts: a swept
@@ -490,7 +493,7 @@ local function sweep_claim(token, most, most_left)
     redis.call('ZADD', leases, now + AGAIN, token)
   end
   if swept > 0 then -- -0 becomes "-0", which Redis does not take as a number
-    let_go(token, swept)
+    let_go({ [token] = swept })
   end
   return looked, left
 end

@@ -1,23 +1,69 @@
-"""The permit to run a suspect: a message whose lease lapsed before, perhaps because it killed its worker."""
+"""A consumer's next claim: how many messages, how long it waits, whether it may take a suspect."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import threading
 
     from rq_dlq.values.message import Leased
+    from rq_dlq.worker.stopping import Until
 
+LONG_WAIT = 60_000  # milliseconds of a waiting claim; a stop cuts it short
+FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
 FIRST_PAUSE = 0.02  # seconds before a consumer claims again after it found only suspects
 LONGEST_PAUSE = 0.25
 
 
-class Permit:
-    """A consumer's access to the one permit of its worker process.
+@dataclass
+class Pace:
+    """Measures how long calls take, so that a consumer claims only what it can start soon.
 
-    Suspects run one at a time: if one kills the process, no other is charged for it. The permit is taken for
-    each claim, since a claim may return a suspect. It is kept until that suspect is settled.
+    A message that waits in one consumer could run in another.
+    """
+
+    soon: float = 0.1  # seconds within which the last of a claim is to start
+    most: int = 100
+    _usual: float | None = None  # seconds, a moving average
+
+    def note(self, seconds: float) -> None:
+        """Note how long a call took."""
+        known = self._usual
+        self._usual = seconds if known is None else known + 0.2 * (seconds - known)
+
+    @property
+    def claim(self) -> int:
+        """The number of messages to claim."""
+        if self._usual is None:
+            return 1
+        return max(1, min(self.most, int(self.soon / max(self._usual, 1e-6))))
+
+
+class Patience:
+    """How long the next claim of a consumer waits for messages.
+
+    Until the queue is drained the first claim does not wait; each claim that finds nothing makes the next one
+    wait longer.
+    """
+
+    def __init__(self, until: Until) -> None:
+        self._until = until
+        self.wait = LONG_WAIT if until == "stopped" else 0  # milliseconds
+
+    def note(self, *, found: bool) -> None:
+        """Note whether a claim found messages."""
+        if self._until == "drained":
+            self.wait = 0 if found else min(IDLE_WAIT, max(FIRST_WAIT, 2 * self.wait))
+
+
+class Permit:
+    """A consumer's access to the one permit of its worker process to run a suspect.
+
+    A suspect is a message whose lease lapsed before, perhaps because it killed its worker. Suspects run one
+    at a time: if one kills the process, no other is charged for it. The permit is taken for each claim, since
+    a claim may return a suspect. It is kept until that suspect is settled.
 
     Args:
         only: the permit, shared by all consumers of the process.

@@ -1,0 +1,153 @@
+"""A thread that claims, runs a handler call by call, and settles."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.values.settlement import Settlement
+from rq_dlq.worker.claiming import Pace
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
+from rq_dlq.worker.running import Running
+from rq_dlq.worker.stopping import HandlerTimeout, Stopped
+from rq_dlq.worker.tally import logger
+
+if TYPE_CHECKING:
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.delivery import Delivery
+    from rq_dlq.client.handlers import Handler
+
+STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
+
+
+class ThreadConsumer(Consumer["Delivery[Any]"]):
+    """Claims for one handler, runs one call after the other, and acks in batches.
+
+    The worker's thread extends leases and releases messages that wait too long. There is no lock between the
+    two: a delivery is in one deque at a time, and the thread that pops it owns it.
+    """
+
+    def __init__(self, handler: Handler, shared: Shared) -> None:
+        super().__init__(handler.queue, shared)
+        self._timeout = handler.timeout
+        self._claiming, self._settling = shared.claiming, shared.settling
+        self._pace = Pace()
+        self._calls = Running(handler)
+        self._unstarted: deque[Delivery[Any]] = deque()
+        self._current: Delivery[Any] | None = None  # its handler runs, or it is about to be settled
+        self._done: deque[Delivery[Any]] = deque()  # to be acked
+        self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
+        self._in_doubt = False  # deliveries that were not started may be lost
+
+    def _main(self) -> None:
+        super()._main()
+        self._release_unstarted(self._settling)  # there are some if it failed
+
+    def _consume(self) -> None:
+        while not self._stop.finishing.is_set():
+            deliveries = self._claiming.run(self.claim(self._pace.claim))
+            if self.pause:
+                self._stop.finishing.wait(self.pause)
+            if deliveries:
+                self._claimed = self._extended = time.monotonic()
+                self._unstarted.extend(deliveries)
+                self._run_all()
+            elif self.permit.passed:
+                self.permit.wait()
+            elif self._claiming.run(self.over()):
+                break
+
+    def _run_all(self) -> None:
+        """Run the handler on all claimed messages, and settle them."""
+        while (delivery := self._next()) is not None:
+            error = self._calls.run(delivery)
+            took = time.monotonic() - self._calls.began
+            self._pace.note(took)
+            if self.can_wait(delivery, error):
+                self._done.append(delivery)
+            else:
+                self._settle(delivery, error)
+            self._current = None
+            if len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN:
+                self._ack_done(self._settling)
+        self._ack_done(self._settling)
+        self.permit.end()
+
+    def _next(self) -> Delivery[Any] | None:
+        if self._stop.finishing.is_set():
+            self._release_unstarted(self._settling)
+        elif self._in_doubt or time.monotonic() - self._extended > self._lease:
+            self._drop_lost()
+        try:
+            self._current = self._unstarted.popleft()
+        except IndexError:
+            return None
+        return self._current
+
+    def _drop_lost(self) -> None:
+        """Drop deliveries that were lost before their handlers started."""
+        self._in_doubt = False
+        unstarted = [*self._unstarted.copy()]
+        lost = self._settling.run(self.extend(unstarted)) if unstarted else None
+        if lost is not None:
+            self._extended = time.monotonic()
+        if lost:
+            self._tally.add([Settlement(delivery.id, "lost") for delivery in lost], "lost")
+            logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(lost))
+            for delivery in lost:
+                with suppress(ValueError):  # the worker's thread released it
+                    self._unstarted.remove(delivery)
+
+    def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
+        while not self._settling.run(self.settle(delivery, error)):
+            if self._stop.giving_up.wait(RETRY_AFTER):
+                break
+
+    def _ack_done(self, connections: Connections) -> None:
+        self._done.extend(connections.run(self.ack(_take(self._done))))
+
+    def _release_unstarted(self, connections: Connections) -> None:
+        connections.run(self.release(_take(self._unstarted)))
+
+    # From the worker's thread
+
+    @property
+    def running(self) -> list[Delivery[Any]]:
+        """The delivery whose call runs, if one does."""
+        running = self._calls.delivery
+        return [] if running is None else [running]
+
+    def tend(self) -> None:
+        """Extend leases, end a call that runs too long, release messages that wait behind a stuck call."""
+        running, now = self._calls.delivery, time.monotonic()
+        seconds = now - self._calls.began if running is not None else 0.0
+        timed_out = self._timeout is not None and seconds > self._timeout
+        if self._stop.cancelling.is_set():
+            self._calls.cut_short(running, Stopped)
+        elif timed_out:
+            self._calls.cut_short(running, HandlerTimeout)
+        if timed_out or (running is not None and now - self._claimed > STUCK_AFTER):
+            self._release_unstarted(self._tending)
+        if seconds > ACK_WITHIN:
+            self._ack_done(self._tending)
+        if now - self._extended > self._lease / 3:
+            self._keep_leases(now, None if timed_out else self._current)
+
+    def _keep_leases(self, now: float, current: Delivery[Any] | None) -> None:
+        """Extend the lease of each claim of which something is left."""
+        held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
+        kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
+        if kept:
+            self._extended = now
+            if self._tending.run(self.extend([*kept.values()])):
+                self._in_doubt = True
+
+
+def _take(deliveries: deque[Delivery[Any]]) -> list[Delivery[Any]]:
+    taken: list[Delivery[Any]] = []
+    with suppress(IndexError):
+        while True:
+            taken.append(deliveries.popleft())
+    return taken
