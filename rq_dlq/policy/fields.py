@@ -220,7 +220,6 @@ SETTABLE: Final = (*PARTS, *(field.name for field in PLAIN))
 WRITTEN: Final = (*SETTABLE, "names")
 """The fields of a queue's settings in Redis that are worked out from entries."""
 
-
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "redelivery": ("arithmetic", ARITHMETICS),
     "dead_letter": ("strategy", STRATEGIES),

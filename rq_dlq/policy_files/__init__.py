@@ -32,9 +32,10 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
     root = read_xml(data)
     if isinstance(root, Problem):
         return Reading(problems=[root])
-    for broker in (artemis, activemq):
-        if root.name in broker.ROOTS:
-            return broker.read(root, renamed or {})
+    if root.name in artemis.ROOTS:
+        return artemis.read(root, renamed or {})
+    if root.name in activemq.ROOTS:
+        return activemq.read(root, renamed or {})
     message = (
         f"<{root.name}> is neither Artemis' <configuration> (broker.xml) nor Classic's <beans> or <broker> "
         "(activemq.xml)"
