@@ -4,10 +4,15 @@ A queue, its dead letters and its expired messages are one family: they share a 
 is one script on one node of a cluster, and a message that dies moves to another index, not to another key.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TAGGED = re.compile(r"\{[^{}]+\}\..")
 

@@ -24,8 +24,13 @@
 Every message says what to do next. None contains a password or a body.
 """
 
-from collections.abc import Sequence
-from datetime import timedelta
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
 
 
 class RqDlqError(Exception):

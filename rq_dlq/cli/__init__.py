@@ -1,5 +1,7 @@
 """The command line, `rq-dlq`: one file per verb or noun; `_context` has what they share."""
 
+from __future__ import annotations
+
 import click
 
 from rq_dlq import __version__

@@ -1,5 +1,7 @@
 """What all commands share: global options, the broker, errors as sentences."""
 
+from __future__ import annotations
+
 import logging
 import traceback
 from dataclasses import dataclass, field

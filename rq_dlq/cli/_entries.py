@@ -1,18 +1,24 @@
 """Entries of the map of policies, set all or none: from the command line or from a file."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq._work.given_names import check_names
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
-from rq_dlq.policy import Entry, Pattern
+from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rq_dlq.policy import Entry
 
 NAMED: Final = 20  # problems of a file that are named
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))

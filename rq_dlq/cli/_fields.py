@@ -1,14 +1,20 @@
 """The fields of a policy as options and as people read them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rq_dlq.cli._context import Context
-from rq_dlq.policy import Entry
-from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, Field, meant
+from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, meant
 from rq_dlq.values.durations import human
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rq_dlq.cli._context import Context
+    from rq_dlq.policy import Entry
+    from rq_dlq.policy.fields import Field
 
 F = TypeVar("F", bound="Callable[..., Any]")
 ALL: Final = TABLE

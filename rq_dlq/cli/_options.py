@@ -1,5 +1,7 @@
 """Arguments and options that several commands take, and how messages are chosen by them."""
 
+from __future__ import annotations
+
 import sys
 
 import click

@@ -1,18 +1,22 @@
 """Worker processes: starts one, and keeps several alive."""
 
+from __future__ import annotations
+
 import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rq_dlq.cli._context import Context
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from rq_dlq.cli._context import Context
 
 logger = logging.getLogger("rq_dlq.processes")
 TICK = 0.05  # seconds between two checks of the processes

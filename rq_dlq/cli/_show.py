@@ -1,23 +1,29 @@
 """How things look: as tables for people, as JSON for programs."""
 
+from __future__ import annotations
+
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq._work import Maintainer
 from rq_dlq.errors import UnprocessableMessage
-from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import Cause, moment
-from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._work import Maintainer
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
+    from rq_dlq.values.message import DeadLetter, Received
 
 FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
@@ -259,16 +265,16 @@ class Output:
                 table.add_row(Text(visible(title)), Text(visible(text_of(name, part))))
         self.stdout.print(table)
 
-    def message(self, row: Row, message: Received[Any], none: str = "") -> None:
-        """Write a message with its history; in place of an empty history, print `none` for the user."""
+    def message(self, row: Row, message: Received[Any]) -> None:
+        """Write a message with its history."""
         history = history_rows(message)
         if self.format != "table":
             self.record({**row, "history": history})
             return
         self.record(row)
-        if history or none:
+        if history:
             self.stdout.print()
-            self.rows(history, HISTORY, none)
+        self.rows(history, HISTORY, "it has no history")
 
     def either(self, text: str, row: Row) -> None:
         """Write the text for people, or the same as a record for programs."""

@@ -1,5 +1,7 @@
 """`rq-dlq acl`: the rights in Redis that a role needs."""
 
+from __future__ import annotations
+
 import click
 
 from rq_dlq._redis.roles import ROLES, acl_line

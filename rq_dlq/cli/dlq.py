@@ -1,7 +1,8 @@
 """`rq-dlq dlq …`: dead letters, listed, grouped, brought back, removed."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +12,12 @@ from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import home_of, is_view
 from rq_dlq.client.dlq import DeadLetters
-from rq_dlq.client.selection import Selection
-from rq_dlq.values.counts import ErrorGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq.client.selection import Selection
+    from rq_dlq.values.counts import ErrorGroup
 
 ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
 
@@ -68,7 +73,7 @@ def show(context: Context, name: str, message_id: str) -> None:
         message = f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them"
         raise Failure(message)
     (letter,) = letters
-    context.output.message(_show.letter_row(letter), letter, "it has no history")
+    context.output.message(_show.letter_row(letter), letter)
     if letter.cause.traceback and context.output.format == "table":
         context.output.tell(f"\n{letter.cause.traceback}", "dim")
 

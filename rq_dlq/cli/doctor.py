@@ -1,7 +1,9 @@
 """`rq-dlq doctor`: checks whether a server is fit for queues, and what a crash would lose."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -9,9 +11,14 @@ from rich.text import Text
 
 from rq_dlq.cli._context import FAILED, UNREACHABLE, Command, Context, pass_context, sentence
 from rq_dlq.client.broker import Broker
-from rq_dlq.client.durability import DURABILITIES, Durability
+from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check, examine
 from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq.client.durability import Durability
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

@@ -1,5 +1,7 @@
 """`rq-dlq maintain`: broker-side redelivery, expiry and retention."""
 
+from __future__ import annotations
+
 import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context

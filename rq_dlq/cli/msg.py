@@ -1,7 +1,8 @@
 """`rq-dlq msg …`: messages, listed, shown, and managed by their ids or by a condition."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,9 +12,13 @@ from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
-from rq_dlq.client.selection import Selection
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))

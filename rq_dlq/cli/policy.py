@@ -1,10 +1,11 @@
 """`rq-dlq policy …`: the policies of queues, set by hand, from a file, or from another broker's file."""
 
+from __future__ import annotations
+
 import html
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +15,13 @@ from rq_dlq.cli._entries import refuse, set_all
 from rq_dlq.cli._options import pairs
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
-from rq_dlq.policy import Entry, Pattern, QueueSettings, Source
+from rq_dlq.policy import Entry, Pattern, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.policy import QueueSettings
 
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))
 SOURCES = (Column("field"), Column("value", "bold"), Column("source", "cyan"))
@@ -45,12 +51,14 @@ def ls(context: Context) -> None:
     """List the entries."""
     stored = context.broker.policies.read()
     entries = dict(sorted(stored.entries.items()))
-    rows: list[dict[str, Any]] = [
-        {"pattern": pattern, "says": _text(entry)}
-        if context.output.format == "table"
-        else {"pattern": pattern, **entry.said, "pinned": entry.pinned}
-        for pattern, entry in entries.items()
-    ]
+    if context.output.format == "table":
+        rows: list[_show.Row] = [
+            {"pattern": pattern, "says": _text(entry)} for pattern, entry in entries.items()
+        ]
+    else:
+        rows = [
+            {"pattern": pattern, **entry.said, "pinned": entry.pinned} for pattern, entry in entries.items()
+        ]
     none = "there are no policies: `rq-dlq policy set` makes one, until then the defaults apply"
     context.output.rows(rows, POLICIES, none)
     for pattern in stored.unreadable:

@@ -1,17 +1,21 @@
 """`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rq_dlq import _work
 from rq_dlq._calls import manage
-from rq_dlq._work import Step, Steps
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import confirm, queue_argument, yes_option
-from rq_dlq.client.queue import Queue
+
+if TYPE_CHECKING:
+    from rq_dlq._work import Step, Steps
+    from rq_dlq.client.queue import Queue
 
 
 @click.group(cls=Group)

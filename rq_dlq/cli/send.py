@@ -1,11 +1,12 @@
 """`rq-dlq send`: messages from a file or a pipe."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -14,9 +15,13 @@ from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_contex
 from rq_dlq.cli._input import READERS, Parsed, opened
 from rq_dlq.cli._options import pairs
 from rq_dlq.cli._show import many
-from rq_dlq.client.queue import Queue
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.client.queue import Queue
 
 BATCH = 1_000  # messages sent at once
 NAMED = 10  # bad lines that are listed

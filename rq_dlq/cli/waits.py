@@ -1,13 +1,18 @@
 """`rq-dlq policy preview` and `simulate`: how long a policy makes messages wait, before any message does."""
 
+from __future__ import annotations
+
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rq_dlq.cli import _fields
 from rq_dlq.cli._context import Command, Context, pass_context
-from rq_dlq.policy import Entry, Preview, RedeliveryPolicy, Simulation, partial
+from rq_dlq.policy import Entry, partial
+
+if TYPE_CHECKING:
+    from rq_dlq.policy import Preview, RedeliveryPolicy, Simulation
 
 queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 

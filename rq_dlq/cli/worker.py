@@ -1,5 +1,7 @@
 """`rq-dlq worker`: run the handlers of an app."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
@@ -7,7 +9,7 @@ import threading
 import traceback
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +18,9 @@ from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker import Worker
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 MOST_PROCESSES = 256
 

@@ -1,8 +1,12 @@
 """One result of the doctor."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 State = Literal["ok", "warn", "fail"]
 STATES: tuple[State, ...] = ("ok", "warn", "fail")

@@ -1,17 +1,25 @@
 """All checks of the doctor, in order."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._redis import FAIL_FAST, Connections
-from rq_dlq.client.broker import Broker
-from rq_dlq.client.settings import BrokerSettings
+from rq_dlq._redis import FAIL_FAST
 from rq_dlq.doctor.check import Check, of_all
-from rq_dlq.doctor.facts import Facts, read_facts
+from rq_dlq.doctor.facts import read_facts
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
 from rq_dlq.errors import RqDlqError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.doctor.facts import Facts
 
 
 def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:

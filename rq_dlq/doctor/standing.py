@@ -1,11 +1,17 @@
 """Whether a server accepts changes and keeps them: its role, eviction policy, disk, cluster and replicas."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rq_dlq.client.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
 from rq_dlq.doctor.check import Check, untold
-from rq_dlq.doctor.facts import Facts, Replica
 from rq_dlq.doctor.versions import FSYNC_FLAWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.doctor.facts import Facts, Replica
 
 SLOTS = "16384"
 

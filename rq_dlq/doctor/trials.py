@@ -1,24 +1,30 @@
 """What has to be tried: the rights, the clock, a round trip, the scripts, and a message from send to ack."""
 
+from __future__ import annotations
+
 import secrets
 import statistics
 import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys, _work
 from rq_dlq._calls import Command, upkeep
-from rq_dlq._redis import Connections
 from rq_dlq._redis.roles import ROLES, missing_rights
-from rq_dlq._scripts import Scripts
-from rq_dlq._work import Batch, Queue, Steps
-from rq_dlq.client.settings import BrokerSettings
+from rq_dlq._work import Batch
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
-from rq_dlq.values.message import Leased, Row
+from rq_dlq.values.message import Leased
+
+if TYPE_CHECKING:
+    from rq_dlq._redis import Connections
+    from rq_dlq._scripts import Scripts
+    from rq_dlq._work import Queue, Steps
+    from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.values.message import Row
 
 ROUNDS = 20
 SLOW = 0.010  # seconds of a round trip

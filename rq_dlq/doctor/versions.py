@@ -1,11 +1,17 @@
 """Releases with known flaws that concern queues."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rq_dlq.client.settings import OLDEST_SERVER, version_of
 from rq_dlq.doctor.check import Check, untold
-from rq_dlq.doctor.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rq_dlq.doctor.facts import Facts
 
 NEVER = 1 << 30
 

@@ -1,12 +1,11 @@
 """A look at the server now and then: before a worker claims, and for what can change while it works."""
 
+from __future__ import annotations
+
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rq_dlq._redis import Connections
-from rq_dlq._work import Steps
-from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.doctor.check import Check, State, of_all
 from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import read_facts
@@ -14,6 +13,13 @@ from rq_dlq.doctor.trials import clock
 from rq_dlq.doctor.versions import version
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.durations import Duration, milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rq_dlq._redis import Connections
+    from rq_dlq._work import Steps
+    from rq_dlq.client.settings import BrokerSettings
 
 logger = logging.getLogger("rq_dlq.doctor")
 LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}

@@ -20,6 +20,8 @@ The life of a server:
     If the watcher dies, the next `ensure` is at 2 and starts a watcher for the running server.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,18 +1,22 @@
 """Finds a server to start. It imports none, and asks a program only for its version."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rq_dlq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OLDEST: Final = (6, 2)
 _MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files

@@ -3,6 +3,8 @@
 A socket file is private to its user; a TCP port is open to every user of the machine.
 """
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import signal

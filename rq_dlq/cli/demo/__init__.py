@@ -4,13 +4,18 @@
 all of these up, `play` is the sequence of events, `view` shows it, `sums` checks the result.
 """
 
+from __future__ import annotations
+
 import secrets
 import signal
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SENDING = 12.0  # seconds
 

@@ -1,5 +1,7 @@
 """Finds the example that the demo runs."""
 
+from __future__ import annotations
+
 import csv
 import sys
 from dataclasses import dataclass

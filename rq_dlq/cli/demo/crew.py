@@ -1,15 +1,21 @@
 """The worker processes of the demo: the command that a user would run, several times."""
 
+from __future__ import annotations
+
 import subprocess
 import tempfile
-from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rq_dlq.cli._processes import start, worker_command
-from rq_dlq.cli.demo.app import App
 from rq_dlq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from rq_dlq.cli.demo.app import App
 
 PATIENCE = 5.0  # seconds for a worker to end
 

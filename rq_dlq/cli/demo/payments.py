@@ -1,14 +1,18 @@
 """A payment service on 127.0.0.1 that can be made to fail, and its book."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
 
 TAKES = 0.03  # seconds that a payment takes
 

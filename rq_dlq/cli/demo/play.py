@@ -1,17 +1,22 @@
 """The sequence of events. Everything shown is measured at that moment; no result is known in advance."""
 
+from __future__ import annotations
+
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rq_dlq.cli._context import Failure
 from rq_dlq.cli._show import many
-from rq_dlq.cli.demo.stage import Stage
 from rq_dlq.cli.demo.sums import Figures
-from rq_dlq.values.counts import ErrorGroup, QueueStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rq_dlq.cli.demo.stage import Stage
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
 
 TICK = 0.02  # seconds
 PATIENCE = 120.0  # seconds that a step may take

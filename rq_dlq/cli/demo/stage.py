@@ -1,22 +1,29 @@
 """The parts of the demo: the queue, the workers, the payment service, and the stopwatches."""
 
+from __future__ import annotations
+
 import threading
 import time
-from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq import Broker
 from rq_dlq._calls import Command, claims, scans, upkeep
-from rq_dlq._calls.scans import Page
-from rq_dlq._work import Batch, Steps
-from rq_dlq.cli.demo.app import App
+from rq_dlq._work import Batch
 from rq_dlq.cli.demo.crew import Crew, Member
 from rq_dlq.cli.demo.payments import Payments
-from rq_dlq.client.queue import Queue
 from rq_dlq.values.failure import moment
-from rq_dlq.values.message import Received, Row
+from rq_dlq.values.message import Received
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from rq_dlq._calls.scans import Page
+    from rq_dlq._work import Steps
+    from rq_dlq.cli.demo.app import App
+    from rq_dlq.client.queue import Queue
+    from rq_dlq.values.message import Row
 
 WORKERS = 4
 PAGE = 250  # messages read at once

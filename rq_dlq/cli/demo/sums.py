@@ -1,16 +1,20 @@
 """The result, and whether it adds up."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._show import Output
 from rq_dlq.cli.demo.payments import TAKES
-from rq_dlq.values.counts import ErrorGroup
+
+if TYPE_CHECKING:
+    from rq_dlq.cli._show import Output
+    from rq_dlq.values.counts import ErrorGroup
 
 SLACK = 1.0  # seconds; a dead worker's messages must be redelivered within the lease and this
 

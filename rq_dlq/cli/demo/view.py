@@ -1,19 +1,26 @@
 """What the demo shows: a live picture on a terminal, plain lines elsewhere."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.cli._show import Output
-from rq_dlq.cli.demo.crew import Member
-from rq_dlq.cli.demo.play import Scene, View
-from rq_dlq.cli.demo.stage import Stage
-from rq_dlq.values.counts import QueueStats
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rich.console import RenderableType
+
+    from rq_dlq.cli._show import Output
+    from rq_dlq.cli.demo.crew import Member
+    from rq_dlq.cli.demo.play import Scene, View
+    from rq_dlq.cli.demo.stage import Stage
+    from rq_dlq.values.counts import QueueStats
 
 EVERY = 2.0  # seconds between two plain lines
 FRAME = 0.1  # seconds between two pictures
