@@ -56,6 +56,8 @@ _KINDS: dict[str, type[exceptions.RedisError]] = {
     "NOSCRIPT": exceptions.NoScriptError,
 }
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
+# Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
+_CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
 _CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
 
@@ -117,7 +119,8 @@ def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -
     """
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
-    reason = str(error).partition(". ")[0] or type(error).__name__
+    connecting = _CONNECTING.fullmatch(str(error))
+    reason = connecting[1] if connecting else str(error).partition(". ")[0] or type(error).__name__
     if isinstance(error.__cause__, exceptions.NoPermissionError):  # a new connection was refused
         return refusal(error.__cause__)
     if is_final(error):

@@ -140,6 +140,9 @@ def pools_of(pool: Any) -> list[Any]:
 def _settings(url: str, colour: Colour) -> dict[str, Any]:
     """Settings for redis-py's pools: our defaults, overridden by the URL."""
     given = colour.connection.parse_url(url)
+    if "@" in given.get("path", "") and urlsplit(url).netloc:
+        message = "write / in a user or a password as %2F"
+        raise ValueError(message)
     return {
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,

@@ -11,7 +11,11 @@ from rq_dlq.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_PARAMETER = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)[^&]*", re.IGNORECASE)
+# A parameter with a secret, up to one that is known to have none, since the secret may have an unescaped "&".
+_KNOWN = r"db|protocol|client_name|\w+_(?:timeout|interval)|ssl_\w+"
+_PARAMETER = re.compile(
+    rf"([?&;][^=&;]*(?:pass|secret|token|auth|%)[^=&;]*=)(?:(?!&(?:{_KNOWN})=).)*", re.IGNORECASE | re.DOTALL
+)
 
 
 def masked(url: str) -> str:
@@ -37,9 +41,10 @@ def readable(url: str) -> Generator[None]:
         yield
     except (ValueError, TypeError, AttributeError) as error:
         shown = masked(str(url))
-        reason = f" ({error})" if shown == str(url) else ""  # the reason may quote a part of the password
+        # With a password the error is not shown, since it may quote a part of it.
+        reason = error if shown == str(url) else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
         message = (
-            f"{shown!r} is not a Redis URL{reason}: use redis://host:6379/0, rediss://…, "
+            f"{shown!r} is not a Redis URL ({reason}): use redis://host:6379/0, rediss://…, "
             "unix:///path/redis.sock or redis+sentinel://host1,host2:26379/MASTER/0"
         )
         raise ConfigurationError(message) from None

@@ -16,7 +16,7 @@ from rich.text import Text
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import Cause, moment
-from rq_dlq.values.visible import visible
+from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,8 @@ class Column:
         if len(shown) > MOST_OF_A_CELL:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
-        return Text(visible(shown), style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
+        shown = visible(shown) if self.wrap else visible_line(shown)
+        return Text(shown, style, no_wrap=self.cut, overflow="ellipsis" if self.cut else None)
 
 
 def text_of(key: str, value: Any) -> str:
@@ -87,7 +88,7 @@ def many(number: int, what: str, plural: str = "") -> str:
 
 def as_json(value: Any) -> str:
     """A value as JSON, in one line."""
-    return msgspec.json.encode(value).decode()
+    return visible_json(msgspec.json.encode(value).decode())
 
 
 QUEUES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Mapping
@@ -114,10 +115,15 @@ class Codec(Generic[T]):
             message = f"the queue carries bytes, not {type(body).__name__}"
             raise InvalidMessage(message)
         try:
-            return self._encoder.encode(body)
+            data = self._encoder.encode(body)
+            lost = _lost_number(body) if b"null" in data else None
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error
+        if lost is not None:
+            message = f"{lost}, a number that JSON does not have: send None or text in its place"
+            raise InvalidMessage(message)
+        return data
 
     def decode(self, data: bytes, *, raw: bool) -> T:
         """The body of a record.
@@ -145,6 +151,27 @@ class Codec(Generic[T]):
 
 def _type_name(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _lost_number(body: Any) -> str | None:
+    """Where a body has the first NaN or infinity; None: nowhere."""
+
+    def raw(_: Any) -> None:  # msgspec.Raw is JSON already
+        return None
+
+    return next(_not_finite(msgspec.to_builtins(body, enc_hook=raw)), None)
+
+
+def _not_finite(value: Any, path: str = "body") -> Iterator[str]:
+    """Where NaN and infinity are, which msgspec encodes as null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{path} is {value}"
+    elif isinstance(value, dict):
+        for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
+            yield from _not_finite(inner, f"{path}[{name!r}]")
+    elif isinstance(value, list | tuple | set | frozenset):
+        for place, inner in enumerate(value):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+            yield from _not_finite(inner, f"{path}[{place}]")
 
 
 def _pack_headers(headers: Any) -> bytes:

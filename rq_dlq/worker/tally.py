@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.values.failure import Cause
+from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +45,7 @@ class Tally:
 def report(delivery: Received[Any], settlement: Settlement, error: BaseException | None) -> None:
     """Log a redelivery, a death or a lost lease."""
     cause = f"{type(error).__name__}: {Cause.of(error).message[:200]}" if error is not None else ""
+    cause = visible_line(cause)  # which a message may have chosen
     where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
     if settlement.outcome == "redelivered":
         logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)

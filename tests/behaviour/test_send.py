@@ -239,3 +239,29 @@ async def test_one_body_is_not_many(bodies: Any, broker: Any) -> None:
     with pytest.raises(InvalidInput, match="send_many takes an iterable of bodies, not one of type"):
         await broker.queue("a").send_many(bodies)
     assert await counts(broker.queue("a")) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (float("nan"), "body is nan"),
+        ({"a": [None, {"b": float("inf")}]}, "body['a'][1]['b'] is inf"),
+        (Order(1, float("-inf")), "body['total'] is -inf"),
+    ],
+    ids=["alone", "inside", "in a struct"],
+)
+async def test_no_number_becomes_null(broker: Any, body: Any, where: str) -> None:
+    """JSON has no NaN and no infinity; encoders write null in their place."""
+    queue = broker.queue("a")
+    with pytest.raises(InvalidMessage) as raised:
+        await queue.send(body)
+    assert str(raised.value).startswith(where)
+    assert sum((await counts(queue)).values()) == 0
+
+
+@pytest.mark.parametrize("body", [None, {"a": None}, msgspec.Raw(b'[null,"NaN"]'), {"n": "null", "m": 1e308}])
+async def test_what_is_null_stays_null(broker: Any, body: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send(body)
+    sent = msgspec.json.decode(body) if isinstance(body, msgspec.Raw) else body
+    assert await bodies(queue) == [sent]

@@ -223,4 +223,5 @@ def test_nothing_that_others_wrote_steers_the_terminal(shell: Shell, broker: rq_
         told = shell(*words.split()).output
         assert not set("\x1b\x07\x9b\u202e") & set(told)
         assert r"\x1b[31mred \x9b0m" in told
+    assert not set("\x1b\x07\x9b\u202e") & set(shell("dlq", "show", "orders", "m", "-o", "json").stdout)
     assert shell.json("dlq", "show", "orders", "m")["body"] == "\x1b]0;mine\x07 \u202egnp"

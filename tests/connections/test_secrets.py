@@ -31,7 +31,7 @@ PASSWORDS = [
 ]  # fmt: skip
 WITH_ACCOUNT = [
     "redis://me:{}@127.0.0.1:1/0", "redis://:{}@127.0.0.1:1", "redis://{}@127.0.0.1:1",
-    "rediss://me:{}@127.0.0.1:1/0", "unix://me:{}@/no/such.sock?db=0", "redis://me:{}@127.0.0.1:1?client_name=x",
+    "rediss://me:{}@127.0.0.1:1/0", "unix://me:{}@/no/such.sock?db=0", "unix://me:a/{}@/no/such.sock", "redis://me:{}@127.0.0.1:1?client_name=x",
     "redis+sentinel://me:{}@127.0.0.1:1,127.0.0.1:2/orders/0", "rediss+sentinel://:{}@127.0.0.1:1/orders",
     # and what is no URL, but holds a password all the same
     "redis://me:{}@127.0.0.1:port", "redis:/me:{}@127.0.0.1", "me:{}@127.0.0.1:6379", "http://me:{}@127.0.0.1",
@@ -52,7 +52,7 @@ URLS = [
         url.startswith("redis://{}") and password.startswith(f"{NEEDLE}:")
     )  # which is a user with a password
 ]
-URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORDS if "&" not in password]
+URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORDS]
 IMPATIENT = Retries(attempts=2, seconds=0.01)
 
 

@@ -384,6 +384,20 @@ def test_redeliveries_and_deaths_are_logged(broker: rq_dlq.Broker, caplog: Any) 
     assert "a m: dead after 2 deliveries: ValueError: no stock" in lines
 
 
+def test_a_message_cannot_steer_the_log(broker: rq_dlq.Broker, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", redelivery=after("0s", most=0))
+
+    def fail(body: str, _: Any) -> None:
+        raise ValueError(body)
+
+    register(queue, "def", fail)
+    queue.send("no\nERROR stock\x1b[2J\x9b0m\u2028\u202e\u061c", id="m")
+    broker.run(burst=True)
+    (line,) = [record.getMessage() for record in caplog.records if "dead after" in record.getMessage()]
+    assert line.endswith(r"ValueError: no\nERROR stock\x1b[2J\x9b0m\u2028\u202e\u061c")
+
+
 def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, working: Working) -> None:
     broker.queue("a").send_many(["one", 2])
     queue, seen = broker.queue("a", type=int), list[int]()
