@@ -22,6 +22,8 @@ KINDS: Final = {
 }
 COMMON: Final = ("processExpired", "processNonPersistent", "expiration")
 DEFAULT: Final = "Classic's default"
+NO_SENDS: Final = "send nothing to this name: it would be a queue of its own, and dead letters in DLQ.<queue>"
+OUTLIVED: Final = "then it is dropped and counted; Classic moves it to the dead-letter queue of its queue"
 REPORT: Final = 1000
 
 
@@ -74,7 +76,7 @@ def _strategy(block: Block, element: Element, names: Names) -> None:
         given = settings.get("deadLetterQueue")
         name = SHARED if given is None else names.queue(given.value.removeprefix("queue://"))
         setting = given or Setting("deadLetterQueue", "", element.line)
-        block.becomes(setting, "dead_letter.name", name, "" if given else DEFAULT)
+        block.becomes(setting, "dead_letter.name", name, NO_SENDS if given else DEFAULT)
     elif strategy == "individual":
         for name, field, default in (("queuePrefix", "prefix", PREFIX), ("queueSuffix", "suffix", "")):
             given = settings.get(name)
@@ -116,7 +118,7 @@ def _common(block: Block, settings: Mapping[str, Setting], line: int, *, discard
     given = settings.get("expiration")
     setting = given or Setting("expiration", "", line)
     span = block.whole(given, 0) if given else 0
-    block.becomes(setting, "dead_letter.expiration", span or None, "" if span else f"never; {DEFAULT}")
+    block.becomes(setting, "dead_letter.expiration", span or None, OUTLIVED if span else f"never; {DEFAULT}")
 
 
 def dropping(block: Block, setting: Setting, note: str) -> None:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from rq_dlq.policy_files._reading import Conversion
 
 NO_TOPICS: Final = "there are queues only, no topics"
-AUDIT: Final = "an id is in a dead-letter queue only once, exactly and without a window"
+AUDIT: Final = (
+    "a queue ignores an id while it has the message, also as a dead letter; then the id is free again"
+)
 DESTINATIONS: Final = ("queue", "topic", "tempQueue", "tempTopic", "destination")
 
 ENTRY: Final[Mapping[str, tuple[Conversion, str]]] = dict(
@@ -23,7 +25,7 @@ ENTRY: Final[Mapping[str, tuple[Conversion, str]]] = dict(
               "the count is always in Redis before a consumer sees the message"),
         *each("sendDuplicateFromStoreToDLQ", "not needed", "a queue ignores an id that it already has"),
         *each("enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth", "not needed",
-              "a queue ignores an id that it already has, without a window"),
+              AUDIT),
         *each("prioritizedMessages strictOrderDispatch", "not needed",
               "it is always so: by priority, then due time, then the order of sending"),
         *each("queuePrefetch queueBrowserPrefetch usePrefetchExtension", "not needed",
