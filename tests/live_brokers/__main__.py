@@ -45,7 +45,9 @@ def main(names: tuple[str, ...], *, write: bool) -> None:
         console.print(part.shown())
         console.print(part.summary(), highlight=False)
     unexplained = not all(row.explained for part in parts for row in part.rows)
-    if write and not unexplained:
+    if unexplained:
+        console.print("Explain what nothing explains in its scenario, or mend it. Nothing was written.")
+    elif write:
         for part in parts:
             PAGE.write_text(with_table(PAGE.read_text("utf-8"), part), "utf-8")
     sys.exit(unexplained)
