@@ -21,6 +21,8 @@ KINDS: Final = {
 }
 COMMON: Final = ("processExpired", "processNonPersistent", "expiration")
 DEFAULT: Final = "Classic's default"
+NO_SENDS: Final = "send nothing to this name: it would be a queue of its own, and dead letters in DLQ.<queue>"
+OUTLIVED: Final = "then it is dropped and counted; Classic moves it to the dead-letter queue of its queue"
 
 
 def letters(block: Block, entry: Element, names: Names) -> None:
@@ -88,7 +90,9 @@ def _fields(block: Block, settings: Settings, strategy: str, names: Names) -> No
         name = SHARED
         if "deadLetterQueue" in settings:
             name = names.queue(settings["deadLetterQueue"].value.removeprefix("queue://"))
-        becomes("deadLetterQueue", "dead_letter.name", name)
+        becomes(
+            "deadLetterQueue", "dead_letter.name", name, NO_SENDS if "deadLetterQueue" in settings else ""
+        )
     elif strategy == "individual":
         prefix = settings["queuePrefix"].value if "queuePrefix" in settings else PREFIX
         becomes("queuePrefix", "dead_letter.prefix", prefix)
@@ -104,7 +108,7 @@ def _fields(block: Block, settings: Settings, strategy: str, names: Names) -> No
     non_persistent = flag("processNonPersistent", default=False)
     becomes("processNonPersistent", "dead_letter.process_non_persistent", non_persistent)
     span = block.whole(settings["expiration"], 0) if "expiration" in settings else 0
-    becomes("expiration", "dead_letter.expiration", span or None, "" if span else f"never; {DEFAULT}")
+    becomes("expiration", "dead_letter.expiration", span or None, OUTLIVED if span else f"never; {DEFAULT}")
 
 
 def dropping(block: Block, setting: Setting, note: str) -> None:

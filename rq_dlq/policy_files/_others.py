@@ -20,6 +20,9 @@ def _reasons(*rows: tuple[Conversion, str, str]) -> Reasons:
 
 NO_TOPICS: Final = "there are queues only, no topics"
 IDS: Final = "a queue ignores an id that it already has"
+AUDIT: Final = (
+    "a queue ignores an id while it has the message, also as a dead letter; then the id is free again"
+)
 KNOWN_IDS: Final = "a queue knows the ids of all its messages, exactly"
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"
 INDEXED: Final = "nothing is scanned: an index shows what expires next, and clients and workers check it"
@@ -88,8 +91,7 @@ CLASSIC: Final = _reasons(
     ("not needed", INDEXED, "expireMessagesPeriod maxExpirePageSize"),
     ("not needed", COUNTED, "persistJMSRedelivered"),
     ("not needed", IDS, "sendDuplicateFromStoreToDLQ"),
-    ("not needed", f"{IDS}, without a window",
-     "enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth"),
+    ("not needed", AUDIT, "enableAudit maxProducersToAudit maxAuditDepth maxQueueAuditDepth"),
     ("not needed", "it is always so: by priority, then due time, then the order of sending",
      "prioritizedMessages strictOrderDispatch"),
     ("not needed", CLAIMED, "queuePrefetch queueBrowserPrefetch usePrefetchExtension"),
@@ -122,8 +124,7 @@ CLASSIC: Final = _reasons(
 """Attributes and elements of a policyEntry."""
 
 CLASSIC_STRATEGY: Final = _reasons(
-    ("not needed", "an id is in a dead-letter queue only once, exactly and without a window",
-     "enableAudit maxProducersToAudit maxAuditDepth maxDestinationsToAudit"),
+    ("not needed", AUDIT, "enableAudit maxProducersToAudit maxAuditDepth maxDestinationsToAudit"),
     ("no counterpart", NO_TOPICS,
      "topicPrefix topicSuffix useQueueForTopicMessages destinationPerDurableSubscriber"),
     ("no counterpart", "dead letters are always in a queue", "useQueueForQueueMessages"),

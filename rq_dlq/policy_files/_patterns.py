@@ -62,3 +62,20 @@ class Names:
             message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here but not there"
             raise PolicyError(message)
         return ".".join(wildcards.get(word, word) for word in words)
+
+
+def common(one: Pattern, other: Pattern) -> str | None:
+    """The pattern of all queues that both match; None: there are none."""
+    both = [pattern.text.split(".") for pattern in (one, other)]
+    length = max(len(words) - (words[-1] == REST) for words in both)
+    mine, its = (_stretched(words, length) for words in both)
+    pairs = list(zip(mine, its, strict=False))
+    if len(mine) != len(its) or any(ONE not in pair and pair[0] != pair[1] for pair in pairs):
+        return None
+    end = [REST] if all(words[-1] == REST for words in both) else []
+    return ".".join([*(theirs if word == ONE else word for word, theirs in pairs), *end])
+
+
+def _stretched(words: list[str], length: int) -> list[str]:
+    """The words of a pattern; an open end as single words, up to this length."""
+    return [*words[:-1], *[ONE] * (length - len(words) + 1)] if words[-1] == REST else words

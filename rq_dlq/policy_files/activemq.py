@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rq_dlq.policy_files._activemq_dead import dropping, letters, usual
+from rq_dlq.policy_files._activemq_notes import differences
 from rq_dlq.policy_files._activemq_plugins import (
     DESTINATIONS,
     FALLBACK,
@@ -59,6 +60,8 @@ class _File:
             self._plugin(element)
         if not plugins and (self._dead or self._apart):
             self._no_plugin()
+        everything = self._names.pattern(EVERYTHING)
+        self._apart.append(differences(self._dead, everything, self._root.line))
         self._others += [discarding(element) for element in self._root.named("discardingDLQBrokerPlugin")]
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]
         self._of_clients()

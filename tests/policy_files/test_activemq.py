@@ -282,3 +282,39 @@ def test_names_that_are_none_here_are_told_and_may_be_mapped() -> None:
     assert list(reading.entries) == ["ok"]
     assert any("--map 'my queue=…'" in one.note for one in reading.findings)
     assert list(read_broker_xml(text.encode(), {"my queue": "mine"}).entries) == ["mine", "ok"]
+
+
+def notes(text: str) -> list[str]:
+    return [one.note for one in read(text).findings if one.setting == "queue" and not one.value]
+
+
+def test_queues_that_no_entry_covers_are_told() -> None:
+    (note,) = notes(policies('<policyEntry queue="a.>"/>', '<policyEntry queue="b"/>'))
+    assert "queues outside a.#, b: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>" in note
+    assert notes(policies('<policyEntry queue="a.>"/>', '<policyEntry queue=">"/>')) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "like"),
+    [
+        ("*.x", "a.*", "a.x"),
+        ("*.x.>", "a.*.b", "a.x.b"),
+        ("*.x.>", "a.>", "a.x.#"),
+        ("*.x.>", "a.b.>", None),
+        ("*.x", "a.*.b", None),
+        ("a.>", "a.*", None),  # one of them is the narrower one, there as here
+    ],
+)
+def test_queues_where_patterns_cross_are_told(one: str, other: str, like: str | None) -> None:
+    own, everything = "<individualDeadLetterStrategy/>", '<policyEntry queue=">"/>'
+    crossing = notes(policies(everything, letters(one, own), f'<policyEntry queue="{other}"/>'))
+    assert [note.partition(",")[0] for note in crossing] == ([f"queues like {like}"] if like else [])
+    assert notes(policies(everything, letters(one, own), letters(other, own))) == []
+
+
+def test_what_becomes_of_an_expired_dead_letter_and_of_a_send_to_a_shared_name_is_told() -> None:
+    queue = "<deadLetterQueue><queue physicalName='Lost'/></deadLetterQueue>"
+    strategy = f"<sharedDeadLetterStrategy expiration='5000'>{queue}</sharedDeadLetterStrategy>"
+    told = {one.setting: one.note for one in read(policies(letters("a", strategy))).findings}
+    assert "dropped and counted" in told["expiration"]
+    assert "send nothing to this name" in told["deadLetterQueue"]

@@ -1,0 +1,43 @@
+"""Where queues behave differently after the import, though every setting was taken over."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from rq_dlq.policy_files._block import Block, Setting, Settings
+from rq_dlq.policy_files._patterns import common
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.policy import Pattern
+
+
+def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int) -> Block:
+    """Notes on queues that no policyEntry covers, and on those where two patterns cross.
+
+    Args:
+        entries: the policyEntries, by pattern.
+        everything: the pattern for all queues.
+        line: of the file, for notes that are about no entry.
+    """
+    notes = Block("policyEntry", Settings(line))
+    if entries and everything not in entries:
+        covered = ", ".join(pattern.text for pattern in entries)
+        note = (
+            f"queues outside {covered}: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>, with our "
+            "redelivery policy: set an entry for them with `rq-dlq policy set '#'`"
+        )
+        notes.passed_over(Setting("queue", "", line), "no counterpart", note)
+    for one, other in combinations(entries, 2):
+        shared = common(one, other)
+        letters = [entries[pattern].fields.get("dead_letter") for pattern in (one, other)]
+        if shared and not one.covers(other) and not other.covers(one) and letters[0] != letters[1]:
+            first = min(one, other, key=lambda pattern: pattern.rank)
+            note = (
+                f"queues like {shared}, which {one.text} and {other.text} cover: here {first.text} counts, "
+                "in Classic it may be the other one"
+            )
+            notes.passed_over(Setting("queue", "", entries[other].line), "no counterpart", note)
+    return notes
