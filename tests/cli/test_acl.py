@@ -63,7 +63,7 @@ def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
     assert [row["error"] for row in look.json("dlq", "groups", "orders")] == ["ValueError: out of stock"]
     assert "lacks +" in look("dlq", "redrive", "orders", "--all", "--yes", code=3).output
     with at("maintenance").process("maintain", "--period", "10ms") as process:
-        wait_until(lambda: look.json("queue", "ls", "--maintainers"), seconds=60)
+        wait_until(lambda: look.json("queue", "ls", "--maintainers"))
         process.terminate()
         log = process.communicate(timeout=60)[1]
     assert process.returncode == 0, log

@@ -38,9 +38,9 @@ def test_a_signal_stops_everything(shell: Shell, redis_socket: str, number: sign
         before = set(client.keys())
         with shell.process("--url", shell.url, "demo") as demo:
             parent = psutil.Process(demo.pid)
-            wait_until(lambda: len(parent.children()) == 4, 60)
+            wait_until(lambda: len(parent.children()) == 4)
             workers = parent.children()
-            wait_until(lambda: set(client.keys()) > before, 60)
+            wait_until(lambda: set(client.keys()) > before)
             demo.send_signal(number)
             _, stderr = demo.communicate(timeout=60)
         assert demo.returncode == 4

@@ -31,7 +31,7 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number
     orders = broker.queue("orders")
     orders.send_many(range(1_234), ttl="1ms")
     with shell.process("maintain", "--period", "50ms") as process:
-        wait_until(lambda: orders.stats().expired == 1_234, 20)
+        wait_until(lambda: orders.stats().expired == 1_234)
         process.send_signal(number)
         log = end(process)
     assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
@@ -50,7 +50,7 @@ def test_the_roles_can_be_chosen(shell: Shell, broker: rq_dlq.Broker) -> None:
     orders.send("mortal", ttl="1ms")
     orders.send("due", delay="1ms")
     with shell.process("maintain", "--roles", "retention, redelivery", "--period", "50ms") as process:
-        wait_until(lambda: orders.stats().ready == 2, 20)
+        wait_until(lambda: orders.stats().ready == 2)
         (row,) = maintainers(shell)
         process.terminate()
         log = end(process)
@@ -67,7 +67,7 @@ def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> Non
     )
     assert "no maintenance process" in shell("queue", "ls", "--maintainers").stderr
     with shell.process("maintain", "--roles", "expiry") as process:
-        wait_until(lambda: [row["expired"] for row in maintainers(shell)] == [1], 20)
+        wait_until(lambda: [row["expired"] for row in maintainers(shell)] == [1])
         result = shell("queue", "ls")
         assert "orders" in result.stdout
         (line,) = [line for line in result.stderr.splitlines() if line.startswith("maintained by")]

@@ -213,7 +213,7 @@ def workers(directory: Path, *options: str, **env: str) -> Iterator[list[psutil.
             return [child for child in parent.children() if child.cmdline() != parent.cmdline()]
 
         try:
-            wait_until(lambda: len(children()) == 2, 20)
+            wait_until(lambda: len(children()) == 2)
             yield [parent, *children()]
         finally:
             process.terminate()

@@ -24,7 +24,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 def master_of(watched: Watched) -> Server:
     """The master, once there is one."""
-    wait_until(watched.well, 20)
+    wait_until(watched.well)
     master = watched.master()
     assert master is not None
     return master

@@ -140,11 +140,11 @@ time.sleep(600)
 def test_a_program_ends_with_who_started_it_even_by_a_kill(tmp_path: Path) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], cwd=ROOT)
     try:
-        servers.wait_until((tmp_path / "ready").exists, 60)
+        servers.wait_until((tmp_path / "ready").exists)
     finally:
         starter.kill()
         starter.wait()
-    servers.wait_until(lambda: not lives(int((tmp_path / "ready").read_text())), 60)
+    servers.wait_until(lambda: not lives(int((tmp_path / "ready").read_text())))
 
 
 def lives(process: int) -> bool:

@@ -107,7 +107,7 @@ class Slot:
         """A new server, empty."""
         self.server.kill()
         self.server.start(wait=False)
-        wait_until(lambda: answers(self.server.socket), 60)
+        wait_until(lambda: answers(self.server.socket))
 
 
 def _child(work: Callable[[Callable[[Message], None]], None], writer: int) -> None:

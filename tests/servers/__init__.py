@@ -46,8 +46,8 @@ def programs() -> list[Path]:
     return sorted(by_size.values())
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for a condition; fail when it does not come about."""
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for a condition; fail when it does not come about. The time is for a busy machine."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -82,7 +82,7 @@ class Cluster:
                 said(node, "CLUSTER", "ADDSLOTS", *range(bounds[number], bounds[number + 1]))
             for other in self.nodes[:number]:  # all, since word of others spreads slowly
                 said(node, "CLUSTER", "MEET", "127.0.0.1", other.port)
-        wait_until(lambda: all(acquaintances(node) == len(self.nodes) for node in self.nodes), 20)
+        wait_until(lambda: all(acquaintances(node) == len(self.nodes) for node in self.nodes))
         for number, node in enumerate(self.nodes[self.masters :]):
             master = self.nodes[number % self.masters]
             said(node, "CLUSTER", "REPLICATE", said(master, "CLUSTER", "MYID"))

@@ -118,10 +118,10 @@ def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
     queue.send_many(range(3))
     query = start(spark, sink, tmp_path, now=False, maxWait="100ms")
     try:
-        wait_until(lambda: queue.stats().totals.get("acked") == 3, seconds=30)
+        wait_until(lambda: queue.stats().totals.get("acked") == 3)
         queue.send("scheduled", delay="1h")
         queue.send("ready")
-        wait_until(lambda: queue.stats().totals.get("acked") == 4, seconds=30)
+        wait_until(lambda: queue.stats().totals.get("acked") == 4)
         progress = json.loads(query.lastProgress.json) if query.lastProgress else {}
         assert [source["latestOffset"] for source in progress["sources"]] == [{"backlog": {"orders": 1}}]
     finally:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_it_wakes_when_something_falls_due_before_the_period_is_over(
     queue.send("x", ttl="1500ms")
     began = time.monotonic()
     with maintaining(broker, period="10s"):
-        wait_until(lambda: places(queue) == {"expired": 1}, 8)
+        wait_until(lambda: places(queue) == {"expired": 1})
     assert time.monotonic() - began > 1.5 - 0.01
 
 
@@ -138,7 +139,7 @@ def test_a_backlog_is_worked_off_without_a_pause(broker: Broker, maintaining: Ma
     queue, many = broker.queue("a"), (ENOUGH + 10) * STEP
     queue.send_many(range(many), ttl="1ms")
     with maintaining(broker, period="1h"):
-        wait_until(lambda: places(queue) == {"expired": many}, 30)
+        wait_until(lambda: places(queue) == {"expired": many})
 
 
 def test_a_thousand_queues_with_one_expired_message_each(broker: Broker, raw: Any) -> None:
@@ -177,7 +178,7 @@ def test_many_processes_killed_at_any_time_lose_nothing_and_do_nothing_twice(
         sent["expiring"] |= set(expiring.send_many(range(100), ttl=when))
         sent["due"] |= set(due.send_many(range(100), delay=when))
     all_over = {"ready": count}, {"dead": count}, {"expired": count}
-    _kill_at_random(server, lambda: (places(due), places(lapsing), places(expiring)) == all_over)
+    _kill_at_random(broker, server, lambda: (places(due), places(lapsing), places(expiring)) == all_over)
     assert lapsing.stats().totals == {"sent": count, "lapsed": count, "exhausted": count}
     assert expiring.stats().totals == {"sent": count, "expired": count}
     found = {
@@ -190,20 +191,27 @@ def test_many_processes_killed_at_any_time_lose_nothing_and_do_nothing_twice(
     }
 
 
-def _kill_at_random(server: str, done: Callable[[], bool]) -> None:
-    """Keep three processes running, of which one is killed every now and then, until all is done."""
+def _kill_at_random(broker: Broker, server: str, done: Callable[[], bool]) -> None:
+    """Keep three processes running, of which one that works is killed now and then, until all is done."""
+
+    def works(pid: int) -> bool:
+        alive = broker._run(_work.maintainers("rq"))
+        return any(maintainer.process.endswith(f":{pid}") for maintainer in alive)
+
     chance, kills = random.Random(3), 0
     command = [sys.executable, "-m", "rq_dlq", "--url", f"unix://{server}", "maintain", "--period", "20ms"]
     running: list[subprocess.Popen[bytes]] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     try:
         while not done():
             assert time.monotonic() < deadline, "it is not done, and nobody does it"
             while len(running) < 3:
                 running.append(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL))
-            time.sleep(chance.uniform(0.2, 0.8))
-            victim = running.pop(chance.randrange(3))
+            victim = running[chance.randrange(3)]
+            wait_until(partial(works, victim.pid))
+            time.sleep(chance.uniform(0, 0.6))
             assert victim.poll() is None, "it ended by itself"
+            running.remove(victim)
             victim.kill()
             victim.wait()
             kills += 1
@@ -211,7 +219,7 @@ def _kill_at_random(server: str, done: Callable[[], bool]) -> None:
         for process in running:
             process.kill()
             process.wait()
-    assert kills > 3
+    assert kills > 1  # about ten on a machine that has nothing else to do
 
 
 # What it costs
@@ -265,7 +273,7 @@ def test_claimers_wait_five_milliseconds_at_most() -> None:
             queue.send_many(["x" * 100] * 1_000)
             queue.send_many(["x" * 100] * 1_000, ttl="5s", priority=1)
             assert len(queue.claim(1_000)) == 1_000
-        wait_until(lambda: all(_over(raw, queue) for queue in queues), 20)
+        wait_until(lambda: all(_over(raw, queue) for queue in queues))
         raw.slowlog_reset()
         watch = _work.MaintainedNamespace("rq", ROLES)
         while one_round(broker, watch) == 0:

@@ -190,7 +190,7 @@ def test_a_worker_outlives_a_restart_of_redis(colour: str) -> None:
         logged(worker, "apart ended")
         start()
         queue.send_many(["quick"] * 5)
-        wait_until(lambda: queue.stats().totals.get("acked") == 11, 20)
+        wait_until(lambda: queue.stats().totals.get("acked") == 11)
         assert raw.llen("begun") == 11
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=15)

@@ -59,7 +59,7 @@ class Failovers:
             self._ack_what_is_forgotten()
             zombies = [(verb, *self._claimed()) for verb in self._random.sample([*VERBS], len(VERBS))]
             with self._struck(old, new) as killed:
-                wait_until(lambda: watched.master() is new, 30)
+                wait_until(lambda: watched.master() is new)
                 others = self._others()
                 aware = [zombie for zombie in zombies if not killed or self._random.random() < 0.5]
                 with ThreadPoolExecutor(len(VERBS)) as threads:  # they wait for one who is frozen
@@ -126,7 +126,7 @@ class Failovers:
         for server in (old, new):
             self._watched.client(server).config_set("masterauth", "")
         self._watched.follow(old, new)
-        wait_until(self._watched.well, 30)
+        wait_until(self._watched.well)
 
     def _others(self) -> tuple[Queue[int], dict[str, str], list[Delivery[int]]]:
         """Another consumer gets everything; it acks, keeps or gives back each part: what became of which."""

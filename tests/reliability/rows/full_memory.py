@@ -124,7 +124,7 @@ def trial(load: Load, pool: ThreadPoolExecutor, seconds: float) -> Figures:
     """All of it."""
     queue = load.queue()
     threads = [pool.submit(load.send, f"sender{n}") for n in range(SENDERS)]
-    wait_until(lambda: load.full.is_set() or any(thread.done() for thread in threads), 60)
+    wait_until(lambda: load.full.is_set() or any(thread.done() for thread in threads))
     while_over_full = drained_over_the_limit(load, queue)
     before = load.refused
     threads += [pool.submit(load.drain, f"drainer{n}") for n in range(DRAINERS)]

@@ -133,13 +133,13 @@ class Partitions:
         old.close(self.crowd)
         Hosts.join(new.host)
         old.follow(new)
-        wait_until(lambda: online(new.server), 20)
+        wait_until(lambda: online(new.server))
         self._settle(new, held)
 
     def _wait_for(self, *wanted: tuple[Site, str, int]) -> None:
         """Until the clients of each side noted its event so often again."""
         ends = [(side, event, side.noted(self.journals, event) + times) for side, event, times in wanted]
-        wait_until(lambda: all(side.noted(self.journals, event) >= end for side, event, end in ends), 20)
+        wait_until(lambda: all(side.noted(self.journals, event) >= end for side, event, end in ends))
 
     def _held(self, broker: rq_dlq.Broker, name: str) -> list[Delivery[Any]]:
         """Messages that are held on the old side while it is given up."""
@@ -179,7 +179,7 @@ def partition(run: Run) -> Figures:
         partitions = Partitions(journals, crowd)
         with old.server, new.server:
             new.follow(old)
-            wait_until(lambda: online(old.server), 20)
+            wait_until(lambda: online(old.server))
             old.open(crowd, journals, 0)
             for number in range(1, rounds + 1):
                 run.done(number, rounds, f"partition {number}")

@@ -128,7 +128,7 @@ class Shards:
         for number in range(2):
             self._crowd.kill(f"produce-{number}")
         raw = PlainClient(self.cluster)
-        wait_until(lambda: not remaining(raw), 30)
+        wait_until(lambda: not remaining(raw))
         for number in range(2):
             assert self._crowd.alive(f"work-{number}")
             self._crowd.kill(f"work-{number}")

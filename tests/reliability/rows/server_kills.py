@@ -114,7 +114,7 @@ class Trials:
         with server.client() as raw:
             before = _sent(raw)
             until = time.monotonic() + self.between
-            wait_until(enough, 30)
+            wait_until(enough)
         end = seen[-1][0]
         earlier = [sizes for moment, sizes in seen if moment < end - LOSES] or [{}]
         return earlier[-1]
