@@ -11,9 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, is_empty, send, work
+import rq_dlq
+from tests.reliability.actors import (
+    BATCH, CHUNK, FREEZE, Place, consume, is_empty, note_acked, send, work,
+)  # fmt: skip
 from tests.reliability.crowd import Crowd
-from tests.reliability.journal import last, lines
+from tests.reliability.journal import Journal, last, lines
 from tests.servers import wait_until
 
 SENDERS = ("a", "b")
@@ -78,10 +81,12 @@ class Done:
     Attributes:
         kills: of consumers: how many messages each may have had in its hands.
         frozen: consumers that had messages in their hands.
+        contested: messages that a zombie acked while another consumer held them.
     """
 
     kills: list[int] = field(default_factory=list)
     frozen: list[Zombie] = field(default_factory=list)
+    contested: int = 0
     senders_killed: int = 0
 
 
@@ -92,6 +97,7 @@ class Trial:
         self.plan, self.place, self.raw, self.random, self.crowd = plan, place, raw, drawn, crowd
         self.queue = place.queue()
         self.done = Done()
+        self._journal = Journal(place.journals, "trial")
         self.consumers: list[str] = []
         self.senders: dict[str, Sending] = {}  # as long as they have something to send
         self.zombies: list[Zombie] = []
@@ -198,18 +204,31 @@ class Trial:
     def _see_who_is_frozen(self) -> None:
         for name in filter(self.crowd.stands_still, [*self.freezing]):
             path, start = self.place.journals / f"{name}.journal", self.freezing.pop(name)
-            *_, held = (ids.split() for said, ids in lines(path, start) if said == "got")
-            zombie = Zombie(name, held, start, time.monotonic() + self.plan.lease / 1000 + TICK)
+            *_, held = (ids for said, ids in lines(path) if said == "got")  # perhaps just before it was told
+            zombie = Zombie(name, held.split(), start, time.monotonic() + self.plan.lease / 1000 + TICK)
             self.zombies.append(zombie)
             self.done.frozen.append(zombie)
 
     def _wake(self, zombie: Zombie) -> None:
-        """Let it go on once what it holds was taken from it; when it knows that, it is killed."""
+        """Let it go on once what it held was taken from it; when it knows that, it is killed."""
         self.queue.maintain()
+        taken = self._take_over(zombie)
         self.crowd.signal(zombie.name, signal.SIGCONT)
         held, journals = set(zombie.held), self.place.journals
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
+        self._journal.note("ack", [delivery.id for delivery in taken])
+        note_acked(self._journal, self.queue.ack(taken))
         self._kill(zombie.name)
+
+    def _take_over(self, zombie: Zombie) -> list[rq_dlq.Delivery[int]]:
+        """Claim what a zombie held before the other consumers do: while somebody holds it, it acks in vain."""
+        came_back = self.queue.select(ids=zombie.held, places=["ready", "scheduled"])
+        came_back.prioritize(9)
+        came_back.deliver_now()
+        taken = self.queue.claim(BATCH, lease=2 * WAKING)
+        self._journal.note("got", [delivery.id for delivery in taken])
+        self.done.contested += sum(delivery.id in zombie.held for delivery in taken)
+        return taken
 
 
 def heard(journals: Path, zombie: Zombie, *answers: str) -> set[str]:
