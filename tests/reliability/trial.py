@@ -13,7 +13,15 @@ from typing import Any
 
 import rq_dlq
 from tests.reliability.actors import (
-    BATCH, CHUNK, FREEZE, Place, consume, is_empty, note_acked, send, work,
+    BATCH,
+    CHUNK,
+    FREEZE,
+    Place,
+    consume,
+    is_empty,
+    note_acked,
+    send,
+    work,
 )  # fmt: skip
 from tests.reliability.crowd import Crowd
 from tests.reliability.journal import Journal, last, lines
@@ -221,7 +229,7 @@ class Trial:
         self._kill(zombie.name)
 
     def _take_over(self, zombie: Zombie) -> list[rq_dlq.Delivery[int]]:
-        """Claim what a zombie held before the other consumers do: while somebody holds it, it acks in vain."""
+        """Claim what a zombie held before other consumers do: it is to ack while somebody holds it."""
         came_back = self.queue.select(ids=zombie.held, places=["ready", "scheduled"])
         came_back.prioritize(9)
         came_back.deliver_now()

@@ -1,4 +1,4 @@
-"""Does each row of `make reliability` see the bug that it claims to exclude? Each is planted, and has to kill.
+"""Does each row of `make reliability` see the bugs that it claims to exclude? Each is planted in turn.
 
 make sabotage, or
 
@@ -30,7 +30,9 @@ STYLES = {"holds": "green", "died": "green"}
 @click.argument("names", nargs=-1)
 @click.option("--bug", "part", default="", help="Only those whose name has this in it.")
 @click.option("--list", "listed", is_flag=True, help="Only say what there is.")
-@click.option("--seed", default=SEED, show_default=True, help="Of the rows; the default is that of the tests.")
+@click.option(
+    "--seed", default=SEED, show_default=True, help="Of the rows; the default is that of the tests."
+)
 @click.option("--patience", default=300.0, show_default=True, help="Seconds for one run of a row.")
 def main(names: tuple[str, ...], part: str, seed: int, patience: float, *, listed: bool) -> None:
     """Run the rows, each as it is and with each of its bugs."""
@@ -47,14 +49,16 @@ def main(names: tuple[str, ...], part: str, seed: int, patience: float, *, liste
             click.echo(f"{bug.row}  {bug.language:6}  {bug.name}")
         return
     console = Console(stderr=True)
-    verdicts = [verdict for row, bugs in chosen.items() for verdict in _tried(row, bugs, seed, patience, console)]
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(shown(verdicts), summary(verdicts))
+    verdicts = [
+        verdict for row, bugs in chosen.items() for verdict in _tried(row, bugs, seed, patience, console)
+    ]
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(
+        shown(verdicts), summary(verdicts)
+    )
     sys.exit(not verdicts or not all(verdict.well for verdict in verdicts))
 
 
-def _tried(
-    row: str, bugs: Iterable[Bug], seed: int, patience: float, console: Console
-) -> list[Verdict]:
+def _tried(row: str, bugs: Iterable[Bug], seed: int, patience: float, console: Console) -> list[Verdict]:
     """A row as it is, and with each bug; none where it cannot be run here."""
     if reason := all_rows()[row].missing():
         console.print(f"{row}: not run: {reason}", markup=False)

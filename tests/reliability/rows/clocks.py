@@ -98,10 +98,7 @@ class Stepping:
         """The keys, and the totals of the queue beside what the journals say."""
         self.found += wrong(
             {
-                "lost": len(told.lost),
-                "unexpected": len(told.unexpected),
-                "settled twice": len(told.settled_twice),
-                "early": told.early,
+                **told.faults,
                 "not sent": self.messages - told.acknowledged,
             }
             | unexplained(counters(raw, "work"), told)
@@ -151,7 +148,7 @@ def an_hour_each(run: Run) -> tuple[int, int]:
 
 
 def failover(run: Run, skew: int) -> list[str]:
-    """Promote a replica with another clock; what of it does not come through, and which late acks are taken."""
+    """Promote a replica with another clock: what did not come through, and which late acks were accepted."""
     directory = run.directory / f"failover{skew}"
     directory.mkdir()
     at_once = RedeliveryPolicy(delays=[0], max_redeliveries=None)

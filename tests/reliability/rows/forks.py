@@ -34,7 +34,7 @@ def run(run: Run) -> Figures:
         forked = forking.result()
     wrong = [*forked["wrong"], *cancelled["wrong"]]
     notes = [
-        f"{forked['forks']} children of calling threads, of one that connects, of one that lost a claim, of event loops",
+        f"{forked['forks']} children of calling threads, connecting ones, event loops, after a lost claim",
         f"{cancelled['cancels']:,} cancelled calls in {cancelled['lives']:,} lives of messages",
         f"{cancelled['unknown']:,} said again, since their outcome was not known",
     ]

@@ -55,10 +55,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
     back = totals.get("lapsed", 0) + totals.get("released", 0)  # what came back, charged or not
     found = wrong(
         {
-            "lost": len(told.lost),
-            "unexpected": len(told.unexpected),
-            "settled twice": len(told.settled_twice),
-            "early": told.early,
+            **told.faults,
             "left in the queue": raw.hlen(keys["messages"]),
             "late acks accepted": held - refused,
             "duplicates beyond what was held": max(0, told.duplicated - most),
