@@ -1,4 +1,4 @@
-"""The table of planted bugs fits the tree, and what comes of a row is judged well. All of them: make sabotage."""
+"""The table of planted bugs fits the tree, and what comes of a row is judged well. All: make sabotage."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Rounds:
             show(number, rounds, "")
             self._round(f"worker.{number}", *ways[number % len(ways)])
         with self._worker("last", "def"):
-            wait_until(lambda: not self._left(), STARTING)
+            wait_until(lambda: not self._left() or self.seen.held, STARTING)
             self._stop("last")
 
     def _round(self, name: str, way: Way, colour: str) -> None:

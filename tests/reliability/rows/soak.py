@@ -40,13 +40,13 @@ def send_steadily(place: Place, sender: str) -> None:
 
 
 def move_about(place: Place) -> None:
-    """Move some of what is ready to another queue and back, until one is killed."""
+    """Move some of what waits to another queue and back, until one is killed."""
     queue = place.queue()
     aside = queue._broker.queue(ASIDE)
     for _ in steadily(PACE):
         with contextlib.suppress(rq_dlq.BrokerRefused):
             aside.open()
-            queue.select(places=["ready"], limit=SOME).move(aside)
+            queue.select(limit=SOME).move(aside)
             aside.select(limit=SOME).move(queue)
 
 
@@ -86,7 +86,9 @@ class Nemesis:
         self.crowd.start(name, act, *mine)
 
     def _anyone(self) -> str:
-        return self.drawn.choice(sorted(self.crowd.processes))
+        name = self.drawn.choice(sorted(self.crowd.processes))
+        assert self.crowd.alive(name)
+        return name
 
     def _kill_a_process(self) -> None:
         name = self._anyone()
