@@ -155,7 +155,7 @@ class Partitions:
                 replies: list[Any] = talk(commands)
                 return replies
 
-            connections._talk = watched  # type: ignore[method-assign]
+            connections._talk = watched
             queue.send_many([Message(body=0, id=f"{CONTESTED}-{number}") for number in range(BATCH)])
 
     def _wait_for(self, *wanted: tuple[Site, str, int]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rq_dlq
+from rq_dlq.client.durability import Durability
 from tests.reliability import shims
 from tests.reliability.actors import Place, send, steadily
 from tests.reliability.crowd import Crowd
@@ -88,7 +89,7 @@ class Trials:
         server = Server(
             directory, *OPTIONS, "--appendfsync", self.fsync, environment=disk.environment if disk else None
         )
-        promised = "fsync" if self.fsync == "always" else "memory"
+        promised: Durability = "fsync" if self.fsync == "always" else "memory"
         place = Place(server.url, self.journals, LEASE, durability=promised)
         with server, Crowd() as crowd:
             for number in range(SENDERS):

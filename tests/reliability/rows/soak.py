@@ -52,13 +52,19 @@ def move_about(place: Place) -> None:
 
 @dataclass
 class Nemesis:
-    """Hits a server and its clients, one blow after the other, as the seed has it."""
+    """Hits a server and its clients, one blow after the other, as the seed has it.
+
+    Attributes:
+        dealt: how often all kinds of blows have come.
+    """
 
     server: Server
     crowd: Crowd
     place: Place
     drawn: random.Random
     blows: Counter[str] = field(default_factory=Counter)
+    dealt: int = 0
+    _left: list[Callable[[], None]] = field(default_factory=list)
     _started: int = 0
 
     def begin(self) -> None:
@@ -69,14 +75,16 @@ class Nemesis:
 
     def strike(self) -> None:
         """One blow."""
-        blow: Callable[[], None] = self.drawn.choice(
-            [
+        if not self._left:
+            self._left = [
                 self._kill_a_process, self._kill_a_process, self._freeze_a_process, self._kill_the_server,
                 self._freeze_the_server, self._forget_scripts, self._cut_connections, self._fill_memory,
                 self._rewrite_the_file,
-            ]
-        )  # fmt: skip
+            ]  # fmt: skip
+            self.drawn.shuffle(self._left)
+        blow = self._left.pop()
         blow()
+        self.dealt += not self._left
         self.blows[blow.__name__.strip("_").replace("_", " ")] += 1
 
     def _start(self, act: Callable[..., None]) -> None:
@@ -155,7 +163,7 @@ def soak(run: Run) -> Figures:
         queue = place.queue()
         wait_until(lambda: queue.stats().totals.get("acked"), DRAIN)
         began = time.monotonic()
-        while (past := time.monotonic() - began) < seconds:
+        while (past := time.monotonic() - began) < seconds or not nemesis.dealt:
             run.done(past, seconds, f"{nemesis.blows.total()} blows")
             time.sleep(run.random.uniform(*PAUSES))
             nemesis.strike()
