@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import rq_dlq
+from rq_dlq import _calls
+from rq_dlq._work import Batch
 from tests.reliability.actors import (
     BATCH,
     CHUNK,
@@ -114,6 +115,8 @@ class Trial:
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Do all that is planned while the messages are sent and acked."""
+        scripts = self.queue._broker._connected().scripts
+        self.raw.script_load(scripts["deliver_now"].source)  # so that `_take_over` need not
         for sender in SENDERS:
             self._start_sender(sender, 0)
         for kind, number in CONSUMERS.items():
@@ -224,18 +227,26 @@ class Trial:
         self.crowd.signal(zombie.name, signal.SIGCONT)
         held, journals = set(zombie.held), self.place.journals
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
-        self._journal.note("ack", [delivery.id for delivery in taken])
-        note_acked(self._journal, self.queue.ack(taken))
+        if taken:
+            self._journal.note("ack", [name for name, _ in taken])
+            acked = self.queue._broker._step(_calls.ack(self.queue._core.keys, taken))
+            note_acked(self._journal, self.queue._run(acked))
         self._kill(zombie.name)
 
-    def _take_over(self, zombie: Zombie) -> list[rq_dlq.Delivery[int]]:
-        """Claim what a zombie held before other consumers do: it is to ack while somebody holds it."""
-        came_back = self.queue.select(ids=zombie.held, places=["ready", "scheduled"])
-        came_back.prioritize(9)
-        came_back.deliver_now()
-        taken = self.queue.claim(BATCH, lease=2 * WAKING)
-        self._journal.note("got", [delivery.id for delivery in taken])
-        self.done.contested += sum(delivery.id in zombie.held for delivery in taken)
+    def _take_over(self, zombie: Zombie) -> list[_calls.Held]:
+        """Claim what a zombie held, which waits for its redelivery: it is to ack while somebody holds it."""
+        self.queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
+        core, token = self.queue._core, f"instead-of-{zombie.name}"
+        now = _calls.deliver_now(core.senders.lend(core.keys), ids=zombie.held)
+        claim = _calls.claim(
+            core.keys, part="live", token=token, count=BATCH, lease=round(2_000 * WAKING), patience=0,
+            consumer=core.consumer, seed=0.0, default_policy=core.policy,
+        )  # fmt: skip
+        claimed: _calls.Claimed
+        _, claimed = self.queue._run(self.queue._broker._step(Batch([now, claim])))  # at once
+        taken = [(row.id, token) for row in claimed.rows]
+        self._journal.note("got", [name for name, _ in taken])
+        self.done.contested += sum(name in zombie.held for name, _ in taken)
         return taken
 
 

@@ -63,7 +63,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
             **unexplained(totals, told),
             "kills too few": max(0, plan.kills - len(done.kills)),
             "zombies too few": max(0, plan.zombies - len(done.frozen)),
-            "contested acks too few": max(0, plan.zombies // 2 - done.contested),
+            "contested acks too few": max(0, plan.zombies // 4 - done.contested),
         }
     ) + audited(raw, keys.home)
     counted = [
