@@ -9,6 +9,7 @@ python -m tests.reliability --write            # the table goes into docs/reliab
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 import click
@@ -30,6 +31,7 @@ from tests.reliability.table import shown, summary
 @click.option("--json", "as_json", is_flag=True, help="The results as JSON, a line each.")
 def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool, as_json: bool) -> None:
     """Run these rows, or all, and print what came of them."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and hosts are ended, too
     rows = all_rows()
     unknown = [name for name in names if name not in rows]
     if unknown:

@@ -9,6 +9,7 @@ python -m tests.sabotage --list            # what there is
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,6 +37,7 @@ STYLES = {"holds": "green", "died": "green"}
 @click.option("--patience", default=300.0, show_default=True, help="Seconds for one run of a row.")
 def main(names: tuple[str, ...], part: str, seed: int, patience: float, *, listed: bool) -> None:
     """Run the rows, each as it is and with each of its bugs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the row that runs is ended, too
     if unknown := [name for name in names if name not in planted()]:
         message = f"no bugs for {', '.join(unknown)}: there are some for {', '.join(planted())}"
         raise click.BadParameter(message)

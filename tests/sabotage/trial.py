@@ -112,7 +112,7 @@ def _run(tree: Path, row: str, seed: int, patience: float) -> tuple[str, str]:
 def _end(process: subprocess.Popen[str]) -> None:
     """Have it clean up; else kill it with all that it started."""
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=LEAVING)
     if process.poll() is None:
