@@ -200,7 +200,7 @@ def _words(statement: Statement) -> Iterator[_Edit]:
             value = float(word) if "." in word else int(word, 0)
             by = _STEPS.get(last, (1,) if depth else (1, -1))
             yield from (_Edit("constant", start, end, str(value + step)) for step in by)
-            if word.isdigit() and value >= 10 and value % 5 == 0 and not depth:
+            if word.isdigit() and value >= 10 and value % 5 == 0 and not depth and last not in _STEPS:
                 yield from (_Edit("constant", start, end, str(other)) for other in _multiples(value))
         elif _NUMERAL.fullmatch(word):
             yield from (_Edit("constant", start, end, f"'{other}'") for other in _multiples(int(word[1:-1])))
