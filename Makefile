@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench live-brokers wheel format constraints clean tools
+.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -13,7 +13,7 @@ help: ## what there is
 	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[dev]'
 	@touch .venv
 
-slow reliability mutants soak spark-chaos spark-matrix redis-matrix bench live-brokers: tools
+slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers: tools
 tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
@@ -37,6 +37,9 @@ reliability: ## what is promised under faults, shown: a table; at most 30 minute
 
 mutants: ## does the suite see faults in the Lua? each mutant is one; goes on where it was broken off; an hour
 	python3 -m tests.mutants
+
+sabotage: ## does each row of `make reliability` see the bugs that it claims to exclude? each is planted; half an hour
+	python3 -m tests.sabotage
 
 soak: ## all of it, and for hours what gains by it
 	python3 -m tests.reliability --scale soak

@@ -21,6 +21,7 @@ from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import jobs
 from rq_dlq._work.confirm import Confirm, taken_in
+from rq_dlq.client.durability import what_fsync_lacks
 from rq_dlq.doctor import examine
 from rq_dlq.errors import ConfigurationError, InvalidDuration
 from tests import servers
@@ -289,6 +290,15 @@ def test_a_server_that_cannot_keep_fsync_is_refused(
             broker.queue("q").send("x")
         with server.client() as raw:
             assert raw.keys() == []
+
+
+def test_a_server_that_loads_its_file_is_not_taken_for_one_without() -> None:
+    """While it does, INFO says that the file is off; CONFIG GET tells what was set."""
+    loading = {"aof_enabled": "0", "loading": "1"}
+    kept = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+    assert what_fsync_lacks(loading, kept) == ""
+    assert "append-only file is off" in what_fsync_lacks(loading, kept | {"appendonly": "no"})
+    assert "append-only file is off" in what_fsync_lacks({"aof_enabled": "0", "loading": "0"}, None)
 
 
 def test_a_server_that_keeps_fsync_is_used(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from redis import exceptions
+
 from rq_dlq._redis import pools
 from rq_dlq._redis.errors import code_of, named, refusal
 
@@ -17,9 +19,10 @@ def as_reply(error: Exception) -> Exception:
     """A server's error as a reply.
 
     Raises:
-        Passing: the server is a replica now. The caller drops its connections and looks for the master.
+        Passing: the server is a replica now, so the caller drops its connections and looks for the master; or
+            it is loading its data, and redis-py has closed the connection.
     """
-    if code_of(error) == "READONLY":
+    if code_of(error) == "READONLY" or isinstance(error, exceptions.BusyLoadingError):
         raise refusal(error) from None
     return named(error)
 

@@ -44,7 +44,10 @@ def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) 
         info: from INFO.
         config: from `configuration`.
     """
-    if (config or {}).get("appendonly") == "no" or info.get("aof_enabled") == "0":
+    is_off = (
+        info.get("aof_enabled") == "0" and info.get("loading") != "1"
+    )  # while it loads the file it is off
+    if (config or {}).get("appendonly") == "no" or is_off:
         return "its append-only file is off: redis-cli CONFIG SET appendonly yes"
     if config is None:
         return "this user may not read appendfsync, so nothing proves it: grant CONFIG GET (+config|get)"

@@ -121,6 +121,16 @@ async def test_a_large_claim_lapses_as_a_whole(broker: Any, clock: Clock) -> Non
     assert {delivery.lapsed for delivery in claimed} == {1}
 
 
+async def test_a_claim_sweeps_no_more_than_a_few(broker: Any, clock: Clock) -> None:
+    """I9: what else has lapsed is for the next one."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send_many(range(100))
+    await queue.claim(100, lease="1s")
+    clock.advance("1s")
+    await one(queue)
+    assert 1 <= (await queue.stats()).totals["lapsed"] <= 20
+
+
 async def test_the_last_of_a_large_claim_is_swept_in_one_go(broker: Any, clock: Clock) -> None:
     """I15: what was settled before does not end the maintenance."""
     queue = broker.queue("a", redelivery=AT_ONCE)

@@ -277,6 +277,21 @@ def staged(raw: Any) -> Driver:
     return driver
 
 
+def test_a_job_may_have_more_lists_than_one_command_takes(raw: Any) -> None:
+    """Lua puts some 8,000 values on its stack."""
+    raw.flushall()
+    Clock(raw)
+    driver, lists = Driver(raw), {f"a.{n}.0": 2 for n in range(4_500)}
+    pipeline = raw.pipeline(transaction=False)
+    for attempt in lists:
+        pipeline.rpush(driver.keys.stage("j", attempt), *packed((attempt, 4)))
+        pipeline.expire(driver.keys.stage("j", attempt), 60)
+    pipeline.execute()
+    call = _calls.jobs.commit_job(driver.keys, "j", lists, batch=0, call="c", grace=0, remembered=60_000)
+    assert driver.run(call) == "committed"
+    assert raw.zcard(driver.keys["committed"]) == len(lists)
+
+
 def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any) -> None:
     for n in count(1):
         driver = staged(raw)

@@ -95,6 +95,13 @@ def test_whatever_makes_a_message_ready_wakes_a_waiting_client(
     assert client.at - begin < SOON
 
 
+def test_a_client_that_is_slow_to_fall_asleep_is_woken(live: rq_dlq.Broker, raw: Any) -> None:
+    """What wakes it stays for seconds: it may come between the claim that finds nothing and the wait."""
+    queue = live.queue("a")
+    queue.send("x")
+    assert 3_000 < raw.pttl(queue._core.keys["wake"]) <= 5_000
+
+
 def test_a_waiting_client_wakes_when_a_message_falls_due(live: rq_dlq.Broker) -> None:
     """I5: not early, and not at the next round second either."""
     queue = live.queue("a")

@@ -8,6 +8,7 @@ import pytest
 from redis import exceptions
 
 from rq_dlq import BrokerRefused, BrokerUnavailable, CrossSlot
+from rq_dlq._redis.blocking.link import replies_to
 from rq_dlq._redis.errors import Passing, code_of, named, refusal, unavailable
 
 WRAPPED = "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -"
@@ -56,6 +57,23 @@ def test_errors_have_the_classes_of_new_versions(text: str, kind: Any) -> None:
     error = named(exceptions.ResponseError(text))
     assert type(error) is kind
     assert code_of(error) == text.split(" ", maxsplit=1)[0]
+
+
+class Loading:
+    """A connection to a server that is loading its data, as redis-py shows it."""
+
+    def send_packed_command(self, command: Any) -> None:
+        del command
+
+    def read_response(self, **options: Any) -> None:
+        del options
+        raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")  # noqa: EM101, TRY003
+
+
+def test_a_server_that_is_loading_its_data_has_refused() -> None:
+    """redis-py shows that as a broken connection, which would leave open whether the call was done."""
+    with pytest.raises(Passing, match="loading its data"):
+        replies_to(Loading(), [(b"PING",)])
 
 
 def test_an_unknown_error_stays_as_it_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import HealthCheck, note, seed, settings
+from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -301,11 +301,12 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         assert tokens or not claimable, "what is ready wakes no one"
 
 
-def check(client: Any, examples: int, steps: int, draw: int | None = None) -> None:
+def check(client: Any, examples: int, steps: int, draw: int | None = None, *, shortest: bool = True) -> None:
     """Compare the server of this client with the model.
 
     Args:
         draw: what is drawn follows from it; None: what hypothesis likes, which remembers what failed before.
+        shortest: look for the shortest way to a difference, which may take minutes.
     """
     machine = type("QueueMachine", (Machine,), {"raw": client})
     options = settings(
@@ -314,6 +315,7 @@ def check(client: Any, examples: int, steps: int, draw: int | None = None) -> No
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=draw is None,
+        phases=[phase for phase in Phase if shortest or phase is not Phase.shrink],
     )
     if draw is not None:
         machine, options = seed(draw)(machine), settings(options, database=None)

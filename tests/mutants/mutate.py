@@ -20,6 +20,8 @@ JOINED = {"and": "or", "or": "and", "true": "false", "false": "true"}
 BEFORE_A_VALUE = {"(", "{", "[", ",", "=", "return", "and", "or", "not", "then", *COMPARED, *COUNTED, ".."}
 
 
+FACTOR = 100  # by which a time or a bound is changed, too: a round number, unlike those of the format
+_NUMERAL = re.compile(r"'[1-9]\d+'")  # an argument of a command
 # Behind a comparison: the one step that another operator does not do as well; `> 0` is not `> -1` but `>= 0`.
 _STEPS = {"<": (-1,), "<=": (1,), ">": (1,), ">=": (-1,), "==": (1,), "~=": (1,)}
 
@@ -198,6 +200,10 @@ def _words(statement: Statement) -> Iterator[_Edit]:
             value = float(word) if "." in word else int(word, 0)
             by = _STEPS.get(last, (1,) if depth else (1, -1))
             yield from (_Edit("constant", start, end, str(value + step)) for step in by)
+            if word.isdigit() and value >= 10 and value % 5 == 0 and not depth and last not in _STEPS:
+                yield from (_Edit("constant", start, end, str(other)) for other in _multiples(value))
+        elif _NUMERAL.fullmatch(word):
+            yield from (_Edit("constant", start, end, f"'{other}'") for other in _multiples(int(word[1:-1])))
         elif word == "-" and last in BEFORE_A_VALUE:
             yield _Edit("arithmetic", start, end, "")
         elif word in COUNTED:
@@ -208,6 +214,11 @@ def _words(statement: Statement) -> Iterator[_Edit]:
             yield _Edit("logic", start, end, JOINED[word])
         elif word == "not":
             yield _Edit("logic", start, end, "")
+
+
+def _multiples(value: float) -> tuple[float, float]:
+    """A hundred times as much, and a hundredth."""
+    return value * FACTOR, (value // FACTOR if isinstance(value, int) else value / FACTOR)
 
 
 def _bounds(statement: Statement) -> Iterator[_Edit]:

@@ -69,6 +69,14 @@ def changes(text: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]
             ("bound", "local rows = call('Z', k, '-inf', now, 'LIMIT', 0, most + 1)"),
             ("bound", "local rows = call('Z', k, '-inf', now, 'LIMIT', 0, most - 1)"),
         ]),
+        ("local a, b = 1000, 4096\n", [
+            ("constant", f"local a, b = {a}, {b}")
+            for a, b in [(1001, 4096), (999, 4096), (100000, 4096), (10, 4096), (1000, 4097), (1000, 4095)]
+        ]),
+        ("call('PEXPIRE', key, '5000')\n", [
+            ("deleted", ""), ("constant", "call('PEXPIRE', key, '500000')"),
+            ("constant", "call('PEXPIRE', key, '50')"),
+        ]),
         ("return a and b or 0 == c, true\n", [
             ("deleted", ""), ("logic", "return a or b or 0 == c, true"),
             ("logic", "return a and b and 0 == c, true"), ("constant", "return a and b or 1 == c, true"),

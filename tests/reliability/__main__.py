@@ -8,6 +8,8 @@ python -m tests.reliability --write            # the table goes into docs/reliab
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 
 import click
@@ -26,17 +28,23 @@ from tests.reliability.table import shown, summary
     "--seed", type=int, help="What is drawn follows from it; unless given it is drawn, and printed."
 )
 @click.option("--write", is_flag=True, help=f"Write the table into {PAGE.name}, too.")
-def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="The results as JSON, a line each.")
+def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool, as_json: bool) -> None:
     """Run these rows, or all, and print what came of them."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and hosts are ended, too
     rows = all_rows()
     unknown = [name for name in names if name not in rows]
     if unknown:
         message = f"no row {', '.join(unknown)}: there are {', '.join(rows)}"
         raise click.BadParameter(message)
     results = run_rows([rows[name] for name in names or rows], scale, seed)
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print(shown(results))
-    console.print(summary(results), highlight=False)
+    if as_json:
+        for result in results:
+            click.echo(json.dumps({"row": result.row.name, "state": result.state, "note": result.note}))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 200)
+        console.print(shown(results))
+        console.print(summary(results), highlight=False)
     if write:
         write_page(results)
     sys.exit(failed(results))

@@ -19,6 +19,7 @@ from rq_dlq import Message, RedeliveryPolicy, _calls
 from rq_dlq._redis import AsyncConnections, Connections, Retries
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import is_drained
+from rq_dlq.client.durability import Durability
 from rq_dlq.values.settlement import Fate, Settlement
 from rq_dlq.worker import Worker
 from rq_dlq.worker.tally import Tally
@@ -41,6 +42,7 @@ class Place:
 
     Attributes:
         lease: milliseconds.
+        durability: of the brokers.
         fragments: Lua in place of the engine's own: faults for the harness to find.
     """
 
@@ -49,10 +51,12 @@ class Place:
     lease: int = 30_000
     policy: RedeliveryPolicy = SOON_AND_FOR_EVER
     fragments: Mapping[str, str] = field(default_factory=dict)
+    durability: Durability = "memory"
 
     def queue(self) -> rq_dlq.Queue[int]:
         """The queue; a body is the server's time, milliseconds, before which it must not be delivered."""
-        broker = rq_dlq.Broker(self.url, scripts=Scripts(self.fragments), retries=PATIENT)
+        scripts = Scripts(self.fragments)
+        broker = rq_dlq.Broker(self.url, scripts=scripts, retries=PATIENT, durability=self.durability)
         return broker.queue("work", type=int, lease=self.lease / 1000, redelivery=self.policy)
 
     def journal(self) -> Journal:

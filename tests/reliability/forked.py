@@ -19,12 +19,14 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
 
+from rq_dlq import BrokerUnavailable
 from tests.colours import Awaited
 from tests.reliability.life import Life, drive
 from tests.reliability.proxy import Commands, Fault, Proxy
@@ -165,9 +167,12 @@ def beside_threads(way: Way, server: Server, forks: Forks, name: str, times: int
     return wrong + seen(lives, server)
 
 
-def take(queue: Any) -> list[str]:
-    """Claim a message, and ack it."""
-    return [] if [bool(delivery.ack()) for delivery in queue.claim(1)] == [True] else ["nothing to claim"]
+def take(queue: Any, body: object = None) -> list[str]:
+    """Claim a message, which has this body, and ack it."""
+    claimed = queue.claim(1)
+    if body is not None and [delivery.body for delivery in claimed] != [body]:
+        return [f"claimed {[delivery.body for delivery in claimed]}, not what is {body}"]
+    return [] if [bool(delivery.ack()) for delivery in claimed] == [True] else ["nothing to claim"]
 
 
 def while_connecting(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
@@ -191,6 +196,29 @@ def while_connecting(way: Way, server: Server, forks: Forks, name: str, times: i
             join(threads)
             broker.close()
         wrong += seen(lives, server)
+    return wrong
+
+
+def after_a_lost_claim(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
+    """When the parent does not know what became of its claim, and takes it up with its next one."""
+    wrong: list[str] = []
+    for number in range(times):
+        lost = threading.Event()
+
+        def rule(commands: Commands, lost: threading.Event = lost) -> Fault | None:
+            return "drop" if lost.is_set() and commands[0][0] == b"EVALSHA" else None
+
+        with tempfile.TemporaryDirectory() as directory, Proxy(server.socket, directory, rule) as proxy:
+            broker = way(proxy)
+            queue = broker.queue(f"{{{name}}}.{number}")
+            queue.send_many(["of the parent", "of the child"])
+            lost.set()
+            with suppress(BrokerUnavailable):
+                wrong += [f"{name}: {queue.claim()} in spite of lost replies"]
+            lost.clear()
+            wrong += forks.child(partial(take, queue, "of the child"))
+            wrong += take(queue, "of the parent")
+            broker.close()
     return wrong
 
 
@@ -244,6 +272,7 @@ def main(forks: int, seed: int) -> None:
         partial(beside_threads, blocking["unix://"]),
         partial(beside_threads, blocking["BlockingConnectionPool"]),
         partial(while_connecting, blocking["unix://"]),
+        partial(after_a_lost_claim, blocking["unix://"]),
         partial(beside_loop, awaiting["unix://"]),
         partial(beside_loop, awaiting["Redis()"]),
         partial(beside_loop, awaiting["redis://"], inside=True),

@@ -70,6 +70,7 @@ class Sums:
             repeats an ack of what is gone is told that it is acked, whoever did it.
         recovered: messages whose sending had an unknown outcome, and that were there.
         early: deliveries before their time.
+        undelivered: messages that were acked, and that nobody was given.
         stale: acks that were refused.
         indeterminate: acks that were repeated, since their reply was lost.
         resent: sends by a program of an id that another one has begun to send.
@@ -85,6 +86,7 @@ class Sums:
     settled_twice: list[str] = field(default_factory=list)
     recovered: int = 0
     early: int = 0
+    undelivered: list[str] = field(default_factory=list)
     stale: int = 0
     indeterminate: int = 0
     resent: int = 0
@@ -102,9 +104,20 @@ class Sums:
         }
 
     @property
+    def faults(self) -> dict[str, int]:
+        """Of what there should be none."""
+        return {
+            "lost": len(self.lost),
+            "unexpected": len(self.unexpected),
+            "settled twice": len(self.settled_twice),
+            "early": self.early,
+            "acked and never delivered": len(self.undelivered),
+        }
+
+    @property
     def well(self) -> bool:
-        """Nothing lost, from nowhere, settled twice, or early."""
-        return not (self.lost or self.unexpected or self.settled_twice or self.early)
+        """There is none of these."""
+        return not any(self.faults.values())
 
 
 def sums(directory: Path, remaining: Iterable[str]) -> Sums:
@@ -132,6 +145,7 @@ def sums(directory: Path, remaining: Iterable[str]) -> Sums:
         ),
         recovered=len(unknown & there),
         early=sum(1 for _ in noted(directory, "early")),
+        undelivered=sorted(acked - got),
         stale=sum(1 for _ in noted(directory, "stale")),
         indeterminate=indeterminate.total(),
         resent=resent.total(),

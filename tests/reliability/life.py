@@ -17,6 +17,7 @@ from tests.verbs import VERBS, names
 
 T = TypeVar("T")
 IN_AN_HOUR = RedeliveryPolicy(delays=["1h"])
+REMEMBERED = 1_800_000  # milliseconds that a call can be repeated, at least
 PATIENCE = 100  # times that a call is said again while its outcome is not known
 TOTALS = {
     "a": {
@@ -143,8 +144,12 @@ class Life:
 
     def look(self, raw: Any) -> None:
         """When all is done, look at the keys: nothing is left, no lease either, and all happened once."""
-        for remembered in raw.keys("rq:*:sender:*"):  # for an hour; else each audit looks at all of them
-            raw.delete(remembered)
+        registers = raw.keys(QueueKeys("rq", self.a.name).sender("*"))
+        shortest = min((raw.pttl(register) for register in registers), default=0)
+        if self.lived and shortest < REMEMBERED:
+            self.wrong.append(f"{self.name}: a call is forgotten {shortest / 1000:.0f} s after this")
+        for register in [*registers, *raw.keys(QueueKeys("rq", self.b.name).sender("*"))]:
+            raw.delete(register)  # else each audit looks at all of them
         for part, queue in (("a", self.a), ("b", self.b)):
             name = queue.name
             try:

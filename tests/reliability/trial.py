@@ -11,9 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.actors import BATCH, CHUNK, FREEZE, Place, consume, is_empty, send, work
+from rq_dlq import _calls
+from rq_dlq._work import Batch
+from tests.reliability.actors import (
+    BATCH,
+    CHUNK,
+    FREEZE,
+    Place,
+    consume,
+    is_empty,
+    note_acked,
+    send,
+    work,
+)  # fmt: skip
 from tests.reliability.crowd import Crowd
-from tests.reliability.journal import last, lines
+from tests.reliability.journal import Journal, last, lines
 from tests.servers import wait_until
 
 SENDERS = ("a", "b")
@@ -78,10 +90,12 @@ class Done:
     Attributes:
         kills: of consumers: how many messages each may have had in its hands.
         frozen: consumers that had messages in their hands.
+        contested: messages that a zombie acked while another consumer held them.
     """
 
     kills: list[int] = field(default_factory=list)
     frozen: list[Zombie] = field(default_factory=list)
+    contested: int = 0
     senders_killed: int = 0
 
 
@@ -92,6 +106,7 @@ class Trial:
         self.plan, self.place, self.raw, self.random, self.crowd = plan, place, raw, drawn, crowd
         self.queue = place.queue()
         self.done = Done()
+        self._journal = Journal(place.journals, "trial")
         self.consumers: list[str] = []
         self.senders: dict[str, Sending] = {}  # as long as they have something to send
         self.zombies: list[Zombie] = []
@@ -100,6 +115,8 @@ class Trial:
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Do all that is planned while the messages are sent and acked."""
+        scripts = self.queue._broker._connected().scripts
+        self.raw.script_load(scripts["deliver_now"].source)  # so that `_take_over` need not
         for sender in SENDERS:
             self._start_sender(sender, 0)
         for kind, number in CONSUMERS.items():
@@ -198,18 +215,39 @@ class Trial:
     def _see_who_is_frozen(self) -> None:
         for name in filter(self.crowd.stands_still, [*self.freezing]):
             path, start = self.place.journals / f"{name}.journal", self.freezing.pop(name)
-            *_, held = (ids.split() for said, ids in lines(path, start) if said == "got")
-            zombie = Zombie(name, held, start, time.monotonic() + self.plan.lease / 1000 + TICK)
+            *_, held = (ids for said, ids in lines(path) if said == "got")  # perhaps just before it was told
+            zombie = Zombie(name, held.split(), start, time.monotonic() + self.plan.lease / 1000 + TICK)
             self.zombies.append(zombie)
             self.done.frozen.append(zombie)
 
     def _wake(self, zombie: Zombie) -> None:
-        """Let it go on once what it holds was taken from it; when it knows that, it is killed."""
+        """Let it go on once what it held was taken from it; when it knows that, it is killed."""
         self.queue.maintain()
+        taken = self._take_over(zombie)
         self.crowd.signal(zombie.name, signal.SIGCONT)
         held, journals = set(zombie.held), self.place.journals
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
+        if taken:
+            self._journal.note("ack", [name for name, _ in taken])
+            acked = self.queue._broker._step(_calls.delivery.ack(self.queue._core.keys, taken))
+            note_acked(self._journal, self.queue._run(acked))
         self._kill(zombie.name)
+
+    def _take_over(self, zombie: Zombie) -> list[_calls.Held]:
+        """Claim what a zombie held, which waits for its redelivery: it is to ack while somebody holds it."""
+        self.queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
+        core, token = self.queue._core, f"instead-of-{zombie.name}"
+        now = _calls.manage.deliver_now(core.senders.lend(core.keys), ids=zombie.held)
+        claim = _calls.delivery.claim(
+            core.keys, part="live", token=token, count=BATCH, lease=round(2_000 * WAKING), patience=0,
+            consumer=core.consumer, seed=0.0, default_policy=core.policy,
+        )  # fmt: skip
+        claimed: _calls.delivery.Claimed
+        _, claimed = self.queue._run(self.queue._broker._step(Batch([now, claim])))  # at once
+        taken = [(row.id, token) for row in claimed.rows]
+        self._journal.note("got", [name for name, _ in taken])
+        self.done.contested += sum(name in zombie.held for name, _ in taken)
+        return taken
 
 
 def heard(journals: Path, zombie: Zombie, *answers: str) -> set[str]:

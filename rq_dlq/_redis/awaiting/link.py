@@ -142,6 +142,6 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
     for _ in commands:
         try:
             replies.append(await connection.read_response(disable_decoding=True))
-        except exceptions.ResponseError as error:
+        except (exceptions.ResponseError, exceptions.BusyLoadingError) as error:
             replies.append(as_reply(error))
     return replies

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,15 +19,17 @@ import rq_dlq
 from rq_dlq import Delivery, Message, Queue
 from rq_dlq._redis import Retries
 from rq_dlq.errors import Unconfirmed
+from rq_dlq.values.settlement import Settlement
 from tests.reliability.actors import note_acked
 from tests.reliability.findings import audited, counters, unexplained, wrong
 from tests.reliability.journal import Journal, sums
 from tests.reliability.row import Figures, Row, Run
-from tests.servers import Server, wait_until
+from tests.servers import Server, free_port, wait_until
 from tests.servers.sentinels import Watched
 
 EACH = 10  # messages of a claim
 PATIENT = Retries(attempts=None, seconds=30)
+REFUSED = 3  # holders of each round who settle while the old master is a replica: one for each fate
 VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object]]] = {
     "ack": lambda queue, held: queue.ack(held),
     "nack": lambda queue, held: queue.nack(held, "stale"),
@@ -31,6 +37,32 @@ VERBS: dict[str, Callable[[Queue[Any], Sequence[Delivery[Any]]], Sequence[object
     "release": lambda queue, held: queue.release(held),
     "extend": lambda queue, held: queue.extend(held),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Halting(Retries):
+    """Halts between two tries until it may go on; by then the first ones were answered, by a refusal.
+
+    Attributes:
+        halts: set when it does.
+        goes_on: when it may.
+    """
+
+    halts: Event = field(default_factory=Event)
+    goes_on: Event = field(default_factory=Event)
+
+    def settings(self) -> dict[str, Any]:
+        """For tenacity."""
+
+        def halt(seconds: float) -> None:
+            self.halts.set()
+            self.goes_on.wait()
+            time.sleep(seconds)
+
+        return {**super(Halting, self).settings(), "sleep": halt}
+
+
+Refused = tuple[Halting, Queue[int], list[Delivery[int]]]
 
 
 class Failovers:
@@ -53,27 +85,31 @@ class Failovers:
         new = next(server for server in watched.servers if server is not old)
         assert old is not None
         try:
-            self._send([f"{number}-{place}" for place in range(EACH * (2 + len(VERBS)))])
+            self._send([f"{number}-{place}" for place in range(EACH * (2 + len(VERBS) + REFUSED))])
             watched.hold_back(old, new)
             self._send_unconfirmed([f"{number}-lost-{place}" for place in range(EACH)])
             self._ack_what_is_forgotten()
             zombies = [(verb, *self._claimed()) for verb in self._random.sample([*VERBS], len(VERBS))]
-            with self._struck(old, new) as killed:
-                wait_until(lambda: watched.master() is new)
-                others = self._others()
-                aware = [zombie for zombie in zombies if not killed or self._random.random() < 0.5]
-                with ThreadPoolExecutor(len(VERBS)) as threads:  # they wait for one who is frozen
-                    list(threads.map(lambda zombie: zombie[1].stats(), aware))
-                for zombie in zombies:
-                    self._come_back(new, *zombie, others, aware=zombie in aware)
-                self._finish(others)
+            halting = [Halting() for _ in range(REFUSED)]
+            refused = [(retries, *self._claimed(retries)) for retries in halting]
+            with ThreadPoolExecutor(len(VERBS)) as threads:
+                told = self._turn_away(old, refused, threads)
+                with self._struck(old, new) as killed:
+                    wait_until(lambda: watched.master() is new)
+                    others = self._others()
+                    self._go_on(new, refused, told)
+                    aware = [zombie for zombie in zombies if not killed or self._random.random() < 0.5]
+                    list(threads.map(lambda zombie: zombie[1].stats(), aware))  # they wait for a frozen one
+                    for zombie in zombies:
+                        self._come_back(new, *zombie, others, aware=zombie in aware)
+                    self._finish(others)
         finally:
             for broker in self._brokers:
                 broker.close()
             self._brokers.clear()
 
-    def _queue(self, **options: Any) -> Queue[int]:
-        broker = rq_dlq.Broker(f"{self._watched.url}?socket_timeout=2", retries=PATIENT, **options)
+    def _queue(self, retries: Retries = PATIENT, **options: Any) -> Queue[int]:
+        broker = rq_dlq.Broker(f"{self._watched.url}?socket_timeout=2", retries=retries, **options)
         self._brokers.append(broker)
         return broker.queue("work", lease="5m")
 
@@ -91,9 +127,9 @@ class Failovers:
             queue.send_many([Message(body=0, id=name) for name in ids])
         self._journal.note("unconfirmed", ids)
 
-    def _claimed(self) -> tuple[Queue[int], list[Delivery[int]]]:
+    def _claimed(self, retries: Retries = PATIENT) -> tuple[Queue[int], list[Delivery[int]]]:
         """Who claims now, and what."""
-        queue = self._queue()
+        queue = self._queue(retries)
         held = queue.claim(EACH)
         assert len(held) == EACH
         self._journal.note("got", [delivery.id for delivery in held])
@@ -107,6 +143,29 @@ class Failovers:
     def _ack(self, queue: Queue[int], held: Sequence[Delivery[int]]) -> None:
         self._journal.note("ack", [delivery.id for delivery in held])
         note_acked(self._journal, queue.ack(held))
+
+    def _turn_away(
+        self, old: Server, refused: Sequence[Refused], threads: ThreadPoolExecutor
+    ) -> list[Future[list[Settlement]]]:
+        """Their holders ack, and are refused, since the master is a replica now; what they will be told."""
+        self._watched.client(old).execute_command("REPLICAOF", "127.0.0.1", free_port())
+        told = [threads.submit(queue.ack, held) for _, queue, held in refused]
+        for retries, _, _ in refused:
+            assert retries.halts.wait(PATIENT.seconds)
+        return told
+
+    def _go_on(
+        self, master: Server, refused: Sequence[Refused], told: Sequence[Future[list[Settlement]]]
+    ) -> None:
+        """They try again: no reply was lost, so nobody is told that it was done, whatever others did."""
+        before = self._everything(master)
+        for retries, _, _ in refused:
+            retries.goes_on.set()
+        settlements = [said for each in told for said in each.result()]
+        self.seen["changed"] += self._everything(master) != before
+        self.seen["stale"] += len(settlements)
+        self.seen["refused"] += sum(not said for said in settlements)
+        self.seen["accepted"] += sum(bool(said) for said in settlements)
 
     @contextmanager
     def _struck(self, old: Server, new: Server) -> Iterator[bool]:
@@ -133,9 +192,10 @@ class Failovers:
         queue = self._queue()
         became: dict[str, str] = {}
         kept: list[Delivery[int]] = []
+        states = cycle(self._random.sample(["acked", "kept", "ready"], 3))
         while held := queue.claim(EACH):
             self._journal.note("got", [delivery.id for delivery in held])
-            state = self._random.choice(["acked", "kept", "ready"])
+            state = next(states)
             became |= dict.fromkeys((delivery.id for delivery in held), state)
             if state == "acked":
                 self._ack(queue, held)

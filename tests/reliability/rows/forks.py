@@ -27,14 +27,14 @@ def program(name: str, *options: str) -> dict[str, Any]:
 
 def run(run: Run) -> Figures:
     """Fork and cancel, side by side."""
-    forks, cancels = run.pick(short=(6, 200), whole=(40, 10_000), soak=(1_000, 200_000))
+    forks, cancels = run.pick(short=(7, 200), whole=(40, 10_000), soak=(1_000, 200_000))
     with ThreadPoolExecutor() as threads:
         forking = threads.submit(program, "forked", "--forks", str(forks), "--seed", str(run.seed))
         cancelled = program("cancelled", "--cancels", str(cancels), "--seed", str(run.seed))
         forked = forking.result()
     wrong = [*forked["wrong"], *cancelled["wrong"]]
     notes = [
-        f"{forked['forks']} children of calling threads, of a connecting one, of event loops",
+        f"{forked['forks']} children of calling threads, connecting ones, event loops, after a lost claim",
         f"{cancelled['cancels']:,} cancelled calls in {cancelled['lives']:,} lives of messages",
         f"{cancelled['unknown']:,} said again, since their outcome was not known",
     ]

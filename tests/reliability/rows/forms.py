@@ -155,7 +155,7 @@ def run(run: Run) -> Figures:
     each = run.pick(short=200, whole=5_000, soak=50_000)
     told, more = try_workers(run.directory, each, run.done)
     found += more
-    note = "; ".join([f"{len(steps)} calls both ways, {len(FRAGMENTS) * EACH} processes", *found[:3]])
+    note = "; ".join([*found[:3], f"{len(steps)} calls both ways, {len(FRAGMENTS) * EACH} processes"])
     return Figures(trials=3 * len(steps), **told.counts, met=not found, note=note)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
@@ -24,7 +25,13 @@ from tests.servers import Server
 
 TABLE = Path(__file__).parents[1] / "data" / "hostile.yaml"
 NAMESPACE = "ours"
-RAW_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+STEERS = {
+    "C0": r"[\x00-\x08\x0b-\x1f]",
+    "DEL and C1": r"[\x7f-\x9f]",
+    "direction": r"[\u202a-\u202e\u2066-\u2069]",
+}
+RAW_CONTROL = re.compile("|".join(STEERS.values()))
+FEW = 25  # texts
 Way = Callable[[Any, str], None]
 
 
@@ -222,11 +229,20 @@ class Trial:
         return result.exit_code
 
 
+def some(drawn: Random) -> list[str]:
+    """A few texts; among them, for each kind of characters that steer a terminal, one that can be typed."""
+    kinds = [
+        [text for text in texts() if re.search(kind, text) and "\0" not in text] for kind in STEERS.values()
+    ]
+    chosen = [drawn.choice(kind) for kind in kinds]
+    return chosen + drawn.sample([text for text in texts() if text not in chosen], FEW - len(chosen))
+
+
 def run(run: Run) -> Figures:
     """Every text in every way."""
     wrong: list[str] = []
     trials = 0
-    chosen = run.pick(short=run.random.sample(texts(), 25), whole=list(texts()))
+    chosen = run.pick(short=some(run.random), whole=list(texts()))
     with Server(run.directory) as server, server.client() as raw:
         Trial(raw, server.url, HARMLESS, wrong).rehearse()
         for number, text in enumerate(chosen):

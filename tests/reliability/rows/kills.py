@@ -55,10 +55,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
     back = totals.get("lapsed", 0) + totals.get("released", 0)  # what came back, charged or not
     found = wrong(
         {
-            "lost": len(told.lost),
-            "unexpected": len(told.unexpected),
-            "settled twice": len(told.settled_twice),
-            "early": told.early,
+            **told.faults,
             "left in the queue": raw.hlen(keys["messages"]),
             "late acks accepted": held - refused,
             "duplicates beyond what was held": max(0, told.duplicated - most),
@@ -66,13 +63,14 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
             **unexplained(totals, told),
             "kills too few": max(0, plan.kills - len(done.kills)),
             "zombies too few": max(0, plan.zombies - len(done.frozen)),
+            "contested acks too few": max(0, plan.zombies // 4 - done.contested),
         }
     ) + audited(raw, keys.home)
     counted = [
         f"{told.entered / took:,.0f} messages/s",
         f"{len(done.kills):,} workers killed, {done.senders_killed} senders",
         f"{len(done.frozen)} zombies, {sum(is_real(each.name) for each in done.frozen)} of them real workers",
-        f"{refused:,} of {held:,} late acks refused",
+        f"{refused:,} of {held:,} late acks refused, {done.contested:,} while another held the message",
         f"{told.resent:,} sent again",
         f"{most:,} duplicates possible",
     ]

@@ -11,11 +11,11 @@ from tests.reliability.row import Figures, Row, Run
 SHARE = 100  # examples of one task
 
 
-def compare(examples: int, steps: int, draw: int) -> str:
-    """On a server of its own; the shortest way to a difference, empty if there is none."""
+def compare(examples: int, steps: int, draw: int, shortest: bool) -> str:
+    """On a server of its own; a way to a difference, or the shortest one; empty if there is none."""
     with servers.running() as path, redis.Redis(unix_socket_path=path, socket_timeout=60) as client:
         try:
-            check(client, examples, steps, draw)
+            check(client, examples, steps, draw, shortest=shortest)
         except Exception as error:  # noqa: BLE001 - a difference is an assertion's, or the client's
             return "\n".join((repr(error), *getattr(error, "__notes__", ())))
     return ""
@@ -25,7 +25,7 @@ def run(run: Run) -> Figures:
     """Two tasks at a time, a process each."""
     examples, steps = run.pick(short=(20, 30), whole=(2_000, 50), soak=(50_000, 100))
     shares = [min(SHARE, examples - at) for at in range(0, examples, SHARE)]
-    tasks = [(share, steps, run.random.getrandbits(32)) for share in shares]
+    tasks = [(share, steps, run.random.getrandbits(32), run.scale != "short") for share in shares]
     failures = [said for said in run.in_processes(compare, tasks) if said]
     for failure in failures:
         run.progress.console.print(failure, markup=False)

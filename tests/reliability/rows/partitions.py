@@ -10,6 +10,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, Delivery, Message
+from rq_dlq._redis.proof import WRITES
 from rq_dlq.errors import Unconfirmed
 from tests.reliability import network
 from tests.reliability.actors import note_acked
@@ -25,6 +26,7 @@ WITHIN = "100ms"
 CHUNK = 10
 UNCONFIRMED = 2  # chunks sent into each partition, so that there is something to be forgotten
 HANDLED = 3  # batches that each side handles in each partition
+CONTESTED = "contested"  # a queue whose messages are held on both sides
 BATCH = 8  # messages that a consumer claims at once
 
 
@@ -109,15 +111,18 @@ class Partitions:
 
     Attributes:
         seen: what was counted of the deliveries that somebody held on the side that was given up.
+        unmarked: sends whose confirmation did not cover a write of their own.
     """
 
     journals: Path
     crowd: Crowd
     seen: Counter[str] = field(default_factory=Counter[str])
+    unmarked: int = 0
 
     def one(self, old: Site, new: Site, number: int) -> None:
         """The replica is cut off and promoted, both sides go on; then the old master follows the new one."""
         self._wait_for((old, "sent", 1))
+        self._contest(old)
         Hosts.cut_off(new.host)
         new.lead()
         new.open(self.crowd, self.journals, number)
@@ -129,12 +134,29 @@ class Partitions:
         old.stop_consuming(self.crowd)
         with rq_dlq.Broker(old.server.url) as broker:
             held = self._held(broker, f"holder-{number}")
+            contested = broker.queue(CONTESTED).claim(BATCH)
         self._wait_for((old, "unconfirmed", UNCONFIRMED))  # seen by nobody before it is forgotten
         old.close(self.crowd)
         Hosts.join(new.host)
         old.follow(new)
         wait_until(lambda: online(new.server))
-        self._settle(new, held)
+        self._settle(new, held, contested)
+
+    def _contest(self, old: Site) -> None:
+        """Send what both sides have; a repeated send has to write, too, or WAIT confirms what was before."""
+        with rq_dlq.Broker(old.server.url, durability="replicated", confirm_within="4s") as broker:
+            queue, connections = broker.queue(CONTESTED), broker._connected()
+            talk = connections._talk
+
+            def watched(commands: list[tuple[Any, ...]]) -> list[Any]:
+                names = [command[0] for command in commands]
+                if b"WAIT" in names:
+                    self.unmarked += names[names.index(b"WAIT") - 1] not in WRITES
+                replies: list[Any] = talk(commands)
+                return replies
+
+            connections._talk = watched
+            queue.send_many([Message(body=0, id=f"{CONTESTED}-{number}") for number in range(BATCH)])
 
     def _wait_for(self, *wanted: tuple[Site, str, int]) -> None:
         """Until the clients of each side noted its event so often again."""
@@ -150,11 +172,17 @@ class Partitions:
         journal.close()
         return held
 
-    def _settle(self, new: Site, held: list[Delivery[Any]]) -> None:
-        """Their holder comes back, to a server that never heard of its claim: each is refused."""
+    def _settle(self, new: Site, held: list[Delivery[Any]], contested: list[Delivery[Any]]) -> None:
+        """Their holder comes back, to a server that never heard of its claim: each is refused.
+
+        Some of them are free there or done, and the contested ones are held by another consumer.
+        """
         with rq_dlq.Broker(new.server.url) as broker:
-            told = broker.queue("work").ack(held)
-        self.seen["held"] += len(held)
+            others = broker.queue(CONTESTED).claim(BATCH)
+            assert len(others) == len(contested) == BATCH
+            told = [*broker.queue("work").ack(held), *broker.queue(CONTESTED).ack(contested)]
+            self.seen["taken away"] += sum(not said for said in broker.queue(CONTESTED).ack(others))
+        self.seen["held"] += len(told)
         self.seen["refused"] += sum(not said for said in told)
 
 
@@ -166,7 +194,7 @@ def look(old: Site, new: Site, told: Sums) -> list[str]:
         sent = counters(master, "work").get("sent", 0)
         found += wrong({"confirmed that the queue did not count": max(0, told.acknowledged - sent)})
         for raw in (master, replica):
-            found += audited(raw, "work")
+            found += [*audited(raw, "work"), *audited(raw, CONTESTED)]
     return found
 
 
@@ -198,6 +226,8 @@ def partition(run: Run) -> Figures:
             "lost": len(told.lost),
             "unexpected": len(told.unexpected),
             "stale acks accepted": seen["held"] - seen["refused"],
+            "that a stale ack took from their holder": seen["taken away"],
+            "confirmations without a write of their own": partitions.unmarked,
             "forgotten too few": max(0, rounds - len(forgotten)),
         }
     )

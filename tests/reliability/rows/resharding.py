@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,6 @@ from tests.reliability.crowd import Crowd
 from tests.reliability.findings import audited, beyond, counters, over, wrong
 from tests.reliability.journal import Journal, sums
 from tests.reliability.row import Figures, Row, Run
-from tests.servers import wait_until
 from tests.servers.clusters import Cluster, Migration, PlainClient
 
 HOT = "orders"
@@ -29,6 +28,7 @@ QUEUES = (HOT, "bills", "invoices")  # one on each node
 CHUNK = 10
 MORE = 2_000  # bytes of a journal
 BACK_WITHIN = 5.0  # seconds
+PATIENCE, TICK = 30.0, 0.01  # seconds until everybody has done some more, at most; between two looks
 POLICY = RedeliveryPolicy(initial_delay="100ms", max_redeliveries=None)
 
 
@@ -88,13 +88,21 @@ class Shards:
     def go_on(self) -> None:
         """Wait until every producer has sent, and every worker acked, some more."""
         before = self._journals()
-        wait_until(
+        self._wait(
             lambda: (
                 len(self._journals()) == len(self._crowd.processes)
                 and all(size > before.get(path, 0) + MORE for path, size in self._journals().items())
             ),
-            30,
+            "nothing goes on",
         )
+
+    def _wait(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """While everybody lives, until something has come about."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert all(map(self._crowd.alive, self._crowd.processes))
+            assert time.monotonic() < deadline, f"{otherwise}: {self.errors()[-1:]}"
+            time.sleep(TICK)
 
     def _journals(self) -> dict[Path, int]:
         """Their lengths."""
@@ -128,7 +136,7 @@ class Shards:
         for number in range(2):
             self._crowd.kill(f"produce-{number}")
         raw = PlainClient(self.cluster)
-        wait_until(lambda: not remaining(raw))
+        self._wait(lambda: not remaining(raw), "the queues are not drained")
         for number in range(2):
             assert self._crowd.alive(f"work-{number}")
             self._crowd.kill(f"work-{number}")

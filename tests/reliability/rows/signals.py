@@ -63,6 +63,8 @@ class Rounds:
         for number in range(rounds):
             show(number, rounds, "")
             self._round(f"worker.{number}", *ways[number % len(ways)])
+            if self.seen.held:  # a fault, and what follows would wait for the end of its lease
+                return
         with self._worker("last", "def"):
             wait_until(lambda: not self._left(), STARTING)
             self._stop("last")

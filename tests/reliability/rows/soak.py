@@ -27,6 +27,8 @@ PAUSES = (0.05, 0.5)  # seconds between two blows
 STANDSTILL = (0.2, 1.5)  # seconds that a process stands still
 SMALL = "1mb"  # of memory, less than an empty server takes
 DRAIN = 60.0  # seconds
+ASIDE = "{work}.aside"  # where messages are moved to, and back
+SOME = 20  # messages of a move
 
 
 def send_steadily(place: Place, sender: str) -> None:
@@ -37,33 +39,52 @@ def send_steadily(place: Place, sender: str) -> None:
             send(place, sender, chunks)
 
 
+def move_about(place: Place) -> None:
+    """Move some of what waits to another queue and back, until one is killed."""
+    queue = place.queue()
+    aside = queue._broker.queue(ASIDE)
+    for _ in steadily(PACE):
+        with contextlib.suppress(rq_dlq.BrokerRefused):
+            aside.open()
+            queue.select(limit=SOME).move(aside)
+            aside.select(limit=SOME).move(queue)
+
+
 @dataclass
 class Nemesis:
-    """Hits a server and its clients, one blow after the other, as the seed has it."""
+    """Hits a server and its clients, one blow after the other, as the seed has it.
+
+    Attributes:
+        dealt: how often all kinds of blows have come.
+    """
 
     server: Server
     crowd: Crowd
     place: Place
     drawn: random.Random
     blows: Counter[str] = field(default_factory=Counter)
+    dealt: int = 0
+    _left: list[Callable[[], None]] = field(default_factory=list)
     _started: int = 0
 
     def begin(self) -> None:
         """Bring everybody on stage."""
-        for act, number in ((send_steadily, SENDERS), (consume, CONSUMERS), (work, WORKERS)):
+        for act, number in ACTORS.items():
             for _ in range(number):
                 self._start(act)
 
     def strike(self) -> None:
         """One blow."""
-        blow: Callable[[], None] = self.drawn.choice(
-            [
+        if not self._left:
+            self._left = [
                 self._kill_a_process, self._kill_a_process, self._freeze_a_process, self._kill_the_server,
                 self._freeze_the_server, self._forget_scripts, self._cut_connections, self._fill_memory,
                 self._rewrite_the_file,
-            ]
-        )  # fmt: skip
+            ]  # fmt: skip
+            self.drawn.shuffle(self._left)
+        blow = self._left.pop()
         blow()
+        self.dealt += not self._left
         self.blows[blow.__name__.strip("_").replace("_", " ")] += 1
 
     def _start(self, act: Callable[..., None]) -> None:
@@ -73,12 +94,14 @@ class Nemesis:
         self.crowd.start(name, act, *mine)
 
     def _anyone(self) -> str:
-        return self.drawn.choice(sorted(self.crowd.processes))
+        name = self.drawn.choice(sorted(self.crowd.processes))
+        assert self.crowd.alive(name)
+        return name
 
     def _kill_a_process(self) -> None:
         name = self._anyone()
         self.crowd.kill(name)
-        self._start({act.__name__: act for act in (send_steadily, consume, work)}[name.partition("-")[0]])
+        self._start({act.__name__: act for act in ACTORS}[name.partition("-")[0]])
 
     def _freeze_a_process(self) -> None:
         name = self._anyone()
@@ -121,6 +144,14 @@ class Nemesis:
                     raise exceptions.ResponseError(*words) from error
 
 
+ACTORS: dict[Callable[..., None], int] = {
+    send_steadily: SENDERS,
+    consume: CONSUMERS,
+    work: WORKERS,
+    move_about: 1,
+}
+
+
 def soak(run: Run) -> Figures:
     """Strike for a while, then drain, and count."""
     seconds = run.pick(short=4.0, whole=60.0, soak=600.0)
@@ -132,23 +163,32 @@ def soak(run: Run) -> Figures:
         queue = place.queue()
         wait_until(lambda: queue.stats().totals.get("acked"), DRAIN)
         began = time.monotonic()
-        while (past := time.monotonic() - began) < seconds:
+        while (past := time.monotonic() - began) < seconds or not nemesis.dealt:
             run.done(past, seconds, f"{nemesis.blows.total()} blows")
             time.sleep(run.random.uniform(*PAUSES))
             nemesis.strike()
-        for name in [name for name in crowd.processes if name.startswith("send")]:
+        for name in [name for name in crowd.processes if name.startswith(("send", "move"))]:
             crowd.kill(name)
-        wait_until(lambda: is_empty(queue), DRAIN)
+        aside = queue._broker.queue(ASIDE)
+        wait_until(lambda: aside.select().move(queue) == 0 and is_empty(aside) and is_empty(queue), DRAIN)
         for name in list(crowd.processes):
             assert crowd.alive(name)
             crowd.kill(name)
         with server.client() as raw:
             queue._broker.close()
             found = sums(place.journals, (name.decode() for name in raw.hkeys(queue._core.keys["messages"])))
-            counted, bad = counters(raw, queue._core.keys.home), audited(raw, queue._core.keys.home)
-    bad += wrong({"lost": len(found.lost), "unexpected": len(found.unexpected), "early": found.early,
-                  "settled twice": len(found.settled_twice),
-                  **unexplained(counted, found)})  # fmt: skip
+            here, there = (counters(raw, home) for home in ("work", ASIDE))
+            bad = [*audited(raw, "work"), *audited(raw, ASIDE)]
+    moved, back = there.get("sent", 0), there.get("moved", 0)
+    bad += wrong(
+        {
+            **found.faults,
+            **unexplained({**here, "sent": here["sent"] - back}, found),
+            "moves counted that the other queue does not know": abs(here.get("moved", 0) - moved),
+            "moves back that are missing": abs(moved - back),
+            "moves too few": moved < SOME,
+        }
+    )
     return Figures(
         trials=nemesis.blows.total(),
         **found.counts,
@@ -157,7 +197,7 @@ def soak(run: Run) -> Figures:
         note="; ".join(
             [
                 *bad,
-                f"{found.indeterminate:,} acks repeated",
+                f"{found.indeterminate:,} acks repeated, {moved:,} messages moved aside and back",
                 *(f"{name} x {times}" for name, times in sorted(nemesis.blows.items())),
             ]
         ),
