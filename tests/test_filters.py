@@ -20,6 +20,7 @@ from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import DeadLetter, Received, Row
 from rq_dlq.values.wanted import Wanted
+from tests.effort import growth
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -742,3 +743,18 @@ def test_the_parser_is_loaded_when_a_filter_is_read() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ("a = 1", "+1"),
+        ("a = 1", "*1"),
+        ("a = 1", " OR a = 1"),
+        ("a = 1", " AND a = 1"),
+        ("a IN ('a'", ",'a'"),
+    ],
+)
+def test_the_work_grows_with_the_text_and_not_faster(first: str, more: str) -> None:
+    end = ")" if "IN" in first else ""
+    assert growth(lambda number: Filter(first + more * number + end), 50) < 6

@@ -25,8 +25,8 @@ def main() -> None:
 
     Without --url and $RQ_DLQ_URL it starts its own server. For a first look, run `rq-dlq demo`.
 
-    Data go to stdout, messages for people to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker
-    unreachable, 4 stopped part-way.
+    Data go to stdout, messages for people to stderr. Exit codes: 0 ok, 1 failed, 2 usage or
+    configuration, 3 broker unreachable, 4 stopped part-way.
     """
 
 

@@ -12,7 +12,7 @@ import click
 
 from rq_dlq.cli._show import FORMATS, Output
 from rq_dlq.client.broker import Broker
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.visible import visible
 
 FAILED, USAGE, UNREACHABLE, PART_WAY = 1, 2, 3, 4
@@ -98,7 +98,7 @@ def exit_code(error: RqDlqError) -> int:
     """The exit code that goes with an error."""
     if isinstance(error, BrokerUnavailable | BrokerRefused):
         return UNREACHABLE
-    return USAGE if isinstance(error, InvalidInput) else FAILED
+    return USAGE if isinstance(error, InvalidInput | ConfigurationError) else FAILED
 
 
 def _global_options(*, hidden: bool) -> list[click.Parameter]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,7 @@ class Supervisor:
     number: int
     burst: bool = False
     _stopping: bool = False
+    _signals: deque[int] = field(default_factory=deque[int])
     _worst: int = 0
     _slots: list[Slot] = field(default_factory=list[Slot])
 
@@ -98,6 +100,8 @@ class Supervisor:
         self._slots = [Slot(number) for number in range(1, self.number + 1)]
         try:
             while not all(slot.done for slot in self._slots):
+                while self._signals:
+                    self._pass_on(self._signals.popleft())
                 for slot in self._slots:
                     self._tend(slot)
                 time.sleep(TICK)
@@ -131,7 +135,11 @@ class Supervisor:
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Note the signal for the loop: a process that is just being started has to get it, too."""
         del frame
+        self._signals.append(number)
+
+    def _pass_on(self, number: int) -> None:
         self._stopping = True
         for slot in self._slots:
             if slot.process is None:

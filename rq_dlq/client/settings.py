@@ -57,7 +57,7 @@ class BrokerSettings:
     confirm_within: Duration = "1s"
 
     def __post_init__(self) -> None:
-        check_name(self.namespace)
+        check_name(self.namespace, "namespace")
         if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
             message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"
             raise ConfigurationError(message)

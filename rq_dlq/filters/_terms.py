@@ -117,8 +117,9 @@ class Terms:
         terms = [part for part in found if isinstance(part, Term)]
         signs = [str(part) for part in found if not isinstance(part, Term)]
         first, *rest = _aligned(*terms)
+        spans = _any_span(terms)
         for term in terms:
-            _check_number(term, spans=_any_span(terms))
+            _check_number(term, spans=spans)
         return _number(_logic.arithmetic(first, list(zip(signs, rest, strict=True))), *terms)
 
     def signed(self, found: tuple[Token, Term]) -> Term:

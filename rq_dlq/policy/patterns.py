@@ -79,6 +79,32 @@ class Pattern:
         return WILDCARDS.isdisjoint(self.text.split("."))
 
 
+class PatternIndex:
+    """Many patterns. It finds those that cover another one without trying each.
+
+    Args:
+        patterns: in any order.
+    """
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self._by_words = {tuple(pattern.text.split(".")): pattern for pattern in patterns}
+        self._beginnings = {words[:end] for words in self._by_words for end in range(1, len(words) + 1)}
+
+    def covering(self, pattern: Pattern) -> list[Pattern]:
+        """The patterns that cover this one, itself if it is among them; the most specific first."""
+        words = pattern.text.split(".")
+        open_ended = words[-1] == REST
+        reached: set[tuple[str, ...]] = {()}
+        candidates: set[tuple[str, ...]] = {(REST,)}
+        for word in words[:-1] if open_ended else words:
+            reached = {(*start, step) for start in reached for step in (word, ONE)} & self._beginnings
+            candidates |= {(*start, REST) for start in reached}
+        if not open_ended:
+            candidates |= reached
+        found = [self._by_words[words] for words in candidates if words in self._by_words]
+        return sorted(found, key=lambda one: one.rank)
+
+
 def names(value: object, name: str) -> tuple[str, ...]:
     """A list of names, each of words between dots that are wildcards or regular expressions.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._activemq_dead import dropping, letters, usual
 from rq_dlq.policy_files._activemq_notes import differences
 from rq_dlq.policy_files._activemq_plugins import (
@@ -25,7 +26,7 @@ from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rq_dlq.policy import Pattern
     from rq_dlq.policy_files._reading import Reading
@@ -127,28 +128,29 @@ class _File:
         self._apart.append(block)
         if block.problems:
             return
+        index = PatternIndex(self._redelivered)
         if FALLBACK in off:
-            self._without_policy(off[FALLBACK])
+            self._without_policy(off[FALLBACK], index)
         if SEND in off:
             note = "as there: messages without redeliveries left are dropped; here they are counted"
             for pattern in {**self._dead, **self._redelivered}:
-                if self._has_policy(pattern):
+                if index.covering(pattern):
                     dropping(self._letters_of(pattern), off[SEND], note)
 
-    def _without_policy(self, fallback: Setting) -> None:
+    def _without_policy(self, fallback: Setting, redelivered: PatternIndex) -> None:
         """Queues without a redelivery policy drop failed messages; the others keep their strategies."""
+        dead = PatternIndex(self._dead)
         for pattern, block in self._redelivered.items():
             if pattern not in self._dead:
-                self._inherit(pattern, block.line)
+                self._inherit(pattern, dead.covering(pattern), block.line)
         note = "as there: a queue without a redelivery policy drops failed messages; here they are counted"
         everything = self._names.pattern(EVERYTHING)
         for pattern in {**self._dead, everything: None}:
-            if not self._has_policy(pattern):
+            if not redelivered.covering(pattern):
                 dropping(self._letters_of(pattern), fallback, note)
 
-    def _inherit(self, pattern: Pattern, line: int) -> None:
+    def _inherit(self, pattern: Pattern, above: Sequence[Pattern], line: int) -> None:
         """Copy the dead-letter fields of the best policyEntry for a pattern."""
-        above = sorted((other for other in self._dead if other.covers(pattern)), key=lambda one: one.rank)
         block = self._letters_of(pattern)
         if not above:
             usual(block, line)
@@ -158,9 +160,6 @@ class _File:
             for field, value in source.fields.get(part, {}).items():
                 where = Setting("", "", source.line)
                 block.becomes(where, f"{part}.{field}", value, f"from line {source.line}")
-
-    def _has_policy(self, pattern: Pattern) -> bool:
-        return any(other.covers(pattern) for other in self._redelivered)
 
     def _letters_of(self, pattern: Pattern) -> Block:
         """The block for the dead letters of a pattern."""

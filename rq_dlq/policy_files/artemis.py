@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.policy import Pattern, RedeliveryPolicy
 from rq_dlq.policy.fields import BY_PART
+from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
 from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE
@@ -50,9 +51,9 @@ def read(root: Element, renamed: Mapping[str, str]) -> Reading:
         else:
             blocks[pattern] = block
     apart += _queues_of_others(blocks, names)
-    ranked = sorted(blocks, key=lambda pattern: pattern.rank)
+    index = PatternIndex(blocks)
     for pattern, block in blocks.items():
-        above = [blocks[other] for other in ranked if other != pattern and other.covers(pattern)]
+        above = [blocks[other] for other in index.covering(pattern) if other != pattern]
         _redelivery(block, above)
         _expiry(block)
         places(block, above, names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from rq_dlq.errors import InvalidMessage, InvalidName
 
@@ -75,21 +76,21 @@ class Naming:
         return Address(name)
 
 
-def check_name(name: object) -> None:
-    """Check a queue's name.
+def check_name(name: object, of: Literal["queue", "namespace"] = "queue") -> None:
+    """Check the name of a queue, or a namespace.
 
     Raises:
-        InvalidName: this cannot be a queue's name.
+        InvalidName: it cannot be that.
     """
     if not isinstance(name, str) or not name:
-        message = f"a queue's name must be text of at least one character, not {name!r}"
+        message = f"a {of}'s name must be text of at least one character, not {name!r}"
         raise InvalidName(message)
     if _size(name) > MAX_BYTES:
-        message = f"the queue name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
+        message = f"the {of} name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
         raise InvalidName(message)
     if not _NAME.fullmatch(name) or _size(name) < 0:
         message = (
-            f"{name!r} cannot name a queue: use letters, digits and . - _ : /; "
+            f"{name!r} cannot name a {of}: use letters, digits and . - _ : /; "
             "no spaces, quotes, wildcards or control characters, and braces only around a hash tag in front, "
             "as in {shop}.orders"
         )

@@ -81,7 +81,7 @@ class Maintenance:
         namespace, url = self._watch.namespace, self._broker.url
         logger.info("maintaining the queues of %s at %s: %s, every %s", namespace, url, roles, every)
         connections: Connections | None = None
-        with heeding_signals(self._stop, logger):
+        with heeding_signals(self._stop, logger) as log_signals:
             while not self._stop.finishing.is_set():
                 try:
                     connections = connections or self._broker._connect(FAIL_FAST)
@@ -94,6 +94,7 @@ class Maintenance:
                     self._note_trouble("")
                     self._report()
                 self._sleep(pause)
+            log_signals()
             if connections is not None:
                 self._leave(connections)
         logger.info("stopped: %s", self._figures())

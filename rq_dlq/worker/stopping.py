@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -59,21 +60,32 @@ class Stop:
 
 
 @contextmanager
-def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
-    """Pass SIGTERM and SIGINT on to a stop, if this is the main thread."""
+def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[Callable[[], None]]:
+    """Pass SIGTERM and SIGINT on to a stop, if this is the main thread.
+
+    It yields a function that logs the signals that came since its last call. Their handler does not log: it
+    may have interrupted a write to the same stream, which must not be entered twice. The end logs the rest.
+    """
+    unlogged: deque[tuple[int, str]] = deque()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         del frame
         stop.signal()
         doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
-        log.info("%s: %s", signal.Signals(number).name, doing)
+        unlogged.append((number, doing))
+
+    def log_signals() -> None:
+        while unlogged:
+            number, doing = unlogged.popleft()
+            log.info("%s: %s", signal.Signals(number).name, doing)
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield log_signals
         return
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
-        yield
+        yield log_signals
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
+        log_signals()

@@ -51,6 +51,7 @@ def report(delivery: Received[Any], settlement: Settlement, error: BaseException
         logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
     elif settlement.outcome in {"dead", "expired", "discarded"}:
         level = logging.INFO if settlement.outcome == "discarded" else logging.WARNING
-        logger.log(level, "%s: %s after %d deliveries: %s", where, settlement.outcome, tries, cause)
+        noun = "delivery" if tries == 1 else "deliveries"
+        logger.log(level, "%s: %s after %d %s: %s", where, settlement.outcome, tries, noun, cause)
     elif not settlement:
         logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)

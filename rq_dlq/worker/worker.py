@@ -18,7 +18,7 @@ from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
@@ -88,11 +88,11 @@ class Worker:
             else:
                 consumers += [ThreadConsumer(handler, shared) for _ in range(concurrency)]
         try:
-            with heeding_signals(self.stop, logger):
+            with heeding_signals(self.stop, logger) as log_signals:
                 self._doctor.look(tending)
                 for consumer in consumers:
                     consumer.start()
-                self._tend(consumers, tending)
+                self._tend(consumers, tending, log_signals)
         finally:
             claiming.close()
         if self.stop.broken:
@@ -111,12 +111,15 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker._connect(patient)
 
-    def _tend(self, alive: list[Consumer[Any]], tending: Connections) -> None:
+    def _tend(
+        self, alive: list[Consumer[Any]], tending: Connections, log_signals: Callable[[], None]
+    ) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
         kept_up = time.monotonic()
         give_up = cut_off = inf  # when
         while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
+            log_signals()
             for consumer in alive:
                 consumer.tend()
             self._doctor.look(tending)

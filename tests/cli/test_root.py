@@ -56,3 +56,11 @@ def test_the_environment_says_where_the_server_is(shell: Shell) -> None:
 @pytest.mark.parametrize("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
 def test_what_makes_no_sense_is_code_2(shell: Shell, words: list[str]) -> None:
     shell(*words, code=2)
+
+
+def test_a_url_that_is_none_is_code_2(shell: Shell) -> None:
+    assert "'foo' is not a Redis URL" in shell("--url", "foo", "queue", "ls", code=2).stderr
+
+
+def test_a_namespace_is_called_one(shell: Shell) -> None:
+    assert "'a b' cannot name a namespace" in shell("--namespace", "a b", "queue", "ls", code=2).stderr

@@ -21,6 +21,7 @@ from rq_dlq.policy import (
     SharedDeadLetterStrategy,
 )
 from rq_dlq.policy.fields import PLAIN, WRITTEN
+from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.values.names import Naming, Template
 from tests.policy import entries, policies
 
@@ -40,6 +41,13 @@ def test_the_rank_is_a_total_order(texts: list[str], name: str) -> None:
     assert kinds == sorted(kinds)  # words do not decide: those of patterns that meet are the same
     if name in texts:
         assert PolicyMap(dict.fromkeys(texts, Entry.of(max_in_flight=1))).choose(name) == name
+
+
+@given(st.lists(entries.pattern(), unique=True, max_size=8), entries.pattern())
+def test_the_index_finds_all_that_cover_a_pattern(texts: list[str], text: str) -> None:
+    patterns, wanted = [Pattern.parse(each) for each in texts], Pattern.parse(text)
+    covering = sorted((each for each in patterns if each.covers(wanted)), key=lambda each: each.rank)
+    assert PatternIndex(patterns).covering(wanted) == covering
 
 
 @pytest.mark.parametrize(

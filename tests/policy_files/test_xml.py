@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rq_dlq.policy_files import read_broker_xml
+from tests.effort import growth
 
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE core [
@@ -52,3 +53,27 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     (problem,) = read_broker_xml(b"<core>\n\xff\xfe</core>").problems
     assert problem.line == 2
     assert "not XML" in problem.message
+
+
+ARTEMIS = "<core><address-settings>{}</address-settings></core>"
+CLASSIC = """<broker><policyEntries>{}</policyEntries>
+<redeliveryPlugin fallbackToDeadLetter="false" sendToDlqIfMaxRetriesExceeded="false">
+<redeliveryPolicyEntries>{}</redeliveryPolicyEntries></redeliveryPlugin></broker>"""
+
+
+@pytest.mark.parametrize(
+    ("file", "element"),
+    [
+        (ARTEMIS, "<x/>"),
+        (ARTEMIS, '<address-setting match="q{}"/>'),
+        (ARTEMIS, '<address-setting match="q{}.#"/>'),
+        (CLASSIC, '<policyEntry queue="q{}"/>'),
+        (CLASSIC, '<policyEntry queue="q{}.&gt;"/>'),
+    ],
+)
+def test_the_work_grows_with_the_file_and_not_faster(file: str, element: str) -> None:
+    def read(number: int) -> None:
+        elements = "".join(element.format(n) for n in range(number))
+        read_broker_xml(file.format(elements, elements.replace("policyEntry", "redeliveryPolicy")).encode())
+
+    assert growth(read, 50) < 6

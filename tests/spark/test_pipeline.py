@@ -274,6 +274,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
         (["--format", "orc"], 2, "'orc' is not one of 'parquet', 'delta'"),
         (["--out", "s3://bucket/x"], 2, "mounted on all machines, not a URL"),
         (["--rules", __file__], 2, "test_pipeline.py: not TOML: "),
+        (["--url", "foo"], 2, "'foo' is not a Redis URL"),
         (["--url", "redis://:secret@127.0.0.1:1"], 3, "redis://:***@127.0.0.1:1"),
     ],
 )

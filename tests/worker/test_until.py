@@ -192,4 +192,4 @@ def test_bodies_that_do_not_decode_are_counted_and_logged(
     queue.send(1)
     broker.queue("a").send("two", id="m")
     assert drain(broker).tally.counts == {"acked": 1, "dead": 1}
-    assert "a m: dead after 1 deliveries: UnprocessableMessage: " in caplog.text
+    assert "a m: dead after 1 delivery: UnprocessableMessage: " in caplog.text

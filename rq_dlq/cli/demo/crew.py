@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rq_dlq.cli._processes import start, worker_command
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -68,13 +68,13 @@ class Crew:
         """Check that no worker ended by itself.
 
         Raises:
-            ConfigurationError: one did; the error has the end of its log.
+            RqDlqError: one did; the error has the end of its log.
         """
         for member in self.members:
             if not member.killed and member.process.poll() is not None:
                 lines = member.log.read_text(errors="replace").strip().splitlines()[-3:]
                 message = f"worker {member.number} ended by itself: {' / '.join(lines) or 'its log is empty'}"
-                raise ConfigurationError(message)
+                raise RqDlqError(message)
 
     def _end(self) -> None:
         for member in self.members:

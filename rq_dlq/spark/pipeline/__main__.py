@@ -50,14 +50,14 @@ PIPE_WIDTH = 200
 def main(**options: Any) -> None:
     """Archive the outcome history and the dead letters of queues, report on them, redrive by rules.
 
-    It archives nothing twice, so run it as often as you like. Exit codes: 0 ok, 1 failed, 2 usage, 3 broker
-    unreachable.
+    It archives nothing twice, so run it as often as you like. Exit codes: 0 ok, 1 failed, 2 usage or
+    configuration, 3 broker unreachable.
     """
     try:
         _main(**options)
     except RqDlqError as error:
         unreachable = isinstance(error, BrokerUnavailable | BrokerRefused)
-        wrong = isinstance(error, InvalidInput)
+        wrong = isinstance(error, InvalidInput | ConfigurationError)
         failure = click.ClickException("; ".join([str(error), *getattr(error, "__notes__", ())]))
         code = UNREACHABLE if unreachable else USAGE if wrong else FAILED
         failure.exit_code = code  # type: ignore[misc]  # click reads it from here
