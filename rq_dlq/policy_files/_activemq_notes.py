@@ -30,7 +30,7 @@ def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int
             "redelivery policy: set an entry for them with `rq-dlq policy set '#'`"
         )
         notes.passed_over(Setting("queue", "", line), "no counterpart", note)
-    for one, other in combinations(entries, 2):
+    for one, other in combinations((pattern for pattern in entries if not pattern.literal), 2):
         shared = common(one, other)
         letters = [entries[pattern].fields.get("dead_letter") for pattern in (one, other)]
         if shared and not one.covers(other) and not other.covers(one) and letters[0] != letters[1]:
