@@ -23,13 +23,17 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
+    Claimed from a dead-letter or expiry queue, it tells where the message failed, why and when:
+    `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
+
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
     `Poison`. An error that is not an Exception (KeyboardInterrupt) releases it.
     """
 
     def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
-        super().__init__(row, queue._core.codec, queue.name, token, lease_until)
+        core = queue._core
+        super().__init__(row, core.codec, core.name, token, lease_until, home=core.keys.home)
         self._queue = queue
 
     def ack(self) -> Settlement:

@@ -215,9 +215,40 @@ class Received(Generic[T]):
         """Its history: the first 15 events and the last 15."""
         return read_history(self._row.history)
 
+    @property
+    def original_queue(self) -> str:
+        """The queue that it was sent to; if it is dead: where it failed, and where a redrive returns it."""
+        return self.queue
+
+    @property
+    def reason(self) -> str:
+        """Why it died: exhausted, poison, unprocessable or expired; empty: it is not dead (or damaged)."""
+        return self._state.reason
+
+    @property
+    def died_at(self) -> datetime | None:
+        """When it died, by the server's clock (UTC); None: it is not dead."""
+        state = self._state
+        return None if state.part == "live" else moment(state.due)
+
+    @property
+    def cause(self) -> Cause:
+        """What went wrong in its last delivery that failed; empty: none did."""
+        if self.reason == "expired":
+            return EXPIRY
+        failures = [event for event in self.history if event.event in FAILURES]
+        return failures[-1].cause if failures else Cause()
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies its kind of failure."""
+        return self.cause.fingerprint
+
 
 class Leased(Received[T]):
     """A message that a consumer holds.
+
+    If it was claimed from a dead-letter or expiry queue, it tells what a `DeadLetter` tells.
 
     Attributes:
         token: the claim's id, which proves that the consumer holds it.
@@ -228,10 +259,18 @@ class Leased(Received[T]):
     outcome: Fate | None = None
     lost = False
 
-    def __init__(self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int) -> None:
+    def __init__(
+        self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, home: str
+    ) -> None:
         super().__init__(row, codec, queue)
         self.token = token
+        self._home = home
         self._lease_ends = lease_until
+
+    @property
+    def original_queue(self) -> str:
+        """The queue that it was sent to; if it is dead: where it failed, and where a redrive returns it."""
+        return self.token.partition("@")[2] or self._home  # a view's token names the queue
 
     @property
     def settled(self) -> bool:
@@ -252,29 +291,6 @@ class DeadLetter(Received[T]):
     """A message in a dead-letter or expiry queue, with its history."""
 
     @property
-    def original_queue(self) -> str:
-        """The queue where it failed, and to which a redrive returns it."""
-        return self.queue
-
-    @property
-    def reason(self) -> str:
-        """Why it died: exhausted, poison, unprocessable or expired; empty: its state is damaged."""
-        return self._state.reason
-
-    @property
     def died_at(self) -> datetime:
-        """When, by the server's clock (UTC)."""
+        """When it died, by the server's clock (UTC)."""
         return moment(self._state.due)
-
-    @property
-    def cause(self) -> Cause:
-        """What went wrong in its last delivery."""
-        if self.reason == "expired":
-            return EXPIRY
-        failures = [event for event in self.history if event.event in FAILURES]
-        return failures[-1].cause if failures else Cause()
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifies its kind of failure."""
-        return self.cause.fingerprint

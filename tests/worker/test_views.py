@@ -26,7 +26,7 @@ def lost(broker: rq_dlq.Broker) -> Any:
     for name in NAMES:
         queue = broker.queue(name)
         queue.send_many([body for body in ALL if body.startswith(name)])
-        queue.poison(queue.claim(3))
+        queue.poison(queue.claim(3), f"no {name}")
     return broker.queue("LOST", lease="600ms")
 
 
@@ -85,6 +85,31 @@ def test_its_leases_are_kept(colour: str, lost: Any, broker: rq_dlq.Broker, work
     with working(broker):
         wait_until(lambda: maintained(broker) and acked(broker) == 9)
     assert sorted(deliveries) == [(body, 2) for body in ALL]  # once before they died, once here
+
+
+@COLOURS
+@pytest.mark.parametrize("name", ["LOST", "DLQ.a"])
+def test_a_handler_sees_where_and_why_it_failed(
+    name: str, colour: str, lost: Any, broker: rq_dlq.Broker, working: Working
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def plain(body: str, delivery: Any) -> None:
+        seen[body] = (delivery.original_queue, delivery.reason, delivery.cause, delivery.died_at)
+
+    async def awaiting(body: str, delivery: Any) -> None:
+        await asyncio.sleep(0)
+        plain(body, delivery)
+
+    letters = [letter for queue in NAMES for letter in broker.queue(queue).dlq.browse()]
+    shown = letters if name == "LOST" else letters[:3]
+    wanted = {
+        letter.body: (letter.original_queue, "poison", letter.cause, letter.died_at) for letter in shown
+    }
+    (lost if name == "LOST" else broker.queue(name)).handler()(plain if colour == "def" else awaiting)
+    with working(broker):
+        wait_until(lambda: len(seen) == len(shown))
+    assert seen == wanted
 
 
 def test_it_stays_idle_until_something_dies(broker: rq_dlq.Broker, working: Working) -> None:
