@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING
 
+from rq_dlq.policy.patterns import ONE
 from rq_dlq.policy_files._block import Block, Setting, Settings
 from rq_dlq.policy_files._patterns import common
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rq_dlq.policy import Pattern
 
@@ -30,7 +30,7 @@ def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int
             "redelivery policy: set an entry for them with `rq-dlq policy set '#'`"
         )
         notes.passed_over(Setting("queue", "", line), "no counterpart", note)
-    for one, other in combinations((pattern for pattern in entries if not pattern.literal), 2):
+    for one, other in _may_cross(entries):
         shared = common(one, other)
         letters = [entries[pattern].fields.get("dead_letter") for pattern in (one, other)]
         if shared and not one.covers(other) and not other.covers(one) and letters[0] != letters[1]:
@@ -41,3 +41,16 @@ def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int
             )
             notes.passed_over(Setting("queue", "", entries[other].line), "no counterpart", note)
     return notes
+
+
+def _may_cross(patterns: Iterable[Pattern]) -> Iterator[tuple[Pattern, Pattern]]:
+    """Pairs in their order. If neither has a wildcard for one word, they do not cross."""
+    wild: list[Pattern] = []
+    single: list[Pattern] = []
+    for other in patterns:
+        has_single = ONE in other.text.split(".")
+        yield from ((one, other) for one in (wild if has_single else single))
+        if not other.literal:
+            wild.append(other)
+        if has_single:
+            single.append(other)
