@@ -21,6 +21,7 @@ PROMISES: Mapping[Durability, str] = {
     "fsync": "no crash of the server or its machine loses an acknowledged message while its disk lives",
     "replicated": "a failover keeps what the replica had confirmed; what too few confirmed is Unconfirmed",
 }
+KEEP = "and CONFIG REWRITE (or edit its configuration file), or a restart forgets it"
 _ASKED = (b"*append*", b"min-replicas-*", b"io-threads")  # none of these matches a password
 
 
@@ -45,14 +46,15 @@ def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) 
         config: from `configuration`.
     """
     if (config or {}).get("appendonly") == "no" or info.get("aof_enabled") == "0":
-        return "its append-only file is off: redis-cli CONFIG SET appendonly yes"
+        return f"its append-only file is off: redis-cli CONFIG SET appendonly yes, {KEEP}"
     if config is None:
         return "this user may not read appendfsync, so nothing proves it: grant CONFIG GET (+config|get)"
     if config.get("appendfsync") != "always":
-        return f"appendfsync is {config.get('appendfsync')}: redis-cli CONFIG SET appendfsync always"
+        found = config.get("appendfsync")
+        return f"appendfsync is {found}: redis-cli CONFIG SET appendfsync always, {KEEP}"
     if config.get("no-appendfsync-on-rewrite") == "yes":
         return (
             "while its append-only file is rewritten nothing reaches the disk: "
-            "redis-cli CONFIG SET no-appendfsync-on-rewrite no"
+            f"redis-cli CONFIG SET no-appendfsync-on-rewrite no, {KEEP}"
         )
     return ""
