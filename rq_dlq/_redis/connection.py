@@ -35,6 +35,16 @@ def bounded(connection: Any) -> bool:
     return True
 
 
+def socket_of(connection: Any) -> Any:
+    """What a connection has of its own from connecting to disconnecting; it lasts no longer."""
+    found = getattr(connection, "_sock", None) or getattr(connection, "_writer", None)
+    return found or _NoSocket()
+
+
+class _NoSocket:
+    """Equal to no other, so nothing is known about it."""
+
+
 def set_timeout(connection: Any, seconds: float | None) -> None:
     """Set how long a connection waits for a reply."""
     connection.socket_timeout = seconds

@@ -11,7 +11,7 @@ from redis import exceptions
 
 from rq_dlq._calls import Call, Command
 from rq_dlq._redis.errors import refusal
-from rq_dlq._work import Batch, Step, Wait
+from rq_dlq._work import Batch, Step, Steps, Wait
 
 if TYPE_CHECKING:
     from rq_dlq._scripts import Scripts
@@ -66,6 +66,22 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
         if isinstance(reply, Exception):
             raise refusal(reply, command)
     return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
+
+
+def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
+    """Run steps to their end as one exchange, so on one connection; returns their result."""
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.send(value) if error is None else steps.throw(error)
+        except StopIteration as stop:
+            return stop.value
+        value, error = None, None
+        try:
+            value = yield from perform(step, scripts, repeated=False)
+        except Exception as raised:  # noqa: BLE001 - the steps decide
+            error = raised
 
 
 _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportUnknownVariableType]

@@ -76,6 +76,8 @@ class Broker(OwnBroker):
             if checked:
                 versions = await connections.everywhere(self.settings.check_server)
                 connections.scripts = self._scripts.for_server(min(versions.values()))
+                if self.settings.durability != "memory":
+                    connections.guard_by(self.settings.check_server)
         except BaseException:
             await connections.close()
             raise

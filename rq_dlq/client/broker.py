@@ -77,6 +77,8 @@ class Broker(OwnBroker):
             if checked:
                 versions = connections.everywhere(self.settings.check_server)
                 connections.scripts = self._scripts.for_server(min(versions.values()))
+                if self.settings.durability != "memory":
+                    connections.guard_by(self.settings.check_server)
         except BaseException:
             connections.close()
             raise

@@ -21,6 +21,7 @@ PROMISES: Mapping[Durability, str] = {
     "fsync": "no crash of the server or its machine loses an acknowledged message while its disk lives",
     "replicated": "a failover keeps what the replica had confirmed; what too few confirmed is Unconfirmed",
 }
+KEEP = "and CONFIG REWRITE (or edit its configuration file), or a restart forgets it"
 _ASKED = (b"*append*", b"min-replicas-*", b"io-threads")  # none of these matches a password
 
 
@@ -44,18 +45,18 @@ def what_fsync_lacks(info: Mapping[str, str], config: Mapping[str, str] | None) 
         info: from INFO.
         config: from `configuration`.
     """
-    is_off = (
-        info.get("aof_enabled") == "0" and info.get("loading") != "1"
-    )  # while it loads the file it is off
+    loading = info.get("loading") == "1"  # until then it says that the file is off
+    is_off = info.get("aof_enabled") == "0" and not loading
     if (config or {}).get("appendonly") == "no" or is_off:
-        return "its append-only file is off: redis-cli CONFIG SET appendonly yes"
+        return f"its append-only file is off: redis-cli CONFIG SET appendonly yes, {KEEP}"
     if config is None:
         return "this user may not read appendfsync, so nothing proves it: grant CONFIG GET (+config|get)"
     if config.get("appendfsync") != "always":
-        return f"appendfsync is {config.get('appendfsync')}: redis-cli CONFIG SET appendfsync always"
+        found = config.get("appendfsync")
+        return f"appendfsync is {found}: redis-cli CONFIG SET appendfsync always, {KEEP}"
     if config.get("no-appendfsync-on-rewrite") == "yes":
         return (
             "while its append-only file is rewritten nothing reaches the disk: "
-            "redis-cli CONFIG SET no-appendfsync-on-rewrite no"
+            f"redis-cli CONFIG SET no-appendfsync-on-rewrite no, {KEEP}"
         )
     return ""

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
-from rq_dlq.client.durability import DURABILITIES, Durability, configuration, what_fsync_lacks
+from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from rq_dlq.values.codec import Codec, Ids
@@ -41,8 +41,9 @@ class BrokerSettings:
             run INFO, workers and `rq-dlq doctor` warn that this is unknown.
         durability: what holds once a call that sends messages returns. "memory": the server has them.
             "fsync": its disk has them; a server that does not write each change to disk before it replies is
-            refused. "replicated": `replicas` replicas have them too, else `Unconfirmed` is raised. See
-            docs/reliability.md.
+            refused. "replicated": `replicas` replicas have them too, else `Unconfirmed` is raised. With these
+            two the server is checked again before it takes messages in: on each new connection, and after
+            30 s. See docs/reliability.md.
         replicas: how many replicas have to confirm, with "replicated".
         confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
     """
@@ -138,7 +139,7 @@ class BrokerSettings:
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:
-        """Check the server once, before the first operation; returns its version, empty if unknown.
+        """Check the server, before the first operation and now and then; its version, empty if unknown.
 
         Raises:
             BrokerRefused: it is older than Redis 6.2, would evict queues, or cannot keep this durability. Its
@@ -156,7 +157,7 @@ class BrokerSettings:
         if self.require_noeviction and eviction not in {None, "noeviction"}:
             message = (
                 f"the server's maxmemory-policy is {eviction}: when memory is full it would drop whole "
-                "queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`"
+                f"queues. Run `redis-cli CONFIG SET maxmemory-policy noeviction`, {KEEP}"
             )
             raise BrokerRefused(message)
         yield from self._check_promise(facts)

@@ -41,7 +41,8 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
     if policy == "noeviction":
         return Check("eviction", "ok", found)
     advice = (
-        f"{policy} evicts whole queues when memory is full: redis-cli CONFIG SET maxmemory-policy noeviction"
+        f"{policy} evicts whole queues when memory is full: "
+        "redis-cli CONFIG SET maxmemory-policy noeviction (and in its configuration file)"
     )
     return Check("eviction", "fail" if required else "warn", found, advice)
 

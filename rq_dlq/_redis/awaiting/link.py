@@ -21,6 +21,7 @@ from rq_dlq._redis.proof import Rights
 if TYPE_CHECKING:
     from rq_dlq._redis.cluster import Node
     from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Step
 
@@ -38,18 +39,27 @@ class AsyncLink:
         self._idle = Idle(pool)
         self._endless = False  # whether the pool's connections have no timeout of their own
         self._roams = hasattr(pool, "sentinel_manager")  # the next connection may be to another server
+        self._guard: Guard | None = None
         self.rights = Rights()
         self.proven = self.rights.proven
         self._new = taking(pool)
 
     def at(self, node: Node) -> AsyncLink:
         """A link to another node, made like this one."""
-        return AsyncLink(pool_at(self.pool, *node, AWAITING), ours=True)
+        link = AsyncLink(pool_at(self.pool, *node, AWAITING), ours=True)
+        link.guard_by(self._guard)
+        return link
+
+    def guard_by(self, guard: Guard | None) -> None:
+        """Look at the server before it takes messages in."""
+        self._guard = guard
 
     async def talk(self, commands: Commands) -> list[Any]:
         """Make one round trip. Errors of the server are replies, errors of the connection are raised."""
         connection = self._idle.take() or await self._connected()
         try:
+            if self._guard is not None and self._guard.due(connection, commands):
+                await converse(connection, self._guard.look(connection))
             replies = await replies_to(connection, commands)
         except BaseException as error:
             await asyncio.shield(self._drop(connection, error))  # completes even if cancelled again
@@ -61,15 +71,12 @@ class AsyncLink:
         """Run an exchange on one connection, without other calls in between; an error closes it."""
         connection = self._idle.take() or await self._connected()
         try:
-            commands = next(talk)
-            while True:
-                commands = talk.send(await replies_to(connection, commands))
-        except StopIteration as stop:
-            await self._keep(connection)
-            return stop.value
+            result = await converse(connection, talk)
         except BaseException as error:
             await asyncio.shield(self._drop(connection, error))
             raise
+        await self._keep(connection)
+        return result
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check once whether the user has all rights for a step."""
@@ -125,6 +132,16 @@ class AsyncLink:
         await self._give_up_idle()
         for pool in pools_of(self.pool) if self.ours else ():
             await pool.disconnect(inuse_connections=False)
+
+
+async def converse(connection: Any, talk: Exchange) -> Any:
+    """Run an exchange on a connection; returns its result."""
+    try:
+        commands = next(talk)
+        while True:
+            commands = talk.send(await replies_to(connection, commands))
+    except StopIteration as stop:
+        return stop.value
 
 
 async def replies_to(connection: Any, commands: Commands) -> list[Any]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis.awaiting.link import AsyncLink
     from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Step
 
@@ -34,6 +35,11 @@ class AsyncNodes:
         """The link to a node."""
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
+
+    def guard_by(self, guard: Guard | None) -> None:
+        """Look at each node before it takes messages in."""
+        for link in [*self._links.values()]:
+            link.guard_by(guard)
 
     async def by_name(self) -> dict[str, AsyncLink]:
         """The link to each node that has slots now, by its address."""

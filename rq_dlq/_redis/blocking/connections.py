@@ -17,6 +17,7 @@ from rq_dlq._redis.blocking.own import sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
 from rq_dlq._redis.exchange import perform
+from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import BLOCKING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
 from rq_dlq._redis.urls import masked
@@ -149,6 +150,10 @@ class Connections:
             return self._link.alone(talk)
         except TRANSIENT as error:
             raise unavailable(self._url, error) from error
+
+    def guard_by(self, check: Callable[[], Steps[object]]) -> None:
+        """Run these steps again before a server takes messages in; see `Guard`."""
+        self._link.guard_by(Guard(check, self.scripts))
 
     def route(self) -> None:
         """If the server is a node of a cluster, send each call to the node of its queue from now on."""

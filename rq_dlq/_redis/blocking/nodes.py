@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.exchange import Commands, Exchange
+    from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Step
 
@@ -35,6 +36,11 @@ class Nodes:
         """The link to a node."""
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
+
+    def guard_by(self, guard: Guard | None) -> None:
+        """Look at each node before it takes messages in."""
+        for link in [*self._links.values()]:
+            link.guard_by(guard)
 
     def by_name(self) -> dict[str, Link]:
         """The link to each node that has slots now, by its address."""
