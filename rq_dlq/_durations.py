@@ -1,4 +1,7 @@
-"""Durations as people write them, and as the whole milliseconds that Redis counts in."""
+"""Durations as people write them, read and written; `values/durations` checks those that are arguments.
+
+It is apart from there because an error may have a duration, too: `Redeliver`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import reprlib
 from datetime import timedelta
 from fractions import Fraction
 from typing import Final, TypeAlias
-
-from rq_dlq.errors import InvalidDuration
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a timedelta, or text such as "1m30s"."""
@@ -23,17 +24,11 @@ _BARE: Final = re.compile(_NUMBER)
 _TEXT: Final = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS))
 
 
-def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
-    """A duration in whole milliseconds, rounded to the nearest.
-
-    Args:
-        value: seconds (a number, or a number as text), a timedelta, or text of numbers and units
-            from the largest to the smallest: "1m30s", "500ms", "2h", "1d", "1.5s".
-        name: of the argument, for the error.
-        minimum: the shortest duration allowed, in milliseconds.
+def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
+    """See `values.durations.milliseconds`.
 
     Raises:
-        InvalidDuration: the value is not a duration, is below the minimum, not finite, or over ten years.
+        ValueError: the value is not a duration, or is out of range; the text says what to pass.
     """
     exact = _exact(value)
     if exact is None:
@@ -41,15 +36,15 @@ def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
             f"{name}: {shown(value)} is not a duration. "
             'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
         )
-        raise InvalidDuration(message)
+        raise ValueError(message)
     if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
         message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
-        raise InvalidDuration(message)
+        raise ValueError(message)
     return whole
 
 
 def human(ms: int) -> str:
-    """Milliseconds as people write them, and as `milliseconds` reads them: "1m30s", "250ms", "2h"."""
+    """Milliseconds as people write them, and as `read_duration` reads them: "1m30s", "250ms", "2h"."""
     if 0 < ms < _UNITS["s"]:
         return f"{ms}ms"
     text = ""

@@ -1,0 +1,26 @@
+"""Durations as arguments, and as the whole milliseconds that Redis counts in."""
+
+from __future__ import annotations
+
+from rq_dlq._durations import TEN_YEARS, Duration, human, read_duration, shown
+from rq_dlq.errors import InvalidDuration
+
+__all__ = ["TEN_YEARS", "Duration", "human", "milliseconds", "shown"]
+
+
+def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
+    """A duration in whole milliseconds, rounded to the nearest.
+
+    Args:
+        value: seconds (a number, or a number as text), a timedelta, or text of numbers and units
+            from the largest to the smallest: "1m30s", "500ms", "2h", "1d", "1.5s".
+        name: of the argument, for the error.
+        minimum: the shortest duration allowed, in milliseconds.
+
+    Raises:
+        InvalidDuration: the value is not a duration, is below the minimum, not finite, or over ten years.
+    """
+    try:
+        return read_duration(value, name, minimum)
+    except ValueError as error:
+        raise InvalidDuration(str(error)) from None
