@@ -28,9 +28,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rq_dlq._durations import read_duration
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
+
+    from rq_dlq._durations import Duration
 
 
 class RqDlqError(Exception):
@@ -150,9 +153,17 @@ class Redeliver(Exception):
     Args:
         after: the delay, as seconds, a timedelta or text such as "2m"; None: the delay of the policy.
         charge: whether the failure counts against the redelivery budget.
+
+    Raises:
+        InvalidDuration: `after` is not a duration.
     """
 
-    def __init__(self, after: float | str | timedelta | None = None, *, charge: bool = True) -> None:
+    def __init__(self, after: Duration | None = None, *, charge: bool = True) -> None:
+        if after is not None:
+            try:
+                read_duration(after, "after")
+            except ValueError as error:
+                raise InvalidDuration(str(error)) from None
         super().__init__(after)  # unpickled, it is called with these, and gets its attributes afterwards
         self.after = after
         self.charge = charge

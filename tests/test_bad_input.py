@@ -31,6 +31,7 @@ from rq_dlq import (
     Message,
     MessageTooLarge,
     PolicyError,
+    Redeliver,
     RedeliveryPolicy,
     RqDlqError,
 )
@@ -193,6 +194,7 @@ def test_durations(span: Any, queue: Any) -> None:
         lambda: broker.queue("a", lease=span),
         lambda: queue.dlq.purge(older_than=span),
         lambda: queue.handler(timeout=span)(lambda body: body),
+        lambda: Redeliver(after=span),
     ):
         with pytest.raises(InvalidDuration) as raised:
             call()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import FilterError, InvalidInput
 from rq_dlq.filters import Filter
+from rq_dlq.values import record as records
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import DeadLetter, Received, Row
@@ -88,6 +89,8 @@ FIELDS = {
     "original_queue": "'orders'", "died": "3600",
     "JMSMessageID": "'m-1'", "AMQUserID": "'m-1'", "JMSPriority": "7", "AMQPriority": "7",
     "JMSXDeliveryCount": "5", "JMSRedelivered": "TRUE", "AMQSize": str(len(DEAD.data)),
+    "JMSTimestamp": str(NOW - 2 * HOUR), "AMQTimestamp": str(NOW - 2 * HOUR),
+    "JMSExpiration": "0", "AMQExpiration": "0",
 }  # fmt: skip
 OF_DEAD = ["reason", "error", "message", "fingerprint", "original_queue", "died"]
 
@@ -102,6 +105,33 @@ def test_fields(name: str) -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_fields_of_a_message_that_waits(name: str) -> None:
     assert verdict(f"{name} IS NULL", LIVE) is (name in OF_DEAD)
+
+
+def test_when_a_message_expires() -> None:
+    head = record()
+    mortal = head[:7] + bytes([head[7] | records.EXPIRES]) + NOW.to_bytes(6, "big") + head[8:]
+    assert takes(f"JMSExpiration = {NOW} AND AMQExpiration - JMSTimestamp = {2 * HOUR}", live(mortal))
+    assert takes("JMSExpiration IS NULL", live(head[:7]))
+
+
+def live(head: bytes) -> Received[Any]:
+    return Received(Row("m", head, b"", b""), CODEC, "orders")
+
+
+OTHERS = [
+    "JMSCorrelationID", "JMSType", "JMSReplyTo", "JMSDestination", "JMSDeliveryMode", "JMSDeliveryTime",
+    "JMSXGroupID", "JMSX", "JMS_AMQP_NATIVE", "AMQDurable", "AMQAddress", "AMQGroupID",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
+    """They would be NULL, and silently select nothing."""
+    with pytest.raises(FilterError, match=rf'column 10, .*no {name}: .*Timestamp.*"{name}" in double'):
+        Filter.parse(f"1 = 1 OR {name} = 'x'")
+    message = Received(Row("m", record(headers={name: "x"}), b"", b""), CODEC, "orders")
+    assert takes(f"\"{name}\" = 'x'", message)
+    assert verdict("jmsType = 'x' OR AMQmine = 'x'") is None
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,16 @@ from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_
 from rq_dlq._work.send import SendOptions, send, send_one, send_options
 from rq_dlq._work.senders import Senders, once
 from rq_dlq._work.session import Session
-from rq_dlq._work.settle import ack, extend, extend_one, nack, one, poison, release, settle_by_error
+from rq_dlq._work.settle import (
+    ack,
+    extend,
+    extend_one,
+    family_of,
+    nack,
+    one,
+    poison,
+    release,
+    settle_by_error,
+)
 from rq_dlq._work.steps import CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
 from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats

@@ -35,7 +35,7 @@ class Batches(OwnQueue[T]):
             What became of each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
         return await self._settle(deliveries, lambda held: _work.ack(self._core, held))
 
@@ -59,7 +59,7 @@ class Batches(OwnQueue[T]):
             What became of each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
         return await self._settle(
             deliveries, lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge)
@@ -78,7 +78,7 @@ class Batches(OwnQueue[T]):
             What became of each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
         return await self._settle(deliveries, lambda held: _work.poison(self._core, held, error))
 
@@ -92,7 +92,7 @@ class Batches(OwnQueue[T]):
             What became of each message, in order.
 
         Raises:
-            InvalidInput: an argument is not valid; nothing was settled.
+            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
         return await self._settle(deliveries, lambda held: _work.release(self._core, held))
 
@@ -107,10 +107,10 @@ class Batches(OwnQueue[T]):
             Whether each message is still held, in order.
 
         Raises:
-            InvalidInput: an argument is not valid.
+            InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was extended.
         """
         span = self._core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        held = [delivery._held for delivery in batch(deliveries)]
+        held = [delivery._held for delivery in batch(self, deliveries)]
         _, still = await self._broker._run(_work.extend(self._core, held, span))
         return still
 
@@ -118,7 +118,7 @@ class Batches(OwnQueue[T]):
         self, deliveries: Sequence[Delivery[T]], verb: Callable[[list[Held]], _work.Steps[list[Settlement]]]
     ) -> list[Settlement]:
         """Settle, and mark what was settled, so that a `with` block or a session skips it."""
-        given = batch(deliveries)
+        given = batch(self, deliveries)
         settlements = await self._broker._run(verb([delivery._held for delivery in given]))
         for delivery, settlement in zip(given, settlements, strict=True):
             if settlement:

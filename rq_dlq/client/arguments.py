@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq import _work
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import Entry
 from rq_dlq.values.durations import shown
@@ -11,7 +12,6 @@ from rq_dlq.values.durations import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq import _work
     from rq_dlq.client.base import BrokerBase
     from rq_dlq.values.message import Leased
 
@@ -42,14 +42,35 @@ def check_entry(entry: object) -> None:
         raise PolicyError(message)
 
 
-def batch(deliveries: Iterable[L]) -> list[L]:
+def batch(queue: Any, deliveries: Iterable[L]) -> list[L]:
     """The deliveries of a batch, from any iterable.
 
     Raises:
-        InvalidInput: they are not deliveries.
+        InvalidInput: they are not deliveries, or one is of another queue, where its token says nothing.
     """
     try:
-        return [delivery for delivery in deliveries if delivery.token]
+        given: list[Any] = [delivery for delivery in deliveries if delivery.token]
+        for delivery in [one for one in given if one._queue is not queue]:
+            _check_family(queue, delivery)
     except (AttributeError, TypeError):
         message = "a batch is a list of deliveries, as claim() returns it"
         raise InvalidInput(message) from None
+    return given
+
+
+def _check_family(queue: Any, delivery: Any) -> None:
+    """Check that a token, which another queue object gave out, holds the message here, too.
+
+    It does if both objects are for one queue or its dead letters, or if they show it under a shared name.
+
+    Raises:
+        InvalidInput: it does not.
+    """
+    source, token = delivery._queue, delivery.token
+    same = _work.family_of(source._core, token) == _work.family_of(queue._core, token)
+    if not same or source._broker.url != queue._broker.url:
+        message = (
+            f"message {delivery.id} is a delivery of {source!r}, not of {queue!r}, so nothing was done: "
+            "settle each delivery through its own queue, or by itself, as in delivery.ack()"
+        )
+        raise InvalidInput(message)

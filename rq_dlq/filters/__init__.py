@@ -11,13 +11,14 @@ The conditions of SQL-92, as users of JMS selectors know them:
 
 A name is a field of the message, or else one of its headers. A missing header is NULL, and a comparison with
 NULL is unknown. Names consist of letters, digits and _ . - $, so put a space before a minus. Put a name that
-is a keyword in double quotes.
+is a keyword in double quotes. Other names that begin with JMS are refused.
 
     id priority size queue delivery_count charged nacked lapsed released redriven redelivered
     age (seconds since it was sent)      body, body.x.y (a JSON body and its parts)
     reason error message fingerprint original_queue died (seconds since its death): NULL unless it is dead
     JMSMessageID AMQUserID (id), JMSPriority AMQPriority (priority), JMSXDeliveryCount (delivery_count),
     JMSRedelivered (redelivered), AMQSize (size)
+    JMSTimestamp AMQTimestamp, JMSExpiration AMQExpiration: in milliseconds; 0: it never expires
     "x y"                                always the header of that name, even if a field has the same name
 
 Headers are text. Compared with a number, text that looks like a number counts as one. Compared with TRUE or

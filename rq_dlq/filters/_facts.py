@@ -91,6 +91,23 @@ def needs(name: str) -> Wanted:
     return field.needs if field else RECORD
 
 
+def is_field(name: str) -> bool:
+    """Whether it is a name of a field, ours or another broker's."""
+    return name in FIELDS or name in ALIASES
+
+
+def refusal(name: str) -> str:
+    """Why a name of another broker cannot be read, and what to do; empty: it is no such name."""
+    if is_field(name) or not (name.startswith("JMS") or name in OTHER_BROKERS):
+        return ""
+    prefix = name[:3]
+    known = ", ".join(sorted(known for known in (*FIELDS, *ALIASES) if known.startswith(prefix)))
+    return (
+        f"messages here have no {name}: of the names that begin with {prefix} there are {known}. "
+        f'If it is sent as a header of that name, write "{name}" in double quotes'
+    )
+
+
 def header(name: str) -> Callable[[Facts], object]:
     """The function that reads a header."""
     return lambda facts: facts.headers.get(name)
@@ -105,6 +122,18 @@ def _seconds_since(moment: datetime, now: int) -> float | None:
 def _age(message: Received[Any], now: int) -> float | None:
     _ = message.priority  # raises if the record is truncated, and then its time is missing, too
     return _seconds_since(message.enqueued_at, now)
+
+
+def _sent(message: Received[Any], _: int) -> int | None:
+    return None if _age(message, 0) is None else round(message.enqueued_at.timestamp() * 1000)
+
+
+def _expiration(message: Received[Any], _: int) -> int | None:
+    """When it expires, in milliseconds; 0, as in JMS: never."""
+    end = message.expires_at
+    if end is None:
+        return 0
+    return None if end.year in DAMAGED else round(end.timestamp() * 1000)
 
 
 def _died(letter: DeadLetter[Any], now: int) -> float | None:
@@ -152,6 +181,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "fingerprint": Field(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
     "original_queue": Field(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
     "died": Field(STATE, _of_dead(_died)),
+    "JMSTimestamp": Field(HEAD, _sent),
+    "JMSExpiration": Field(HEAD | STATE, _expiration),
 }
 
 ALIASES: Final[Mapping[str, str]] = {
@@ -162,7 +193,12 @@ ALIASES: Final[Mapping[str, str]] = {
     "JMSXDeliveryCount": "delivery_count",
     "JMSRedelivered": "redelivered",
     "AMQSize": "size",
+    "AMQTimestamp": "JMSTimestamp",
+    "AMQExpiration": "JMSExpiration",
 }
+
+OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress", "AMQGroupID"})
+"""Names of Artemis without a counterpart. JMS reserves all names that begin with JMS."""
 
 SPANS: Final = frozenset({"age", "died"})
 """Fields in seconds, which are compared with durations."""

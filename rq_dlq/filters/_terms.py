@@ -156,8 +156,10 @@ class Terms:
         """A field, a part of the body or a header."""
         name = str(found[0])
         field, minus, rest = name.partition("-")
-        if minus and field in _facts.FIELDS and _logic.number(rest) is not None:
+        if minus and _facts.is_field(field) and _logic.number(rest) is not None:
             advice = f'this is one name: write {field} - {rest} to subtract, or "{name}" for the header'
+            raise MisplacedError(_start(found[0]), advice)
+        if advice := _facts.refusal(name):
             raise MisplacedError(_start(found[0]), advice)
         span, needs = name in _facts.SPANS, _facts.needs(name)
         return Term(_facts.lookup(name), _start(found[0]), "name", span=span, needs=needs)

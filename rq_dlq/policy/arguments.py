@@ -59,7 +59,7 @@ def from_wire(wire: Mapping[str, Any]) -> dict[str, Any]:
 def artemis(settings: Mapping[str, object]) -> dict[str, Any]:
     """See `RedeliveryPolicy.artemis`."""
     names = [row.artemis for row in ROWS if row.artemis]
-    given = _arguments(settings, (*names, "fatal"), "Artemis")
+    given = _arguments(settings, (*names, "fatal"), "Artemis", limit="max-delivery-attempts")
     delay, longest = given.get("redelivery-delay", 0), given.get("max-redelivery-delay")
     preset = ArtemisRedelivery(
         initial_delay=delay,
@@ -74,7 +74,8 @@ def artemis(settings: Mapping[str, object]) -> dict[str, Any]:
 def activemq(settings: Mapping[str, object]) -> dict[str, Any]:
     """See `RedeliveryPolicy.activemq`."""
     names = [name for row in ROWS for name in row.classic]
-    given = _arguments(settings, (*names, "collisionAvoidanceFactor", "fatal"), "ActiveMQ")
+    names += "collisionAvoidanceFactor", "fatal"
+    given = _arguments(settings, names, "ActiveMQ", limit="maximumRedeliveries")
     growth = check.growth(given.get("backOffMultiplier", 5.0), "backOffMultiplier")
     factor = _factor(given.get("collisionAvoidanceFactor"), given.get("collisionAvoidancePercent"))
     grows, spreads = (
@@ -95,7 +96,8 @@ def activemq(settings: Mapping[str, object]) -> dict[str, Any]:
 
 def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
     """See `RedeliveryPolicy.jetstream`."""
-    given = _arguments(settings, ("max_deliver", "backoff", "ack_wait", "fatal"), "JetStream")
+    names = "max_deliver", "backoff", "ack_wait", "fatal"
+    given = _arguments(settings, names, "JetStream", limit="max_deliver")
     attempts, backoff = given.get("max_deliver", -1), given.get("backoff", ())
     limit = after_the_first(attempts, "max_deliver")
     waits = (0,) if backoff in ((), []) else check.durations(backoff, "backoff")
@@ -117,8 +119,13 @@ def plain(name: str) -> str:
     return re.sub("[-_]", "", name).lower()
 
 
-def _arguments(settings: Mapping[str, object], names: Iterable[str], owner: str) -> dict[str, Any]:
-    """The settings that are given, by these names; words may be joined in any way: BackOff is backoff."""
+def _arguments(
+    settings: Mapping[str, object], names: Iterable[str], owner: str, *, limit: str
+) -> dict[str, Any]:
+    """The settings that are given, by these names; words may be joined in any way: BackOff is backoff.
+
+    None leaves a setting out, except the limit: there it means that there is none.
+    """
     spellings = {plain(name): name for name in names}
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
@@ -132,7 +139,7 @@ def _arguments(settings: Mapping[str, object], names: Iterable[str], owner: str)
             message = f"{spellings[spelling]!r} is given twice, in two spellings. Give it once"
             raise PolicyError(message)
         arguments[spellings[spelling]] = value
-    return {name: value for name, value in arguments.items() if value is not None}
+    return {name: value for name, value in arguments.items() if value is not None or name == limit}
 
 
 def _factor(factor: float | None, percent: float | None) -> float:

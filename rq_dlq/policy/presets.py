@@ -145,8 +145,11 @@ def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
 
 
 def after_the_first(attempts: object, name: str) -> int | None:
-    """Both count deliveries; for both 0 and all negative numbers mean no limit, unexpectedly."""
-    if attempts == -1:
+    """Artemis' and JetStream's limit counts deliveries; None and -1: no limit.
+
+    There 0 and all negative numbers mean the same, which nobody expects, so they are refused.
+    """
+    if attempts is None or attempts == -1:
         return None
     return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 is no redelivery, -1 no limit") - 1
 

@@ -190,8 +190,8 @@ class RedeliveryPolicy:
         Args:
             settings: `redelivery-delay`, `redelivery-delay-multiplier`, `max-redelivery-delay`,
                 `redelivery-collision-avoidance-factor`, `max-delivery-attempts`, in milliseconds,
-                in that spelling or with underscores; left out or None: Artemis'
-                default. And `fatal`, which is ours.
+                in that spelling or with underscores; left out or None: Artemis' default, but a
+                `max-delivery-attempts` of None is no limit, as -1. And `fatal`, which is ours.
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
@@ -207,7 +207,8 @@ class RedeliveryPolicy:
                 `backOffMultiplier`, `useExponentialBackOff`, `maximumRedeliveryDelay`,
                 `useCollisionAvoidance`, `collisionAvoidanceFactor` or `collisionAvoidancePercent`,
                 in milliseconds, in that spelling or with underscores; left out or None: ActiveMQ's
-                default. And `fatal`, which is ours.
+                default, but `maximumRedeliveries` of None is no limit, as -1. And `fatal`, which is
+                ours.
 
         Raises:
             PolicyError: a setting is unknown or makes no sense.
@@ -222,8 +223,8 @@ class RedeliveryPolicy:
         another. A plain nack, too, waits by the policy. Without a backoff both come back at once.
 
         Args:
-            settings: `max_deliver` (deliveries; -1: no limit; 0, which JetStream reads so too, is
-                an error), `backoff` (durations, so numbers are seconds; the last one repeats), in
+            settings: `max_deliver` (deliveries; None or -1: no limit; 0, which JetStream reads so too,
+                is an error), `backoff` (durations, so numbers are seconds; the last one repeats), in
                 JetStream's spelling of any language; left out or None: JetStream's default.
                 `ack_wait` is checked and has no effect: pass it to `broker.queue` as `lease`. And
                 `fatal`, which is ours.

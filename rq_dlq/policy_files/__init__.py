@@ -16,6 +16,8 @@ from rq_dlq.policy_files.toml import read as read_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rq_dlq.policy_files._xml import Element
+
 __all__ = ["Conversion", "Finding", "Problem", "Reading", "read_broker_xml", "read_toml"]
 
 
@@ -32,6 +34,8 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
     root = read_xml(data)
     if isinstance(root, Problem):
         return Reading(problems=[root])
+    if included := [_not_read(element) for element in root.named("include")]:
+        return Reading(problems=included)
     if root.name in artemis.ROOTS:
         return artemis.read(root, renamed or {})
     if root.name in activemq.ROOTS:
@@ -41,3 +45,10 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
         "(activemq.xml)"
     )
     return Reading(problems=[Problem(root.line, root.name, message)])
+
+
+def _not_read(include: Element) -> Problem:
+    """The problem of an `xi:include`: whatever is in the other file belongs to this one."""
+    where = include.attributes.get("href", "another file")
+    message = f"its settings are in {where}, which is not read: put them here in a copy, and import the copy"
+    return Problem(include.line, "include", message)

@@ -66,6 +66,7 @@ class _File:
         self._others += [discarding(element) for element in self._root.named("discardingDLQBrokerPlugin")]
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]
         self._of_clients()
+        self._imported()
         message = "there is no policyEntry, redeliveryPlugin or the like, so there is nothing to import"
         return reading_of(self._joined(), self._apart, Problem(self._root.line, "", message))
 
@@ -185,6 +186,14 @@ class _File:
                 note = "it is a client's: set it in code, with redelivery=RedeliveryPolicy.activemq(…)"
                 block.passed_over(block.settings["redeliveryPolicy"], "no counterpart", note)
                 self._apart.append(block)
+
+    def _imported(self) -> None:
+        """Findings for other files of Spring, which have beans of their own, so nothing here lacks them."""
+        for element in self._root.named("import"):
+            block = Block("import", Settings.of(element))
+            note = "this file is not read: if there are policies in it, import it by itself"
+            block.passed_over(block.settings["resource"], "no counterpart", note)
+            self._apart.append(block)
 
     def _joined(self) -> list[Block]:
         """One block per pattern, with all that is for it."""

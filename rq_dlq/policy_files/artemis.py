@@ -110,11 +110,7 @@ def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
 def _read_settings(element: Element, block: Block) -> None:
     for child in element.children:
         setting = Setting(child.name.lower(), child.text, child.line)
-        if setting.name == "include":
-            href = child.attributes.get("href", "another file")
-            message = f"its settings are in {href}: import that file, or put them here in a copy"
-            block.wrong(setting, message)
-        elif setting.name not in KNOWN:
+        if setting.name not in KNOWN:
             block.unknown(setting, KNOWN, "an address-setting")
         elif setting.name in block.settings:
             first = block.settings[setting.name].line

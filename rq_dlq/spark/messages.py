@@ -13,7 +13,7 @@ import pyarrow as pa
 from rq_dlq.spark.stories import as_json, as_structs, last_failure
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
-from rq_dlq.values.failure import EXPIRY, Cause
+from rq_dlq.values.failure import Cause, Event, cause_of_expiry, moment
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 
@@ -225,14 +225,21 @@ class Messages:
     # ----------------------------------------------------------------------------------- the history
 
     @cached_property
+    def _last_failures(self) -> list[Event | None]:
+        return [last_failure(text) for text in self._page.histories]
+
+    @cached_property
     def _failures(self) -> list[Cause | None]:
-        return [(text and last_failure(text)) or None for text in self._page.histories]
+        return [event.cause if event else None for event in self._last_failures]
 
     @cached_property
     def _causes(self) -> list[Cause | None]:
         """The cause of each death."""
-        pairs = zip(self._failures, self._reasons, strict=True)
-        return [EXPIRY if reason == "expired" else failure for failure, reason in pairs]
+        causes, died = [*self._failures], self._of_state("due")
+        for n, reason in enumerate(self._reasons):
+            if reason == "expired":
+                causes[n] = cause_of_expiry(self._last_failures[n], moment(int(died[n])))
+        return causes
 
     last_error_class = _part_of("_failures", "type")
     last_error_message = _part_of("_failures", "message")

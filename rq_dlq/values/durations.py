@@ -1,26 +1,11 @@
-"""Durations as people write them, and as the whole milliseconds that Redis counts in."""
+"""Durations as arguments, and as the whole milliseconds that Redis counts in."""
 
 from __future__ import annotations
 
-import math
-import re
-import reprlib
-from datetime import timedelta
-from fractions import Fraction
-from typing import Final, TypeAlias
-
+from rq_dlq._durations import TEN_YEARS, Duration, human, read_duration, shown
 from rq_dlq.errors import InvalidDuration
 
-Duration: TypeAlias = float | str | timedelta
-"""Seconds, a timedelta, or text such as "1m30s"."""
-
-TEN_YEARS: Final = 315_360_000_000
-"""Milliseconds. No duration is longer: it keeps every due time exact in a double."""
-
-_UNITS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-_NUMBER: Final = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
-_BARE: Final = re.compile(_NUMBER)
-_TEXT: Final = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS))
+__all__ = ["TEN_YEARS", "Duration", "human", "milliseconds", "shown"]
 
 
 def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
@@ -35,56 +20,7 @@ def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
     Raises:
         InvalidDuration: the value is not a duration, is below the minimum, not finite, or over ten years.
     """
-    exact = _exact(value)
-    if exact is None:
-        message = (
-            f"{name}: {shown(value)} is not a duration. "
-            'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
-        )
-        raise InvalidDuration(message)
-    if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
-        message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
-        raise InvalidDuration(message)
-    return whole
-
-
-def human(ms: int) -> str:
-    """Milliseconds as people write them, and as `milliseconds` reads them: "1m30s", "250ms", "2h"."""
-    if 0 < ms < _UNITS["s"]:
-        return f"{ms}ms"
-    text = ""
-    for unit in ("d", "h", "m"):
-        count, ms = divmod(ms, _UNITS[unit])
-        text += f"{count}{unit}" if count else ""
-    seconds, rest = divmod(ms, _UNITS["s"])
-    fraction = f".{rest:03}".rstrip("0") if rest else ""
-    return f"{text}{seconds}{fraction}s" if ms or not text else text
-
-
-def shown(value: object) -> str:
-    """A value as an error shows it: always short."""
     try:
-        return reprlib.repr(value)
-    except ValueError:  # Python refuses to write an integer of thousands of digits
-        return "a number of thousands of digits"
-
-
-def _exact(value: object) -> Fraction | None:
-    """The milliseconds, not rounded; None if the value is not a duration."""
-    if isinstance(value, timedelta):
-        return Fraction(value // timedelta.resolution, 1000)
-    if isinstance(value, str):
-        return _read(value.strip())
-    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return Fraction(value) * _UNITS["s"] if isinstance(value, int | float) else None
-
-
-def _read(text: str) -> Fraction | None:
-    if _BARE.fullmatch(text):
-        return Fraction(text) * _UNITS["s"]
-    found = _TEXT.fullmatch(text)
-    if not text or found is None:
-        return None
-    parts = zip(found.groups(), _UNITS.values(), strict=True)
-    return sum((Fraction(number) * unit for number, unit in parts if number), Fraction())
+        return read_duration(value, name, minimum)
+    except ValueError as error:
+        raise InvalidDuration(str(error)) from None

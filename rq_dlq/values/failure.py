@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +101,24 @@ class Event:
     delay: float
     consumer: str
     cause: Cause
+
+
+def cause_of_expiry(last: Event | None, died_at: datetime) -> Cause:
+    """Why a message expired: the failure after which too little time was left, or its time alone.
+
+    Args:
+        last: its last failure; None: there was none.
+        died_at: when it expired. A failure without enough time left expires the message in the same step.
+    """
+    if last is None or last.at != died_at:
+        return EXPIRY
+    after = (
+        f"the next delivery, {human(round(last.delay * 1000))} later" if last.delay else "the next delivery"
+    )
+    why = f"its time to live ends before {after}"
+    if last.cause == Cause():
+        return replace(EXPIRY, message=why)
+    return replace(last.cause, message=f"{last.cause.message} (expired: {why})".lstrip())
 
 
 def read_history(text: bytes) -> tuple[Event, ...]:

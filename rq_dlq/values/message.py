@@ -11,7 +11,7 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
-from rq_dlq.values.failure import EXPIRY, FAILURES, Cause, Event, moment, read_history
+from rq_dlq.values.failure import FAILURES, Cause, Event, cause_of_expiry, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
@@ -233,11 +233,12 @@ class Received(Generic[T]):
 
     @property
     def cause(self) -> Cause:
-        """What went wrong in its last delivery that failed; empty: none did."""
-        if self.reason == "expired":
-            return EXPIRY
+        """What went wrong in its last failed delivery; of an expired message, if that is why; else empty."""
         failures = [event for event in self.history if event.event in FAILURES]
-        return failures[-1].cause if failures else Cause()
+        last = failures[-1] if failures else None
+        if self.reason == "expired" and self.died_at is not None:
+            return cause_of_expiry(last, self.died_at)
+        return last.cause if last else Cause()
 
     @property
     def fingerprint(self) -> str:

@@ -153,15 +153,17 @@ class Consumer(ABC, Generic[D]):
         if error is None:
             return not (yield from self.ack([delivery]))
         try:
-            (settlement,) = yield from self._settle_failed(delivery, error)
+            settlement, error = yield from self._settle_failed(delivery, error)
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
             return not isinstance(failure, BrokerUnavailable)
         self._tally.note(delivery, settlement, error)
         return True
 
-    def _settle_failed(self, delivery: D, error: BaseException) -> _work.Steps[list[Settlement]]:
-        """Settle a call by its error.
+    def _settle_failed(
+        self, delivery: D, error: BaseException
+    ) -> _work.Steps[tuple[Settlement, BaseException]]:
+        """Settle a call by its error; what became of the message, and the error that it was settled by.
 
         Only calls that the worker cut short are released: a message whose handler raises SystemExit would
         come back at once, for ever. For the same reason a dead letter that fails is held until its lease
@@ -169,13 +171,16 @@ class Consumer(ABC, Generic[D]):
         """
         queue = self.queue
         if (queue.view or queue.part != "live") and not isinstance(error, Stopped):
-            return [Settlement(delivery.id, "kept")]
+            return Settlement(delivery.id, "kept"), error
         if isinstance(error, Exception | Stopped):
             try:
-                return (yield from _work.settle_by_error(queue, [delivery._held], error))
-            except InvalidInput as nonsense:  # as in Redeliver(after="soon")
+                (settlement,) = yield from _work.settle_by_error(queue, [delivery._held], error)
+            except InvalidInput as nonsense:  # as in a Redeliver whose delay was changed to "soon"
                 error = nonsense
-        return (yield from _work.nack(queue, [delivery._held], error))
+            else:
+                return settlement, error
+        (settlement,) = yield from _work.nack(queue, [delivery._held], error)
+        return settlement, error
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:
         """Ack finished messages; returns those to ack again, because Redis cannot be reached."""

@@ -23,11 +23,11 @@ RESTARTED = [case for case, function in CASES.items() if "server" in inspect.sig
 
 
 def policy_of(system: str, value: int | None) -> RedeliveryPolicy:
-    """A system's own setting as a policy."""
+    """A system's own setting as a policy; None: it is left out."""
     if system == "artemis":
-        return RedeliveryPolicy.artemis(**{"max-delivery-attempts": value})
+        return RedeliveryPolicy.artemis(**({} if value is None else {"max-delivery-attempts": value}))
     if system == "classic":
-        return RedeliveryPolicy.activemq(maximumRedeliveries=value)
+        return RedeliveryPolicy.activemq(**({} if value is None else {"maximumRedeliveries": value}))
     assert value is not None
     return RedeliveryPolicy(max_redeliveries=value - 1)  # JetStream counts deliveries
 

@@ -102,12 +102,34 @@ async def test_redelivery_beyond_the_ttl_expires_at_once(
     assert await counts(queue) == {state: 1}
 
 
-async def test_the_failure_before_it_expired_is_told(broker: Any) -> None:
+async def test_the_failure_that_left_too_little_time_is_the_cause(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
-    await queue.send("x", ttl="10s")
-    await (await one(queue)).nack("boom", delay="1h")
+    await queue.send_many(range(3), ttl="30m")
+    await (await one(queue)).nack(ValueError("boom"), delay="1h")
+    await (await one(queue)).nack(delay="1h")
+    late = await one(queue, lease="1h")
+    clock.advance("30m")
+    await late.nack("late", delay=0)
+    first, second, third = await queue.expired.browse()
+    assert first.died_at < first.expires_at
+    assert [event.cause.message for event in first.history] == ["boom"]
+    assert (first.cause.type, first.fingerprint) == ("ValueError", first.history[0].cause.fingerprint)
+    why = "its time to live ends before the next delivery"
+    assert first.cause.message == f"boom (expired: {why}, 1h later)"
+    assert (second.cause.type, second.cause.message) == ("Expired", f"{why}, 1h later")
+    assert third.cause.message == f"late (expired: {why})"
+    found = await queue.expired.select(where="error = 'ValueError' AND message LIKE 'boom%'").browse()
+    assert [letter.id for letter in found] == [first.id]
+
+
+async def test_an_earlier_failure_is_not_the_cause(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="30m")
+    await (await one(queue)).nack("boom", delay="29m")
+    clock.advance("30m")
+    await queue.maintain()
     (letter,) = await queue.expired.browse()
-    assert [event.cause.message for event in letter.history] == ["boom"]
+    assert (letter.cause.type, letter.cause.message) == ("Expired", "the message's time to live was over")
 
 
 async def test_the_leased_are_judged_when_they_come_back(broker: Any, clock: Clock) -> None:

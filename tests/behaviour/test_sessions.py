@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -184,6 +185,37 @@ async def test_a_fatal_error_does_not_kill_the_innocent(
     assert await counts(orders) == {"scheduled": 3}
     (message,) = await orders.select(limit=1).browse()
     assert (message.charged, message.history[0].cause.message) == (1, "no")
+
+
+PRESETS = {
+    "rq": RedeliveryPolicy(),
+    "delays": RedeliveryPolicy(delays=["1s", "5s"]),
+    "artemis": RedeliveryPolicy.artemis(redelivery_delay=1_000, redelivery_delay_multiplier=2.5),
+    "activemq": RedeliveryPolicy.activemq(useExponentialBackOff=True, useCollisionAvoidance=True),
+    "jetstream": RedeliveryPolicy.jetstream(backoff=["1s", "5s"]),
+}
+ENDINGS = ["rollback", "close", "recover", "error", "ack", "nack", "poison", "release"]
+
+
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("policy", PRESETS.values(), ids=PRESETS.keys())
+async def test_several_deliveries_end_by_any_policy(
+    policy: RedeliveryPolicy, ending: str, broker: Any
+) -> None:
+    orders, _ = await shop(broker, 3, replace(policy, fatal=(WrongOrderError,)))
+    session = orders.session()
+    claimed = await session.claim(3)
+    if ending == "error":
+        with pytest.raises(WrongOrderError, match="boom"):
+            await leave(session, WrongOrderError("boom"))
+    elif ending in {"ack", "nack", "poison", "release"}:
+        assert all(await getattr(orders, ending)(claimed))
+    else:
+        assert await getattr(session, ending)() == 3
+    assert all(delivery.settled for delivery in claimed)
+    places = {"ack": {}, "release": {"ready": 3}, "poison": {"dead": 3}}
+    assert await counts(orders) == places.get(ending, {"scheduled": 3})
 
 
 async def test_redelivered_when_it_was_told(broker: Any, clock: Clock) -> None:

@@ -12,9 +12,10 @@ from rq_dlq import (
     Poison,
     Redeliver,
     RedeliveryPolicy,
+    SharedDeadLetterStrategy,
     UnprocessableMessage,
 )
-from tests.behaviour.helpers import AT_ONCE, after, bodies, counts, one, snapshot
+from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, one, snapshot
 from tests.conftest import Clock
 
 VERBS = ["ack", "nack", "poison", "release", "extend"]
@@ -393,3 +394,37 @@ async def test_what_a_batch_settled_is_settled(broker: Any, clock: Clock, verb: 
         pass
     (stale,) = await queue.ack([second])
     assert not stale
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_delivery_of_another_queue_is_refused(verb: str, broker: Any, raw: Any) -> None:
+    """By the names of both, before anything is sent."""
+    orders, mails = broker.queue("orders"), broker.queue("mails")
+    await orders.send("x", id="m")
+    await mails.send_many([1, 2])
+    (order,) = await orders.claim()
+    claimed = await mails.claim(2)
+    before = snapshot(raw)
+    for deliveries in ([order], [*claimed, order]):
+        with pytest.raises(InvalidInput, match=r"message m is a delivery of .*'orders'.*, not of .*'mails'"):
+            await getattr(mails, verb)(deliveries)
+    assert snapshot(raw) == before
+    assert not any(delivery.settled for delivery in (order, *claimed))
+    assert all(await getattr(mails, verb)(claimed))
+    assert all(await getattr(broker.queue("orders"), verb)([order]))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_shared_name_takes_the_deliveries_of_its_members(verb: str, broker: Any) -> None:
+    """And each member those that came through the name; a stranger's are refused."""
+    await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("lost"))
+    lost, (a, b) = broker.queue("lost"), (broker.queue(name) for name in "ab")
+    for queue in (a, b):
+        await bury(queue, [1, 2])
+    claimed = await lost.claim(4)
+    assert all(await getattr(lost, verb)(claimed[:2]))
+    assert all(await getattr(broker.queue("lost"), verb)(claimed[2:3]))
+    assert all(await getattr(a, verb)(claimed[3:]))
+    await a.send("x")
+    with pytest.raises(InvalidInput, match=r"'a'.*, not of .*'lost'"):
+        await getattr(lost, verb)(await a.claim())

@@ -202,11 +202,12 @@ def deliveries(policy: RedeliveryPolicy) -> float:
 
 
 def with_limit(row: Row) -> RedeliveryPolicy:
-    """The policy that the row's system has under that setting."""
+    """The policy that the row's system has under that setting; null: it is left out."""
+    settings = {} if row["value"] is None else {row["setting"]: row["value"]}
     if row["system"] == "artemis":
-        return RedeliveryPolicy.artemis(**{row["setting"]: row["value"]})
+        return RedeliveryPolicy.artemis(**settings)
     if row["system"] == "classic":
-        return RedeliveryPolicy.activemq(**{row["setting"]: row["value"]})
+        return RedeliveryPolicy.activemq(**settings)
     return RedeliveryPolicy(max_redeliveries=row["value"] - 1)
 
 
@@ -223,8 +224,9 @@ def test_attempts(row: Row) -> None:
 @pytest.mark.parametrize("limit", [None, -1])
 def test_unlimited_attempts(limit: int | None) -> None:
     assert deliveries(RedeliveryPolicy(max_redeliveries=limit)) == float("inf")
-    assert deliveries(RedeliveryPolicy.artemis(**{"max-delivery-attempts": -1})) == float("inf")
-    assert deliveries(RedeliveryPolicy.activemq(maximumRedeliveries=-1)) == float("inf")
+    assert deliveries(RedeliveryPolicy.artemis(**{"max-delivery-attempts": limit})) == float("inf")
+    assert deliveries(RedeliveryPolicy.activemq(maximumRedeliveries=limit)) == float("inf")
+    assert deliveries(RedeliveryPolicy.jetstream(max_deliver=limit)) == float("inf")
 
 
 @pytest.mark.parametrize("row", rows("rq_delay"))

@@ -61,9 +61,13 @@ def test_spellings() -> None:
     assert camel == snake
 
 
-def test_none_is_the_default() -> None:
-    assert RedeliveryPolicy.artemis(**{"max-delivery-attempts": None}) == RedeliveryPolicy.artemis()
-    assert RedeliveryPolicy.activemq(maximumRedeliveries=None) == RedeliveryPolicy.activemq()
+def test_none_is_no_limit_and_otherwise_the_default() -> None:
+    assert RedeliveryPolicy.artemis(max_delivery_attempts=None).max_redeliveries is None
+    assert RedeliveryPolicy.activemq(maximum_redeliveries=None).max_redeliveries is None
+    assert RedeliveryPolicy.jetstream(max_deliver=None).max_redeliveries is None
+    assert RedeliveryPolicy.artemis(redelivery_delay=None) == RedeliveryPolicy.artemis()
+    assert RedeliveryPolicy.activemq(redeliveryDelay=None) == RedeliveryPolicy.activemq()
+    assert RedeliveryPolicy.jetstream(backoff=None) == RedeliveryPolicy.jetstream()
 
 
 def test_fatal_is_ours() -> None:
@@ -83,6 +87,13 @@ def test_replace_keeps_the_arithmetic() -> None:
     )
     with pytest.raises(PolicyError, match="the arithmetic of activemq settles max_delay"):
         replace(policy, max_delay=300.0)
+
+
+@given(policies.every)
+def test_replace_keeps_what_it_is_not_told(policy: RedeliveryPolicy) -> None:
+    fatal = replace(policy, fatal=(ValueError,), max_redeliveries=3)
+    assert (fatal.fatal, fatal.max_redeliveries, fatal.arithmetic) == ((ValueError,), 3, policy.arithmetic)
+    assert replace(fatal, fatal=policy.fatal, max_redeliveries=policy.max_redeliveries) == policy
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,23 @@ def test_redeliveries_of_a_client_are_told_of() -> None:
     assert any("without a redeliveryPlugin clients redeliver" in one.note for one in without.findings)
 
 
+def test_the_other_files_of_spring_are_named() -> None:
+    """Every activemq.xml that Classic ships imports jetty.xml."""
+    entries = policies('<policyEntry queue="a"/>')
+    reading = read_broker_xml(
+        f'<beans>\n<import resource="jetty.xml"/><broker>{entries}</broker></beans>'.encode()
+    )
+    assert list(reading.entries) == ["a"]
+    (told,) = (one for one in reading.findings if one.place == "import")
+    assert (told.line, told.setting, told.value, told.outcome) == (
+        2,
+        "resource",
+        "jetty.xml",
+        "no counterpart",
+    )
+    assert "is not read" in told.note
+
+
 WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("", [(1, "", "nothing to import")]),
     (policies('<policyEntry queue="a" memorylimits="1"/>'), [(2, "memorylimits", "closest is memoryLimit")]),

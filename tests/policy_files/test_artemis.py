@@ -216,7 +216,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     (["<address-setting><expiry-delay>5</expiry-delay></address-setting>"], [(2, "match", "it is missing")]),
     (
         ["<address-setting match='a'><include href='more.xml'/></address-setting>"],
-        [(2, "include", "its settings are in more.xml")],
+        [(2, "include", "its settings are in more.xml, which is not read")],
     ),
     (
         ["<wildcard-addresses><delimiter>::</delimiter></wildcard-addresses>", block("a", "no-expiry=true")],

@@ -41,6 +41,30 @@ def test_it_is_refused(text: str, line: int, message: str) -> None:
     assert reading.entries == {}
 
 
+INCLUDE = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{}.xml"/>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<core>\n{0}\n{1}<address-settings><address-setting match='a'/></address-settings></core>",
+        "<core><address-settings>\n{0}<address-setting match='a'/>\n{1}</address-settings></core>",
+        "<address-settings><address-setting match='a'>\n{0}\n{1}</address-setting></address-settings>",
+        "<broker><destinationPolicy>\n{0}</destinationPolicy>\n{1}</broker>",
+        "<plugins>\n{0}\n{1}<redeliveryPlugin/></plugins>",
+    ],
+)
+def test_other_files_are_not_left_out_in_silence(text: str) -> None:
+    reading = read_broker_xml(text.format(INCLUDE.format("one"), INCLUDE.format("two")).encode())
+    assert reading.entries == {}
+    assert [(problem.line, problem.setting) for problem in reading.problems] == [
+        (2, "include"),
+        (3, "include"),
+    ]
+    assert ["its settings are in" in problem.message for problem in reading.problems] == [True, True]
+    assert ["one.xml" in problem.message for problem in reading.problems] == [True, False]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
 def test_encodings(encoding: str) -> None:
     text = "<core><address-setting\n match='größe'><no-expiry>true</no-expiry></address-setting></core>"

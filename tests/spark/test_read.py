@@ -155,6 +155,24 @@ def test_expired_messages(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     assert soon(row["dead_at"])
 
 
+def test_an_expired_message_has_the_error_that_left_it_too_little_time(
+    spark: SparkSession, broker: rq_dlq.Broker
+) -> None:
+    queue = broker.queue("orders")
+    queue.send("x", ttl="30m")
+    queue.claim()[0].nack(ValueError("boom"), delay="1h")
+    (letter,) = queue.expired.browse()
+    (row,) = rows(read(spark, view="expired"))
+    cause = letter.cause
+    assert cause.type == "ValueError"
+    assert (row["error_class"], row["error_message"], row["fingerprint"]) == (
+        cause.type,
+        cause.message,
+        cause.fingerprint,
+    )
+    assert row["last_error_message"] == "boom"
+
+
 def test_the_outcome_history(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     queue = broker.queue("orders", outcomes=1_000, redelivery=RedeliveryPolicy(delays=[5]))
     queue.send_many(range(3), headers={"a": "b"})

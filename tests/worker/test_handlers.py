@@ -250,11 +250,19 @@ def deep(depth: int = 0) -> int:
     return deep(depth + 1) + 1
 
 
+def spoiled() -> Redeliver:
+    """A handler's instruction that was right when it was made."""
+    error = Redeliver(after="1s")
+    error.after = "soon"
+    return error
+
+
 ERRORS: dict[str, tuple[Callable[[], BaseException], str, str]] = {
     # what the handler raises, what becomes of the message, the type of the cause
     "an error": (lambda: ValueError("bad"), "nacked", "ValueError"),
     "Redeliver": (lambda: Redeliver(after="2m"), "nacked", "rq_dlq.errors.Redeliver"),
     "Redeliver nonsense": (lambda: Redeliver(after="soon"), "nacked", "rq_dlq.errors.InvalidDuration"),
+    "Redeliver spoiled": (spoiled, "nacked", "rq_dlq.errors.InvalidDuration"),
     "Poison": (lambda: Poison("bad"), "poison", "rq_dlq.errors.Poison"),
     "fatal": (lambda: KeyError("bad"), "poison", "KeyError"),
     "unprocessable": (
@@ -302,6 +310,24 @@ def test_whatever_a_handler_raises_the_worker_lives(
 def _scheduled(queue: Any) -> list[Any]:
     found: list[Any] = queue.select(places=["scheduled"]).browse()
     return found
+
+
+@COLOURS
+@pytest.mark.parametrize("make", [lambda: Redeliver(after="soon"), spoiled])
+def test_a_delay_that_is_none_is_logged(
+    make: Callable[[], Redeliver], colour: str, broker: rq_dlq.Broker, working: Working, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", redelivery=after("1h"))
+
+    def fail(*_: Any) -> None:
+        raise make()
+
+    register(queue, colour, fail)
+    queue.send("x")
+    with working(broker):
+        wait_until(lambda: "'soon' is not a duration" in caplog.text)
+    assert "again in" in caplog.text
 
 
 @COLOURS
