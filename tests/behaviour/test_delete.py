@@ -15,9 +15,10 @@ from rq_dlq import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from rq_dlq._work import jobs
+from rq_dlq._work import delete, jobs
 from tests.behaviour.faults import lose_replies, meanwhile
 from tests.behaviour.helpers import bodies, bring_to, bury, counts, one
+from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 from tests.verbs.scene import set_up
 
@@ -76,7 +77,7 @@ async def test_what_a_job_committed_for_another_queue_arrives(broker: Any, raw: 
     """The commit for the other queue is kept with the first one, so it is told before that is deleted."""
     first, other = broker.queue("a"), broker.queue("b")
     cores = [first._core, other._core]
-    lists = {}
+    lists: dict[str, Any] = {}
     for core in cores:
         stage = jobs.Stage(core.keys, "job", "task")
         await broker._run(stage.add([f"{core.name}1", core.codec.packer(4, {})("staged")]))
@@ -90,10 +91,10 @@ async def test_what_a_job_committed_for_another_queue_arrives(broker: Any, raw: 
 
 def _until_committed(steps: Any) -> Any:
     """The steps up to the commit in the first queue: the committer dies there."""
-    reply = None
+    reply: Any = None
     while True:
-        step = steps.send(reply)
-        reply = yield step
+        step: Any = steps.send(reply)
+        reply = yield step  # pyright: ignore[reportUnknownVariableType]
         if getattr(step, "script", "") == "commit_job":
             return
 
@@ -124,13 +125,13 @@ async def test_who_opened_it_before_registers_it_again(
     """A producer and a consumer go on, with the settings that hold for it."""
     await broker.policies.set("a", max_in_flight=1)
     consumer, producer = broker.queue("a", lease="1h"), broker.queue("a")
-    for send in (producer.send, lambda body: producer.send_many([body])):
-        await send("x")
+    for send, first, second in ((producer.send, "x", "y"), (producer.send_many, ["x"], ["y"])):
+        await send(first)
         assert await bodies(consumer) == ["x"]
         assert sync_broker.queue("a").delete(everything=True) == 1
         assert await consumer.claim() == []
         assert sync_broker.queues() == []
-        await send("y")
+        await send(second)
         assert sync_broker.queues() == ["a"]
         assert raw.hget("rq:{a}:settings", "max_in_flight") == b"1"
         await (await one(consumer)).ack()
@@ -171,22 +172,18 @@ async def test_a_name_that_was_used_meanwhile_stays(
     """A producer sends between the removal of the keys and that of the name."""
     queue = sync_broker.queue("a")
     queue.send("x")
-    steps = rq_dlq._work.delete(queue._core, everything=True)
-    reply = None
+    steps: Any = delete(queue._core, everything=True)
+    reply: Any = None
     try:
         while True:
-            step = steps.send(reply)
-            reply = sync_broker._connected().run(_alone(step))
+            step: Any = steps.send(reply)
+            reply = sync_broker._connected().run(alone(step))
             if getattr(step, "script", "") == "delete":
                 raw.hset("rq:{a}:counters", "sent", 0)
     except StopIteration:
         pass
     assert await broker.queues() == ["a"]
     raw.delete("rq:{a}:counters")
-
-
-def _alone(step: Any) -> Any:
-    return (yield step)
 
 
 # A name that a policy wants
