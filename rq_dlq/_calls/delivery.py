@@ -45,7 +45,10 @@ class Claimed:
 
 
 def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
-    """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
+    """Add messages; items: id, payload.
+
+    Reads as how many the queue did not know yet; negative: they are the first that it ever had.
+    """
     return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
 
 
