@@ -90,10 +90,7 @@ def claim_batch(
         raise InvalidInput(message)
     sizes: list[int] = []
 
-    def once(
-        patience: int,
-        alarmed: bool,  # noqa: FBT001 - as patiently calls it
-    ) -> Steps[tuple[_calls.Claimed | None, int]]:
+    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[_calls.Claimed | None, int]]:
         claimed: _calls.Claimed = yield _calls.claim(
             queue.keys,
             part=queue.part,
@@ -102,6 +99,7 @@ def claim_batch(
             lease=lease,
             patience=patience,
             alarmed=alarmed,
+            thorough=thorough,
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,
