@@ -3,14 +3,14 @@
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
 -- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
 -- where nothing is known to come, -2 where only suspects are ready and it may take none, else the milliseconds until
--- something does.
+-- something does. A claim that finds nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
-local seed, default_policy, lapse_error = ARGV[10], ARGV[11], ARGV[12]
-local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
--- needs: now; keys: ready, scheduled, dead, expired, expiring, leases, claims, wake, alarm
+local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
+local seed, default_policy, lapse_error = ARGV[11], ARGV[12], ARGV[13]
+-- needs: now; keys: ready, dead, expired, claims, wake, alarm
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)
 if given then
@@ -19,28 +19,15 @@ if given then
     return reply
   end
 end
-local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
-local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
-local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
-if lapsed + fallen_due + outlived > 0 then
-  -- needs: sweep, promote, expire
-  sweep(STEPS)
-  promote(STEPS + count)
-  expire(STEPS)
-  if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
-    -- needs: wake_one
-    wake_one()
-  end
-end
-
+-- needs: behind, STEPS
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
-local only_suspects = false
+local only_suspects, passed = false, false
 -- needs: capacity
 if capacity > 0 then
   -- needs: lease_head
   local steps, again = STEPS, true
   while again and steps > 0 do
-    only_suspects, again = lease_head(source, capacity, reply)
+    only_suspects, again, passed = lease_head(source, capacity, reply)
     steps = steps - 1
   end
 end
@@ -62,5 +49,8 @@ if part == 'live' then
     redis.call('DEL', alarm)
     wake_one()
   end
+end
+if #reply == 2 and capacity > 0 and (behind or passed and part ~= 'live' and thorough == '1') then
+  reply[2] = 0
 end
 return reply

@@ -1,6 +1,6 @@
 -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
--- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there, and whether
--- to look again, since it met only messages of a later form. What is rarely needed is defined when it is needed.
+-- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
+-- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
 -- needs: now, lapsed_before; keys: messages, states, history, expiring, leases, claims
 -- needs: args: token, answer, lease, consumer, suspects
 -- gives: lease_head
@@ -18,7 +18,7 @@ local function lease_head(source, most, reply)
     rows, ids, texts = past_suspects(source, most)
   end
   if #rows == 0 then
-    return met, false
+    return met, false, false
   end
   local records = redis.call('HMGET', messages, unpack(ids))
   local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
@@ -66,5 +66,5 @@ local function lease_head(source, most, reply)
   if #mortal > 0 then
     redis.call('ZREM', expiring, unpack(mortal))
   end
-  return false, #taken == 0
+  return false, #taken == 0, #chosen == 0
 end

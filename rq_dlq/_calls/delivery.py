@@ -75,6 +75,7 @@ def claim(
     patience: int,
     alarmed: bool = False,
     suspects: Suspects = "all",
+    thorough: bool = False,
     consumer: str,
     seed: float,
     default_policy: bytes,
@@ -86,6 +87,8 @@ def claim(
         patience: milliseconds that the client can wait for something to come.
         alarmed: the last claim gave this client, and no other, the time to wake.
         suspects: "all", unless a worker claims; then the first lapse of a message is not charged.
+        thorough: claim nothing before all lapsed leases are swept. If they are too many for one script, the
+            claim returns nothing, with a wait of 0.
         answer: "count": another process reads the messages, see `read_claim`.
     """
     args: dict[str, Argument] = {
@@ -98,6 +101,7 @@ def claim(
         "alarmed": int(alarmed),
         "suspects": suspects,
         "answer": answer,
+        "thorough": int(thorough),
         "seed": seed,
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),

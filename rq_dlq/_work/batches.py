@@ -84,10 +84,7 @@ def claim_batch(
         raise InvalidInput(message)
     sizes: list[int] = []
 
-    def once(
-        patience: int,
-        alarmed: bool,  # noqa: FBT001 - as patiently calls it
-    ) -> Steps[tuple[delivery.Claimed | None, int]]:
+    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[delivery.Claimed | None, int]]:
         claimed: delivery.Claimed = yield delivery.claim(
             queue.keys,
             part=queue.part,
@@ -96,6 +93,7 @@ def claim_batch(
             lease=lease,
             patience=patience,
             alarmed=alarmed,
+            thorough=thorough,
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,

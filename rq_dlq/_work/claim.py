@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
@@ -21,10 +22,25 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Leased, Row
     from rq_dlq.values.settlement import Settlement
 
+ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
+
 C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 D = TypeVar("D", bound="Leased[Any]")
 Undecodable: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
 """Receives a delivery whose body does not decode, how it was settled, and the error."""
+
+
+class Once(Protocol[C_co]):
+    """Makes one claim; returns what it claimed and, as `Claimed.wait`, when to claim again.
+
+    Args:
+        patience: milliseconds that the client can wait.
+        alarmed: this client has the alarm.
+        thorough: lapsed leases are swept first.
+    """
+
+    def __call__(self, patience: int, /, *, alarmed: bool, thorough: bool) -> Steps[tuple[C_co, int]]: ...
 
 
 class Permit(Protocol):
@@ -73,9 +89,9 @@ def claim(
     if queue.view:
         return (yield from _claim_view(queue, make, count, wait=wait, lease=held_for, stopped=stopped))
 
-    def once(patience: int, alarmed: bool) -> Steps[tuple[list[D], int]]:  # noqa: FBT001 - as patiently calls it
+    def once(patience: int, **options: bool) -> Steps[tuple[list[D], int]]:
         return _claim_once(
-            queue, make, count, held_for, patience, alarmed=alarmed, permit=permit, undecodable=undecodable
+            queue, make, count, held_for, patience, permit=permit, undecodable=undecodable, **options
         )
 
     return (yield from patiently(queue, once, wait, stopped))
@@ -95,25 +111,25 @@ def open_to_drain(queue: Queue[Any]) -> Steps[None]:
 
 def patiently(
     queue: Queue[Any],
-    once: Callable[[int, bool], Steps[tuple[C, int]]],
+    once: Once[C],
     wait: int,
     stopped: Callable[[], bool] = bool,
 ) -> Steps[C]:
     """Claim until there is something, for up to `wait` milliseconds, or until it is stopped.
 
-    Each wait is as long as possible, since the last claim of a wait has to pass the alarm on.
-
-    Args:
-        once: makes one claim. It gets the milliseconds that the client can wait, and whether this client has
-            the alarm; it returns what it claimed and, as `Claimed.wait`, when to claim again.
+    If leases have lapsed, they are swept before anything is claimed, as many as the rounds allow. So their
+    messages come before newer ones, and nothing is returned only if nothing was ready. Each wait is as long
+    as possible, since the last claim of a wait has to pass the alarm on.
     """
-    left, alarmed = wait, False
+    left, alarmed, rounds = wait, False, ROUNDS
     while True:
-        patience = 0 if stopped() else max(0, min(left, MAX_BLOCK))
-        claimed, wait_for = yield from once(patience, alarmed)
-        if claimed or wait_for == ONLY_SUSPECTS or (wait_for != 0 and patience == 0):
+        stops = stopped()
+        patience = 0 if stops else max(0, min(left, MAX_BLOCK))
+        claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=rounds > 0)
+        if claimed or wait_for == ONLY_SUSPECTS or (patience == 0 and (wait_for != 0 or stops)):
             return claimed
         if wait_for == 0:
+            rounds -= 1
             continue
         alarmed = wait_for > 0
         pause = patience if wait_for < 0 else min(wait_for, patience)
@@ -128,6 +144,7 @@ def _claim_once(
     patience: int,
     *,
     alarmed: bool,
+    thorough: bool,
     permit: Permit | None = None,
     undecodable: Undecodable[D] | None = None,
 ) -> Steps[tuple[list[D], int]]:
@@ -148,6 +165,7 @@ def _claim_once(
             patience=patience,
             alarmed=alarmed,
             suspects=suspects,
+            thorough=thorough,
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,
@@ -184,9 +202,9 @@ def _claim_view(
         first = int(seed() * len(shown))
         for member in shown[first:] + shown[:first]:
             if len(found) < count:
-                wanted = count - len(found)
+                once = partial(_claim_once, member, make, count - len(found), lease)
                 try:
-                    found += (yield from _claim_once(member, make, wanted, lease, 0, alarmed=False))[0]
+                    found += yield from patiently(member, once, 0, stopped)
                 except BaseException:
                     _keep_for_next(queue, {delivery.token for delivery in found})
                     raise

@@ -101,12 +101,13 @@ class Driver:
         patience: int = 0,
         alarmed: bool = False,
         suspects: Suspects = "all",
+        thorough: bool = False,
         seed: float = 0.25,
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
         return _calls.delivery.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
-            suspects=suspects, consumer='"c"', seed=seed, default_policy=self.wire,
+            suspects=suspects, thorough=thorough, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
 
     def browse(self, place: _calls.Place) -> list[Received[bytes]]:

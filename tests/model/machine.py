@@ -111,6 +111,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         patience: int,
         alarmed: bool,
         suspects: Suspects,
+        thorough: bool,
         lost: bool,
     ) -> None:
         if woken and part == "live":  # a client that was blocked claims at once
@@ -120,23 +121,27 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         token = f"t{self.drawn}"
         call = self.queue.claim_call(
             token, count, part=part, lease=lease, patience=patience, alarmed=alarmed, suspects=suspects,
-            seed=seed,
+            thorough=thorough, seed=seed,
         )  # fmt: skip
         claimed, again = self.run(call, lost=lost)
-        given = self.model.claim(token, part, count, lease, seed, suspects=suspects)
-        if part == "live":
+        given = self.model.claim(token, part, count, lease, seed, suspects=suspects, thorough=thorough)
+        if self.model.behind and thorough:
+            assert claimed.wait == 0
+        elif part == "live":
             event = self.model.next_event()
             waits = {-1}
             if event is not None and event <= self.model.now + patience and not given:
                 waits.add(event - self.model.now)
             open_door = self.model.room_was > 0
+            if self.model.behind and not given and open_door:
+                waits = {0}
             if self.model.at("ready") and open_door:
                 waits = {ONLY_SUSPECTS if self.model.only_suspects else 0}
             assert claimed.wait in waits
             self.told = open_door
         self.check_claimed(claimed, given, token)
         if again is not None:  # where nothing was given, it may be by now
-            given = self.model.claim(token, part, count, lease, seed, suspects=suspects)
+            given = self.model.claim(token, part, count, lease, seed, suspects=suspects, thorough=thorough)
             self.check_claimed(again, given, token)
 
     def check_claimed(self, claimed: Claimed, given: list[str], token: str) -> None:

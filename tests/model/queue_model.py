@@ -13,6 +13,7 @@ from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
 
 STEPS = 10  # messages that a claim moves at most in each step of maintenance
+BEHIND = 15  # messages that a thorough claim sweeps besides where it does nothing else
 PAST = 1_000  # suspects that a claim looks past at most
 
 
@@ -29,6 +30,7 @@ class Model:
         self.claims: dict[str, list[str]] = {}  # token: what it was given
         self.by_worker: set[str] = set()  # tokens of the claims that a worker made
         self.only_suspects = False  # for the last claim, which might take none
+        self.behind = False  # it left lapsed leases
         self.totals: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()  # the events of the outcome history
         self.last = 0
@@ -68,11 +70,26 @@ class Model:
         return known
 
     def claim(
-        self, token: str, part: str, count: int, lease: int, seed: float, *, suspects: str = "all"
+        self,
+        token: str,
+        part: str,
+        count: int,
+        lease: int,
+        seed: float,
+        *,
+        suspects: str = "all",
+        thorough: bool = False,
     ) -> list[str]:
-        """Hand out up to `count` messages, or again what the token was given before; the ids."""
-        self.only_suspects = False
+        """Hand out up to `count` messages, or again what the token was given before; the ids.
+
+        A thorough claim hands out nothing before all lapsed leases are swept.
+        """
+        self.only_suspects = self.behind = False
         if not self.held_by(token):
+            self.behind = self.lapsed_lines() > STEPS
+            if self.behind and thorough:
+                self.sweep(STEPS + BEHIND, seed)
+                return []
             self.sweep(STEPS, seed)
             self.promote(STEPS + count)
             self.expire(STEPS)
@@ -220,6 +237,10 @@ class Model:
                     message.delay = before if forgiven else message.delay  # from which the next may grow
             self.let_go(token)
         return looked
+
+    def lapsed_lines(self) -> int:
+        """How many messages a sweep would look at."""
+        return sum(len(self.claims[token]) for token, until in self.leases.items() if until <= self.now)
 
     def promote(self, limit: int) -> int:
         """The scheduled that are due become ready; how many."""

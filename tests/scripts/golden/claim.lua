@@ -3,13 +3,13 @@
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
 -- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
 -- where nothing is known to come, -2 where only suspects are ready and it may take none, else the milliseconds until
--- something does.
+-- something does. A claim that finds nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
-local seed, default_policy, lapse_error = ARGV[10], ARGV[11], ARGV[12]
-local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
+local seed, default_policy, lapse_error = ARGV[11], ARGV[12], ARGV[13]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -54,9 +54,15 @@ if given then
     return reply
   end
 end
+-- The steps of maintenance that a claim does when they are due (I15), and whether more leases have lapsed than it swept.
+-- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
+-- command.
+local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
 local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
 local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+local behind = false -- with the sweep
 if lapsed + fallen_due + outlived > 0 then
   -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
   -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
@@ -603,6 +609,20 @@ if lapsed + fallen_due + outlived > 0 then
     return #ids
   end
   sweep(STEPS)
+  behind = redis.call('ZCOUNT', leases, '-inf', now) > 0
+  if behind and thorough == '1' then
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+    -- So no client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+      end
+    end
+    sweep(BEHIND)
+    wake_one()
+    return { now, 0 }
+  end
   promote(STEPS + count)
   expire(STEPS)
   if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
@@ -617,9 +637,8 @@ if lapsed + fallen_due + outlived > 0 then
     wake_one()
   end
 end
-
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
-local only_suspects = false
+local only_suspects, passed = false, false
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
@@ -642,8 +661,8 @@ if capacity > 0 then
   -- Matches a state line (lib/state) of a message whose lease has lapsed before; captures how often it was charged.
   local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
   -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
-  -- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there, and whether
-  -- to look again, since it met only messages of a later form. What is rarely needed is defined when it is needed.
+  -- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
+  -- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
   local function lease_head(source, most, reply)
     local rows, ids, met = redis.call('ZRANGE', source, 0, most - 1), {}, false
     for n, row in ipairs(rows) do
@@ -729,7 +748,7 @@ if capacity > 0 then
       rows, ids, texts = past_suspects(source, most)
     end
     if #rows == 0 then
-      return met, false
+      return met, false, false
     end
     local records = redis.call('HMGET', messages, unpack(ids))
     local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
@@ -1090,11 +1109,11 @@ if capacity > 0 then
     if #mortal > 0 then
       redis.call('ZREM', expiring, unpack(mortal))
     end
-    return false, #taken == 0
+    return false, #taken == 0, #chosen == 0
   end
   local steps, again = STEPS, true
   while again and steps > 0 do
-    only_suspects, again = lease_head(source, capacity, reply)
+    only_suspects, again, passed = lease_head(source, capacity, reply)
     steps = steps - 1
   end
 end
@@ -1150,5 +1169,8 @@ if part == 'live' then
     redis.call('DEL', alarm)
     wake_one()
   end
+end
+if #reply == 2 and capacity > 0 and (behind or passed and part ~= 'live' and thorough == '1') then
+  reply[2] = 0
 end
 return reply

@@ -1,0 +1,28 @@
+-- The steps of maintenance that a claim does when they are due (I15), and whether more leases have lapsed than it swept.
+-- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
+-- command.
+-- needs: now; keys: ready, scheduled, expiring, leases; args: part, count, thorough
+-- gives: behind, STEPS
+local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
+local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
+local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
+local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
+local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+local behind = false -- with the sweep
+if lapsed + fallen_due + outlived > 0 then
+  -- needs: sweep, promote, expire
+  sweep(STEPS)
+  behind = redis.call('ZCOUNT', leases, '-inf', now) > 0
+  if behind and thorough == '1' then
+    -- needs: wake_one
+    sweep(BEHIND)
+    wake_one()
+    return { now, 0 }
+  end
+  promote(STEPS + count)
+  expire(STEPS)
+  if part ~= 'live' and redis.call('ZCARD', ready) > 0 then
+    -- needs: wake_one
+    wake_one()
+  end
+end
