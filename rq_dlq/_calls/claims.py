@@ -42,7 +42,8 @@ def given_ids(keys: QueueKeys, token: str) -> Command[list[str]]:
 
 
 def _read_ids(reply: bytes | None) -> list[str]:
-    return [name for name in (reply or b"").decode().split("\n")[1:] if name]
+    text = (reply or b"").decode(errors="replace")  # of a damaged list: ids that no message has
+    return [name for name in text.split("\n")[1:] if name]
 
 
 def given_counts(keys: QueueKeys, tokens: Sequence[str]) -> Command[list[int]]:

@@ -282,3 +282,17 @@ async def test_an_operators_verb_on_damaged_records(
         await drained.dlq.purge(all=True)
         await drained.expired.purge(all=True)
         assert await counts(drained) == {}
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
+async def test_what_is_leased_can_be_looked_at_beside_a_damaged_claim(
+    broker: Any, raw: Any, damage: bytes
+) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(["one", "other"])
+    (damaged,), (sound,) = await queue.claim(1), await queue.claim(1)
+    raw.hset("rq:{a}:claims", damaged.token, damage)
+    assert [message.id for message in await queue.select(places=["leased"]).browse()] == [sound.id]
+    raw.hdel("rq:{a}:claims", damaged.token)
+    await damaged.ack()
+    await sound.ack()
