@@ -1,5 +1,5 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know, and whether they are the first since the queue began.
+-- state, is left as it is (I12). Returns how many it did not know.
 -- needs: now, EXPIRES, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
@@ -14,8 +14,7 @@ local function add(items, first, last, delay, ttl)
     -- needs: allowed_ttl
     ttl = allowed_ttl(ttl, allowed)
   end
-  local newest = redis.call('HGET', counters, 'birth')
-  local birth = math.max(now * 4096, (tonumber(newest) or 0) + 1)
+  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
@@ -57,5 +56,5 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2, not newest
+  return #records / 2
 end

@@ -45,10 +45,7 @@ class Claimed:
 
 
 def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
-    """Add messages; items: id, payload.
-
-    Reads as how many the queue did not know yet; negative: they are the first that it ever had.
-    """
+    """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
     return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
 
 

@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
 
 
-class Left(NamedTuple):
-    """Why a queue was not deleted: how many messages are in it, and how many lists that a job committed."""
-
-    ready: int
-    scheduled: int
-    leased: int
-    dead: int
-    expired: int
-    committed: int
-
-    def __str__(self) -> str:
-        counts = self._asdict() | {"committed lists of jobs": self.committed}
-        del counts["committed"]
-        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-
-
 class Changed(NamedTuple):
     """How many messages a call on a range changed, and where the range goes on (None: it is over)."""
 
@@ -133,18 +117,6 @@ def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
 def reset(keys: QueueKeys) -> Call[int]:
     """Set the totals to zero. Reads as how many messages are in the queue."""
     return Call("reset", keys, {}, (), int)
-
-
-def delete(sender: Sender, *, everything: bool) -> Call[int | Left]:
-    """Remove a queue's keys, also with messages in it if `everything`.
-
-    Reads as how many messages were removed; or, if that was refused, what is in the queue.
-    """
-
-    def read(reply: Any) -> int | Left:
-        return Left(*reply) if isinstance(reply, list) else int(reply)
-
-    return Call("delete", sender.keys, {"number": sender.number, "everything": int(everything)}, (), read)
 
 
 def register(keys: QueueKeys) -> Command[int]:

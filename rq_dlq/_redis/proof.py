@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # The commands of the scripts, by how many arguments they need besides a key: a server counts the arguments
 # before it checks the rights.
 _ARGUMENTS = {
-    0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST UNLINK ZCARD",
+    0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST ZCARD",
     1: b"HDEL HEXISTS HGET HMGET LPUSH PEXPIRE SET ZREM ZSCORE",
     2: b"HINCRBY HSET LRANGE LTRIM PSETEX ZADD ZCOUNT ZRANGE ZRANGEBYSCORE",
     3: b"XADD",

@@ -205,8 +205,6 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
     yield manage.add_aliases(keys.namespace, [ID])
-    yield manage.register(keys)
-    yield manage.unregister(keys)
     yield outcomes.trim(keys, through="0-1")
     yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
     yield upkeep.forget_maintainers(keys.namespace, [ID])
@@ -238,8 +236,8 @@ ROLES = {
             "maintenance",
             "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
-                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
-                *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
+                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "redrive", "purge"),
+                *("transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
             ),
             _maintaining,
         ),

@@ -12,7 +12,7 @@ from rq_dlq.errors import BrokerRefused, Unconfirmed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq._calls import Call, Command
+    from rq_dlq._calls import Call
     from rq_dlq._keys import QueueKeys
 
 
@@ -30,9 +30,9 @@ class Confirm:
 
 
 def taken_in(
-    confirm: Confirm | None, keys: QueueKeys, calls: Sequence[Call[Any] | Command[Any]]
+    confirm: Confirm | None, keys: QueueKeys, calls: Sequence[Call[Any]]
 ) -> Steps[tuple[list[Any], str]]:
-    """Run calls that send, and what is asked with them.
+    """Run calls that send.
 
     WAIT covers only the last write of a connection (since Redis 7.2), and a repeated send writes nothing, so
     a mark is written last.

@@ -108,7 +108,6 @@ def commit(
         BrokerUnavailable: the outcome is not known.
     """
     for queue in queues:
-        queue.opened = False  # it may have been deleted after the last job
         yield from open_live(queue, "write to")
     keys = queues[0].keys
     lengths = {home: {name: 2 * n for name, n in counts.items()} for home, counts in lists.items() if counts}
@@ -214,14 +213,14 @@ def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
     return dropped
 
 
-def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[int]:
-    """Move up to `limit` messages that were committed but not moved in time (`early`: at once); how many."""
+def roll_forward(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Move up to `limit` messages that were committed but not moved in time; how many."""
     moved = 0
     while moved < limit and (head := (yield jobs.next_committed(keys))):
         if head[1].startswith(NOTE):
             yield from _tell(keys, *head)
             continue
-        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=early)
+        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=False)
         if not count:
             break
         moved += count

@@ -16,10 +16,9 @@ from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
 from rq_dlq._work.queue import only_live
-from rq_dlq._work.registry import give_way, register
 from rq_dlq._work.steps import Batch, Steps
-from rq_dlq._work.views import find
-from rq_dlq.errors import PolicyError, RqDlqError, UpgradeRequired
+from rq_dlq._work.views import find, is_given
+from rq_dlq.errors import PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
 from rq_dlq.policy.policy_map import VERSION
 
@@ -44,7 +43,7 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
         return
     yield from find(queue)
     if not queue.view:
-        yield from register(queue)
+        yield from _register(queue)
     if queue.view and queue.declared is not None:
         message = f"{queue.name!r} has no policy: it shows what failed in other queues. Set it on those"
         raise PolicyError(message)
@@ -64,6 +63,28 @@ def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
     only_live(queue, verb)
     yield from open_queue(queue)
     only_live(queue, verb)
+
+
+def _register(queue: Queue[Any]) -> Steps[None]:
+    """Register the queue's name before the map is read, so that a client that changes the map now finds it.
+
+    A client that gives the name to dead letters records that first and then reads the list of queues, so one
+    of the two sees the other. Only the client that added a name to the list removes it, and checks again
+    afterwards, since another client may have relied on it.
+    """
+    keys = queue.keys
+    while True:
+        new, noted = yield Batch([manage.register(keys), manage.is_alias(keys.namespace, keys.home)])
+        if not noted:
+            return
+        if not (yield from is_given(keys, keys.home)):
+            yield manage.drop_aliases(keys.namespace, [keys.home])
+            return
+        if new:
+            yield manage.unregister(keys)
+        if not new or (yield from is_given(keys, keys.home)):
+            queue.view = True
+            return
 
 
 class _Map:
@@ -196,15 +217,12 @@ def set_policy(namespace: str, naming: Naming, pattern: str, entry: Entry | None
         How many queues it matches.
 
     Raises:
-        PolicyError: the pattern or the entry is invalid, or gives dead letters the name of a queue that is
-            not empty.
+        PolicyError: the pattern or the entry is invalid, or gives dead letters the name of a queue.
     """
     parsed = Pattern.parse(pattern)
     if entry is not None:
         homes, fields = yield Batch([upkeep.registered(namespace), manage.policies(namespace)])
-        for name in check_names(PolicyMap.read(fields, naming), parsed, entry, homes):
-            if not (yield from give_way(QueueKeys(namespace, name))):
-                raise PolicyError(why_taken(name))
+        check_names(PolicyMap.read(fields, naming), parsed, entry, homes)
     yield manage.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
     homes = yield upkeep.registered(namespace)
     matched = [home for home in homes if parsed.matches(home)]
@@ -225,18 +243,6 @@ def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
     if before:
         yield from _apply(keys, _Map(naming), b"")
     return bool(before)
-
-
-def open_again(queue: Queue[Any]) -> Steps[None]:
-    """Open a queue that was deleted after it was opened: register its name, apply its policies.
-
-    Its messages are sent by now. So an error is logged, and the next verb tries again.
-    """
-    queue.opened = queue.found = False
-    try:
-        yield from open_queue(queue)
-    except RqDlqError as error:
-        logger.warning("%s was deleted, and cannot be opened again yet: %s", queue.name, error)
 
 
 def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.policies import open_live
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -65,14 +65,12 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
     """
     only_live(queue, "send to")
     item = packed(queue, body, message_id, options)
-    if not (known := queue.opened):
+    if not queue.opened:
         yield from open_live(queue, "send to")
     sender = queue.senders.lend(queue.keys)
     call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=item)
-    (added,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
     queue.senders.take_back(sender)
-    if known and added < 0:
-        yield from open_again(queue)
     if why:
         raise unconfirmed(item[:1], why)
     return item[0]
@@ -101,7 +99,6 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         kind = type(cast("object", bodies)).__name__
         message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
         raise InvalidInput(message)
-    known = queue.opened
     yield from open_live(queue, "send to")
     sent: list[str] = []
     before, source = 0, iter(bodies)
@@ -118,12 +115,9 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
                 delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
                 for sender, items in zip(senders, chunks, strict=True)
             ]
-            added, why = yield from taken_in(queue.confirm, queue.keys, calls)
+            _, why = yield from taken_in(queue.confirm, queue.keys, calls)
             for sender in senders:
                 queue.senders.take_back(sender)
-            if known and min(added) < 0:
-                yield from open_again(queue)
-            known = True
             if why:
                 raise unconfirmed(sent[before:], why)
     except RqDlqError as error:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import delivery as calls
-from rq_dlq._calls import manage, repetition
+from rq_dlq._calls import repetition
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.policies import open_live
 from rq_dlq._work.send import packed
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
 from rq_dlq._work.steps import MOST
@@ -44,7 +44,6 @@ class Session:
     """The messages that a session has claimed, and those that it will send.
 
     Attributes:
-        targets: the queues of `outgoing`.
         sender: of the current commit.
         indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
     """
@@ -54,7 +53,6 @@ class Session:
     outgoing: dict[QueueKeys, dict[tuple[int, int], list[Any]]] = field(
         default_factory=dict["QueueKeys", dict[tuple[int, int], list[Any]]]
     )
-    targets: dict[QueueKeys, Queue[Any]] = field(default_factory=dict["QueueKeys", "Queue[Any]"])
     sent: int = 0
     sender: Sender | None = None
     indeterminate: Call[list[str]] | None = None
@@ -66,7 +64,7 @@ class Session:
 
     def clear(self) -> None:
         """Forget everything, for the next transaction."""
-        self.claimed, self.outgoing, self.targets, self.sent = [], {}, {}, 0
+        self.claimed, self.outgoing, self.sent = [], {}, 0
         self.sender = self.indeterminate = None
 
 
@@ -98,7 +96,6 @@ def send(
         message = f"a session sends at most {MOST:,} messages: commit() before more"
         raise InvalidInput(message)
     item = packed(queue, body, message_id, options)
-    session.targets[queue.keys] = queue
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)
     session.sent += 1
@@ -131,17 +128,12 @@ def commit(session: Session) -> Steps[int]:
             return 0
         call = session.indeterminate = _ending(session, shares)
     keys = next(iter(session.outgoing), session.queue.keys)
-    looks = [manage.is_registered(to.namespace, to.home) for to in session.targets]
     lost: list[str]
     try:
-        replies = taken_in(session.queue.confirm if session.sent else None, keys, [call, *looks])
-        (lost, *registered), why = yield from replies
+        (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
     except RqDlqError as error:
         session.indeterminate = call if before or is_indeterminate(error) else None
         raise
-    for queue, there in zip(session.targets.values(), registered, strict=True):
-        if not there and not lost:
-            yield from open_again(queue)
     if why and not lost:
         raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
     session.indeterminate = None
@@ -195,7 +187,7 @@ def _ending(session: Session, shares: list[calls.Share]) -> Call[list[str]]:
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
     """Send nothing, and settle each delivery by itself; how many were still held."""
-    session.outgoing, session.targets, session.sent = {}, {}, 0
+    session.outgoing, session.sent = {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")
     settlements = yield from _give_back(session.queue, [delivery._held for delivery in held], failed)

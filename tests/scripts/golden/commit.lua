@@ -20,7 +20,7 @@ end
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
 -- much as a command.
 local register = redis.call('GET', sender)
-local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%-?%d*$'))
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 
 -- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
 -- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
@@ -125,7 +125,7 @@ local function queue(n)
     end
   end
   -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
-  -- state, is left as it is (I12). Returns how many it did not know, and whether they are the first since the queue began.
+  -- state, is left as it is (I12). Returns how many it did not know.
   local function add(items, first, last, delay, ttl)
     local ids, seen = {}, {}
     for i = first, last, 2 do
@@ -156,8 +156,7 @@ local function queue(n)
       end
       ttl = allowed_ttl(ttl, allowed)
     end
-    local newest = redis.call('HGET', counters, 'birth')
-    local birth = math.max(now * 4096, (tonumber(newest) or 0) + 1)
+    local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
     local existing = redis.call('HMGET', messages, unpack(ids))
     local records, rows, stated, deadlines = {}, {}, {}, {}
     local scored, text
@@ -199,7 +198,7 @@ local function queue(n)
         wake_one()
       end
     end
-    return #records / 2, not newest
+    return #records / 2
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
   local function remove_acked(ids)

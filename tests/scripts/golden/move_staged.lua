@@ -89,7 +89,7 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know, and whether they are the first since the queue began.
+-- state, is left as it is (I12). Returns how many it did not know.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
@@ -120,8 +120,7 @@ local function add(items, first, last, delay, ttl)
     end
     ttl = allowed_ttl(ttl, allowed)
   end
-  local newest = redis.call('HGET', counters, 'birth')
-  local birth = math.max(now * 4096, (tonumber(newest) or 0) + 1)
+  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
@@ -163,7 +162,7 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2, not newest
+  return #records / 2
 end
 local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then

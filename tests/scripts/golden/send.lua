@@ -1,5 +1,4 @@
--- Adds messages to the queue. Returns how many it did not know; negative where they are the first that it ever had, so
--- that a client which opened the queue before it was deleted opens it again.
+-- Adds messages to the queue. Returns how many it did not know.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 -- items from ARGV[4]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -9,7 +8,7 @@ local counters, settings, wake, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
 -- much as a command.
 local register = redis.call('GET', sender)
-local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%-?%d*$'))
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
 
 -- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
 -- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
@@ -106,7 +105,7 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know, and whether they are the first since the queue began.
+-- state, is left as it is (I12). Returns how many it did not know.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
@@ -137,8 +136,7 @@ local function add(items, first, last, delay, ttl)
     end
     ttl = allowed_ttl(ttl, allowed)
   end
-  local newest = redis.call('HGET', counters, 'birth')
-  local birth = math.max(now * 4096, (tonumber(newest) or 0) + 1)
+  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
@@ -180,7 +178,6 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2, not newest
+  return #records / 2
 end
-local added, first = add(ARGV, 4, #ARGV, delay, ttl)
-return note_done(first and -added or added)
+return note_done(add(ARGV, 4, #ARGV, delay, ttl))
