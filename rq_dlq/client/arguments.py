@@ -67,8 +67,7 @@ def _check_family(queue: Any, delivery: Any) -> None:
         InvalidInput: it does not.
     """
     source, token = delivery._queue, delivery.token
-    same = _work.family_of(source._core, token) == _work.family_of(queue._core, token)
-    if not same or source._broker.url != queue._broker.url:
+    if _work.family_of(source._core, token) != _work.family_of(queue._core, token):
         message = (
             f"message {delivery.id} is a delivery of {source!r}, not of {queue!r}, so nothing was done: "
             "settle each delivery through its own queue, or by itself, as in delivery.ack()"

@@ -29,9 +29,9 @@ NAMES = {
     "Broker": "close policies queue queues url",
     "Queue": """ack claim dlq expired explain extend maintain nack name open outcomes pause peek poison purge
         release reset resume select send send_many session settings stats""",
-    "Delivery": """ack body charged data delivery_count due enqueued_at expires_at extend headers history
-        lapsed lease_until lost nack nacked outcome part poison priority redelivered redriven release released
-        settled""",
+    "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
+        fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
+        priority reason redelivered redriven release released settled""",
     "DeadLetters": "browse groups purge redrive select",
     "Policies": "explain put read remove set undeclare",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize

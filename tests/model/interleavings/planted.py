@@ -139,7 +139,7 @@ FAULTS = {
         "now >= expiry",
     ),
     "what expired still waits": Fault(
-        "I7: .'m1'. have expired", 2, "times to live", "claim", "  expire(STEPS)\n"
+        "I7: .'m1'. have expired", 2, "times to live", "lib/behind", "  expire(STEPS)\n"
     ),
     "the last come first": Fault(
         "I8: .'m1'. came before", 1, "deliveries", "lib/lease_head", "'ZRANGE', source", "'ZREVRANGE', source"
@@ -169,7 +169,7 @@ FAULTS = {
         "I14: m0 was dropped early", 2, "retired", "retire", "now - kept_for", "now"
     ),
     "who claims leaves what lapsed": Fault(
-        "I15: .'t0'. have lapsed", 3, "deliveries", "claim", "  sweep(STEPS)\n"
+        "I15: .'t0'. have lapsed", 3, "deliveries", "lib/behind", "lapsed + fallen_due", "fallen_due"
     ),
     "what is released wakes no one": Fault(
         "I15: what is ready wakes no one", 2, "deliveries", "release", "end, wake_one)", "end)"

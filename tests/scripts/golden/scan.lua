@@ -3,9 +3,9 @@
 -- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
 -- at which the next page begins or ends (empty: the range is over), then the ids, the records, the states and the
 -- histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
-local place, limit, order = ARGV[1], tonumber(ARGV[2]), ARGV[3] -- place: as in browse; order: oldest or newest first
-local record, state, story = ARGV[4], ARGV[5], ARGV[6] -- what to return: whole, head or no; yes or no; yes or no
-local score, member = ARGV[7], ARGV[8] -- of the row after which the range begins
+local place, order = ARGV[1], ARGV[2] -- place: as in browse; order: oldest or newest first
+local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
+local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
 local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
