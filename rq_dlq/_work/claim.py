@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
 
 ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
+MOST_ROUNDS = 1_000  # claims that have to be repeated at once, so that none goes on for ever
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
@@ -118,8 +119,9 @@ def patiently(
     """Claim until there is something, for up to `wait` milliseconds, or until it is stopped.
 
     If leases have lapsed, they are swept before anything is claimed, as many as the rounds allow. So their
-    messages come before newer ones, and nothing is returned only if nothing was ready. Each wait is as long
-    as possible, since the last claim of a wait has to pass the alarm on.
+    messages come before newer ones, and nothing is returned only if nothing was ready, or after a thousand
+    rounds, which sweep more than 10,000 messages. Each wait is as long as possible, since the last claim of
+    a wait has to pass the alarm on.
     """
     left, alarmed, rounds = wait, False, ROUNDS
     while True:
@@ -130,6 +132,8 @@ def patiently(
             return claimed
         if wait_for == 0:
             rounds -= 1
+            if rounds == ROUNDS - MOST_ROUNDS:
+                return claimed
             continue
         alarmed = wait_for > 0
         pause = patience if wait_for < 0 else min(wait_for, patience)
