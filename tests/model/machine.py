@@ -320,8 +320,9 @@ def check(client: Any, examples: int, steps: int, draw: int | None = None, *, sh
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=draw is None,
-        phases=[phase for phase in Phase if shortest or phase is not Phase.shrink],
     )
+    if not shortest:
+        options = settings(options, phases=[phase for phase in options.phases if phase is not Phase.shrink])
     if draw is not None:
         machine, options = seed(draw)(machine), settings(options, database=None)
     run_state_machine_as_test(machine, settings=options)
