@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.stories import as_json, as_structs, last_failure
+from rq_dlq.spark.stories import as_json, as_structs
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
-from rq_dlq.values.failure import Cause, Event, cause_of_expiry, moment
+from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 

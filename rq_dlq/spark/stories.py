@@ -9,19 +9,10 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType
 
 from rq_dlq.spark.schemas import FAILURE, arrow_type
-from rq_dlq.values.failure import FAILURES, Event, read_history
+from rq_dlq.values.failure import read_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def last_failure(text: bytes | None) -> Event | None:
-    """The newest failure in a history; None: there is none."""
-    for line in reversed((text or b"").split(b"\n")):
-        for event in read_history(line):
-            if event.event in FAILURES:
-                return event
-    return None
 
 
 def as_structs(texts: Sequence[bytes | None]) -> pa.Array:

@@ -126,6 +126,15 @@ def read_history(text: bytes) -> tuple[Event, ...]:
     return tuple(_events(text.decode(errors="replace"))) if text else ()
 
 
+def last_failure(text: bytes | None) -> Event | None:
+    """The newest failure in a history; None: there is none."""
+    for line in reversed((text or b"").split(b"\n")):
+        for event in read_history(line):
+            if event.event in FAILURES:
+                return event
+    return None
+
+
 def _events(text: str) -> Iterator[Event]:
     for line in text.split("\n"):
         cells = line.split("\t")

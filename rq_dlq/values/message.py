@@ -11,7 +11,7 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
-from rq_dlq.values.failure import FAILURES, Cause, Event, cause_of_expiry, moment, read_history
+from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
@@ -234,8 +234,7 @@ class Received(Generic[T]):
     @property
     def cause(self) -> Cause:
         """What went wrong in its last failed delivery; of an expired message, if that is why; else empty."""
-        failures = [event for event in self.history if event.event in FAILURES]
-        last = failures[-1] if failures else None
+        last = last_failure(self._row.history)
         if self.reason == "expired" and self.died_at is not None:
             return cause_of_expiry(last, self.died_at)
         return last.cause if last else Cause()
