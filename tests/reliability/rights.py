@@ -10,6 +10,7 @@ from typing import Any
 import rq_dlq
 from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _calls, _keys
 from rq_dlq._calls import claims
+from rq_dlq._scripts import Scripts
 from rq_dlq._work import batches, jobs
 from tests.audit import audit
 from tests.servers import Server, wait_until
@@ -18,6 +19,10 @@ NAMESPACE = "rq"
 ORDERS, BILLS = "{shop}.orders", "{shop}.bills"
 BURIED = "graveyard"  # what the dead letters of BILLS are called
 POLICY = RedeliveryPolicy(max_redeliveries=1, initial_delay=600)
+# What expired then is past its retention in every trial, and what expires in a trial is not, however slow.
+YESTERDAY = Scripts(
+    {"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('TIME')[1]) * 1000 - 24 * 3600 * 1000\n"}
+)
 FORMERLY = "{shop}.formerly"  # a name that a policy gave once
 HELD, BATCH, JOB = 8, "batch", "job"
 LONG = "1h"
@@ -57,9 +62,9 @@ class World:
         self._saved = {key: (self.raw.dump(key), max(0, self.raw.pttl(key))) for key in self.raw.scan_iter()}
         self.restore()
 
-    def broker(self, user: str) -> rq_dlq.Broker:
+    def broker(self, user: str, scripts: Scripts | None = None) -> rq_dlq.Broker:
         """A new one, as in a process that has just begun."""
-        return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1")
+        return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1", scripts=scripts)
 
     def restore(self) -> None:
         """Make everything as it was."""
@@ -91,15 +96,15 @@ class World:
 
     def _fill(self, broker: rq_dlq.Broker) -> None:
         broker.policies.set(BILLS, dead_letter=SharedDeadLetterStrategy(BURIED))
-        broker.policies.set(
-            ORDERS, outcomes=1000, expiry=ExpiryPolicy(retention=timedelta(milliseconds=1)),
-        )  # fmt: skip
+        broker.policies.set(ORDERS, outcomes=1000, expiry=ExpiryPolicy(retention=timedelta(hours=1)))
+        with self.broker("default", scripts=YESTERDAY) as yesterday:
+            formerly = orders_of(yesterday)
+            formerly.send("expired", ttl="1ms")
+            wait_until(lambda: formerly.maintain()["expired"])
         orders, bills = orders_of(broker), broker.queue(BILLS, redelivery=POLICY)
         bills.send_many(range(3))
         bills.claim()[0].poison("bad")
         orders.send("late", delay=LONG)
-        orders.send("expired", ttl="1ms")
-        wait_until(lambda: orders.maintain()["expired"])
         for _ in range(3):
             orders.send("dead")
             orders.claim()[0].poison("bad")
