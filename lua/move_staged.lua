@@ -2,12 +2,18 @@
 -- are no more, or where it is too early for a caller that did not commit them.
 local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) -- milliseconds
 local early = ARGV[5] -- 1: from the caller that committed them
+local MOST = 524288 -- bytes, or one message (I9)
 -- needs: now, add; keys: committed, staged
 local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then
   return 0
 end
-local items = redis.call('LRANGE', staged, 0, 2 * limit - 1) -- id, payload, …
+local items, bytes, pair = {}, 0, { '', '' } -- id, payload, …
+while #pair == 2 and #items < 2 * limit and bytes <= MOST do -- one by one: a list does not tell how long they are
+  pair = redis.call('LRANGE', staged, #items, #items + 1)
+  items[#items + 1], items[#items + 2] = pair[1], pair[2]
+  bytes = bytes + #(pair[2] or '')
+end
 if #items > 0 then
   add(items, 1, #items, delay, ttl)
   redis.call('LTRIM', staged, #items, -1) -- if cut off before, they are added again, which changes nothing (I12)

@@ -6,7 +6,7 @@ local number, place, priority = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- place: re
 if done then
   return done
 end
--- needs: note_done, each_chosen, put, EXPIRES, member_of; keys: messages, ready, scheduled
+-- needs: note_done, each_chosen, put, EXPIRES, with_head, member_of; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
 local changed = each_chosen(index, 4, function(id, state, head, member)
   local record = redis.call('HGET', messages, id)
@@ -14,9 +14,10 @@ local changed = each_chosen(index, 4, function(id, state, head, member)
   if not flags then -- the record is damaged
     return false
   end
-  head.priority = priority
+  record = record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
+  head.priority, state.more = priority, with_head(state.more, record)
   put(id, state, head, place == 'scheduled')
-  redis.call('HSET', messages, id, record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9))
+  redis.call('HSET', messages, id, record)
   if member_of(id, head, state.due) ~= member then
     redis.call('ZREM', index, member)
   end

@@ -8,7 +8,7 @@ local number, place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV
 if done then
   return done
 end
--- needs: note_done, each_chosen, now, expiry_of, EXPIRES, new_state, remove, outcome
+-- needs: note_done, each_chosen, now, expiry_of, EXPIRES, with_head, new_state, remove, outcome
 -- needs: keys: messages, history, ready, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local copies = keep == '1'
@@ -34,7 +34,9 @@ local moved = each_chosen(index, 6, function(id, state, head, member)
     head.expires = nil
   end
   if not known then
-    put_there(id, copies and new_state(state.due) or state, head, place == 'scheduled')
+    local state_there = copies and new_state(state.due) or state
+    state_there.more = with_head(state_there.more, record)
+    put_there(id, state_there, head, place == 'scheduled')
     redis.call('HDEL', to_history, id) -- of a transfer that was cut off
     if story and not copies then
       redis.call('HSET', to_history, id, story)

@@ -1,6 +1,6 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
 -- state, is left as it is (I12). Returns how many it did not know.
--- needs: now, EXPIRES, pack_number, pack_birth, score_of, member_of, wake_one
+-- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
 local function add(items, first, last, delay, ttl)
@@ -29,10 +29,16 @@ local function add(items, first, last, delay, ttl)
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
         deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
       end
-      if delay > 0 then
-        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+      local record, word = pack_birth(birth) .. payload, ''
+      if #record > LONG then
+        -- needs: head_word
+        word = head_word(record)
       end
-      records[#records + 1], records[#records + 2] = id, pack_birth(birth) .. payload
+      if delay > 0 or word ~= '' then
+        local state = 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
+        stated[#stated + 1], stated[#stated + 2] = id, state
+      end
+      records[#records + 1], records[#records + 2] = id, record
       local score = delay > 0 and due or score_of(head.priority, due)
       if score ~= scored then -- Redis would print each number anew, which costs more than the rest
         scored, text = score, string.format('%.0f', score)
@@ -44,7 +50,7 @@ local function add(items, first, last, delay, ttl)
   if #records > 0 then
     redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
     redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
-    if delay > 0 then
+    if #stated > 0 then
       redis.call('HSET', states, unpack(stated))
     end
     if ttl > 0 then

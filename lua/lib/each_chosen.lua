@@ -2,7 +2,7 @@
 -- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
--- needs: is_later, id_of, read_record, parse_state, member_of, left_over; keys: messages, states, history
+-- needs: id_of, head_of, parse_state, member_of, left_over; keys: states, history
 -- gives: each_chosen
 local function each_chosen(index, first, visit, range)
   local ids, rows, seen, count = {}, {}, {}, 0
@@ -19,10 +19,10 @@ local function each_chosen(index, first, visit, range)
     end
   end
   for n, id in ipairs(ids) do
-    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-    if not (record and is_later(record, text)) then
-      local head = record and read_record(record)
-      local state = record and parse_state(text, head.birth)
+    local text = redis.call('HGET', states, id)
+    local head, later = head_of(id, text)
+    if not later then
+      local state = head and parse_state(text, head.birth)
       local member = rows[n] or state and member_of(id, head, state.due)
       local waits = state and not left_over(index, member, id, state, head)
       if waits and not seen[id] and redis.call('ZSCORE', index, member) then
@@ -31,7 +31,7 @@ local function each_chosen(index, first, visit, range)
           count = count + 1
         end
       elseif rows[n] then -- left behind by a script that was cut off
-        if not record then
+        if not head then
           redis.call('HDEL', states, id)
           redis.call('HDEL', history, id)
         end

@@ -1,14 +1,13 @@
 -- Expires messages whose time to live is over. An index holds those that have one and wait (I7). Returns how many
 -- rows it looked at.
--- needs: now, is_later, AGAIN, read_record, parse_state, expire_message; keys: messages, states, expiring
+-- needs: now, head_of, AGAIN, parse_state, expire_message; keys: states, expiring
 -- gives: expire
 local function expire(limit)
   local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
   for _, id in ipairs(ids) do
-    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-    local later = record and is_later(record, text)
-    local head = record and read_record(record)
-    local state = record and parse_state(text, head.birth)
+    local text = redis.call('HGET', states, id)
+    local head, later = head_of(id, text)
+    local state = head and parse_state(text, head.birth)
     if later then
       redis.call('ZADD', expiring, now + AGAIN, id)
     elseif state and state.part == 'live' and state.mark == '-' then

@@ -1,9 +1,10 @@
 -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
 -- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
 -- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
--- needs: now, lapsed_before; keys: messages, states, history, expiring, leases, claims
--- needs: args: token, answer, lease, consumer, suspects
+-- needs: lapsed_before, read_records; keys: states, history; args: token, answer, suspects
 -- gives: lease_head
+local MOST = 524288 -- bytes that it leases, or one message (I9)
+
 local function lease_head(source, most, reply)
   local rows, ids, met = redis.call('ZRANGE', source, 0, most - 1), {}, false
   for n, row in ipairs(rows) do
@@ -20,11 +21,16 @@ local function lease_head(source, most, reply)
   if #rows == 0 then
     return met, false, false
   end
-  local records = redis.call('HMGET', messages, unpack(ids))
+  local records, read, spent = {}, 0, 0
   local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
   -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
   local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
   for n = 1, #ids do
+    if spent > MOST then -- the rest stays
+      break
+    elseif n > read then
+      records, read = read_records(records, ids, texts, n, MOST - spent)
+    end
     local id, text = ids[n], texts[n]
     local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
     local line = record and fresh
@@ -46,25 +52,18 @@ local function lease_head(source, most, reply)
         local size = #reply
         chosen[#chosen + 1], seen[id] = id, true
         leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+        local story = text and redis.call('HGET', history, id) or ''
+        spent = spent + #record + #story
         if answer == 'rows' then
-          reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
-          reply[size + 4] = text and redis.call('HGET', history, id) or ''
+          reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
         end
       end
     end
   end
-  if #chosen > 0 then
-    reply[3] = answer == 'count' and #chosen or reply[3]
-    redis.call('ZADD', leases, now + lease, token)
-    local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
-    redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
-    redis.call('HSET', states, unpack(leased)) -- from here on they are leased
-  end
+  reply[3] = answer == 'count' and #chosen > 0 and #chosen or reply[3]
   if #taken > 0 then
-    redis.call('ZREM', source, unpack(taken))
-  end
-  if #mortal > 0 then
-    redis.call('ZREM', expiring, unpack(mortal))
+    -- needs: lease_chosen
+    lease_chosen(source, taken, chosen, leased, mortal)
   end
   return false, #taken == 0, #chosen == 0
 end

@@ -2,9 +2,13 @@
 -- needs: keys: messages, states, history, counters, settings
 -- gives: remove_acked
 local function remove_acked(ids)
-  local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
+  local noted, heads, texts = redis.call('HGET', settings, 'outcomes'), {}, nil
   if noted then
-    records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
+    -- needs: head_of
+    texts = redis.call('HMGET', states, unpack(ids))
+    for n, id in ipairs(ids) do
+      heads[n] = head_of(id, texts[n])
+    end
   end
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
   redis.call('HDEL', history, unpack(ids))
@@ -12,6 +16,6 @@ local function remove_acked(ids)
   redis.call('HINCRBY', counters, 'acked', #ids)
   if noted then
     -- needs: note_acked
-    note_acked(ids, records, texts)
+    note_acked(ids, heads, texts)
   end
 end

@@ -1,9 +1,10 @@
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message.
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+-- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- its default.
 -- gives: new_state, parse_state, format_state, expiry_of
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'

@@ -2,19 +2,17 @@
 -- worker's claim a message's first lapse is not charged, since another message may have killed the worker: it is back at
 -- once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
 -- alone, since only a later version can judge it.
--- needs: is_later, can_judge, holds, held_record, read_record, parse_state, orphaned, judge
--- needs: keys: messages, states; args: lapse_error
+-- needs: can_judge, holds, held_head, head_of, parse_state, orphaned, judge; keys: states; args: lapse_error
 -- gives: sweep_message
 local function sweep_message(id, token, consumer, by_worker)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
-  local record = held and held_record(id) or redis.call('HGET', messages, id)
-  if not record then
-    return held and 1 or 0
-  elseif is_later(record, text) then
+  local head, later = (held and held_head or head_of)(id, text)
+  if later then
     return not held and 0 or nil
+  elseif not head then
+    return held and 1 or 0
   end
-  local head = read_record(record)
   local state = parse_state(text, head.birth)
   if not held and not orphaned(id, state, head) then
     return 0

@@ -41,6 +41,7 @@ class Page:
     Attributes:
         next: where the next page begins; None: there is none.
         deadlines: when leases run out, for messages that were read by their ids; empty: no lease.
+        looked: how many of these ids the page is about; the others do not fit.
     """
 
     ids: list[bytes]
@@ -49,6 +50,7 @@ class Page:
     histories: list[bytes | None]
     next: Position | None = None
     deadlines: list[bytes] = field(default_factory=list[bytes])
+    looked: int = 0
 
     def rows(self) -> list[Row]:
         """Message by message; a part that was not wanted is empty, so it must not be read."""
@@ -83,13 +85,13 @@ def scan(
 def browse(
     keys: QueueKeys, *, ids: Sequence[str], place: Place | None = None, wanted: Wanted = ALL
 ) -> Call[Page]:
-    """Read these messages; with `place` only those that are in that state."""
+    """Read the first of these messages, about half a megabyte; with `place` only those in that state."""
     return Call("browse", keys, {"place": place or "", **_parts(wanted)}, ids, _read_messages)
 
 
 def _read_messages(reply: Any) -> Page:
-    ids, records, states, histories, deadlines = reply
-    return Page(ids, records, states, histories, deadlines=deadlines)
+    ids, records, states, histories, deadlines, looked = reply
+    return Page(ids, records, states, histories, deadlines=deadlines, looked=looked)
 
 
 def _range(

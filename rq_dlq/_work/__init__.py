@@ -38,5 +38,5 @@ from rq_dlq._work.settle import (
     release,
     settle_by_error,
 )
-from rq_dlq._work.steps import CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
+from rq_dlq._work.steps import CHANGED, CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
 from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats

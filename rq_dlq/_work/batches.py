@@ -105,7 +105,8 @@ def claim_batch(
         claimed = yield from patiently(queue, once, 0 if sizes else wait)
         if claimed:
             sizes.append(claimed.count)
-        if not claimed or (claimed.count < CLAIM and claimed.wait != 0):
+        # Large messages fill a claim before; one of dead letters does not say whether there are more.
+        if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
     return ClaimedBatch(name, queue.keys.home, tuple(sizes))
 

@@ -16,13 +16,13 @@ import msgspec
 from rq_dlq._calls import jobs
 from rq_dlq._work.confirm import taken_in
 from rq_dlq._work.policies import open_live
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, chunks
+from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
 from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rq_dlq._calls import Argument, Call, Command
     from rq_dlq._keys import QueueKeys
@@ -57,7 +57,7 @@ class Stage:
         name = jobs.attempt_of(self.attempt, delay=delay, ttl=ttl)
         length = 2 * self.counts.get(name, 0)
         calls: list[Command[Any]] = []
-        for chunk in chunks(items, 2 * CHUNK):
+        for chunk in _parts(items):
             length += len(chunk)
             calls += (
                 jobs.stage(self.keys, self.job, name, chunk),
@@ -66,6 +66,17 @@ class Stage:
         for window in chunks(calls, 2 * WINDOW):
             yield Batch([*window, jobs.keep(self.keys, self.job, name, self.ttl)])
         self.counts[name] = length // 2
+
+
+def _parts(items: Sequence[Argument]) -> Iterator[Sequence[Argument]]:
+    """Parts of items (id, payload, …), about half a megabyte at most."""
+    start = size = 0
+    for end in range(2, len(items) + 1, 2):
+        payload = items[end - 1]
+        size += len(payload) if isinstance(payload, bytes) else 0
+        if end == len(items) or end - start == 2 * CHUNK or size >= CHUNK_BYTES:
+            yield items[start:end]
+            start, size = end, 0
 
 
 def check_job(job: str) -> None:
@@ -202,7 +213,11 @@ def _gone(job: str, home: str, ttl: int) -> BrokerRefused:
 def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[int]:
     """Make up to `limit` messages of a committed list visible; how many, and 0 when all are."""
     sizes = [min(CHUNK, limit - start) for start in range(0, limit, CHUNK)]
-    return sum((yield Batch([jobs.move_staged(keys, job, attempt, limit=n, early=True) for n in sizes])))
+    calls = [jobs.move_staged(keys, job, attempt, limit=size, early=True) for size in sizes]
+    moved: int = yield calls[0]
+    if moved == sizes[0] and len(calls) > 1:  # else the messages are long, or all are moved
+        moved += sum((yield Batch(calls[1:])))
+    return moved
 
 
 def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:

@@ -166,12 +166,23 @@ def _at(queue: Queue[Any], place: Place, choice: Choice, now: int, wanted: Wante
 def _named(queue: Queue[Any], place: Place, choice: Choice, wanted: Wanted) -> Reading:
     """What is there of the ids of a choice, in the order of the place, whatever the order of the ids."""
     rows: list[Row] = []
-    for ids in chunks(list(dict.fromkeys(choice.ids or ()))):
-        page: Page = yield scans.browse(queue.keys, place=place, ids=ids, wanted=wanted | HEAD | STATE)
-        rows += page.rows()
+    ids = list(dict.fromkeys(choice.ids or ()))
+    reading = _these(queue, place, ids, wanted | HEAD | STATE)
+    while page := (yield from following(reading)):
+        rows += page.rows
     rows.sort(key=lambda row: row.position_in(place), reverse=choice.newest)
     for part in chunks(rows):
         yield Found(queue, place, part)
+
+
+def _these(queue: Queue[Any], place: Place, ids: Sequence[str], wanted: Wanted) -> Reading:
+    """What is there of these messages, in pages of about half a megabyte."""
+    start = 0
+    while start < len(ids):
+        some = ids[start : start + CHUNK]
+        page: Page = yield scans.browse(queue.keys, place=place, ids=some, wanted=wanted)
+        yield Found(queue, place, page.rows())
+        start += page.looked
 
 
 def _leased(queue: Queue[Any], wanted: Wanted) -> Reading:
@@ -182,9 +193,7 @@ def _leased(queue: Queue[Any], wanted: Wanted) -> Reading:
         lists = yield Batch([claims.given_ids(queue.keys, token) for token in some])
         given = [message_id for ids in lists for message_id in ids if message_id not in seen]
         seen.update(given)
-        for ids in chunks(list(dict.fromkeys(given))):
-            page: Page = yield scans.browse(queue.keys, place="leased", ids=ids, wanted=wanted)
-            yield Found(queue, "leased", page.rows())
+        yield from _these(queue, "leased", list(dict.fromkeys(given)), wanted)
 
 
 def _standing(queue: Queue[Any], place: Index, choice: Choice, now: int, wanted: Wanted) -> Reading:

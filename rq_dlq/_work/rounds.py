@@ -16,7 +16,7 @@ import msgspec
 
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import Batch, Steps, chunks
+from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
 from rq_dlq._work.upkeep import INDEXES, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
@@ -187,7 +187,7 @@ def work_off(
         limit = STEP // len(part)
         for item, count in zip(part, (yield from _step_all(part, limit)), strict=True):
             done[item[1]] += count
-            if count >= limit:
+            if count >= min(limit, CHANGED):
                 work.append(item)
 
 

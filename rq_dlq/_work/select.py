@@ -16,22 +16,24 @@ from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.reading import following, read, sources
-from rq_dlq._work.steps import CHUNK, Steps
+from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Steps
 from rq_dlq._work.views import find
 from rq_dlq.errors import InvalidInput, UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.counts import ErrorGroup
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import DeadLetter, Received
-from rq_dlq.values.wanted import ALL, RECORD, STORY
+from rq_dlq.values.state import length_of
+from rq_dlq.values.wanted import ALL, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rq_dlq._calls import Call, Place, Sender
     from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.message import Row
 
 T = TypeVar("T")
 
@@ -104,28 +106,46 @@ def change(
     *,
     but: QueueKeys | None = None,
     all_first: bool = False,
+    whole: bool = False,
 ) -> Steps[int]:
     """Change the chosen messages that wait in one of `places`; how many were changed.
 
     Args:
         but: the member of a view that is left alone.
         all_first: choose all before the first is changed, since a changed one could be chosen again.
+        whole: the verb writes whole records, so a script gets about half a megabyte of them.
     """
 
     def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[int]:
         return senders.once(queue.senders, keys, verb, place=place, ids=ids)
 
-    reading = read(queue, choice, only=places, but=but)
+    reading = read(queue, choice, STATE if whole else NOTHING, only=places, but=but)
     done = 0
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
     while page := (yield from following(reading)):
-        if all_first:
-            waiting.append((page.queue.keys, page.place, page.ids))
-        else:
-            done += yield from change_these(page.queue.keys, page.place, page.ids)
+        for ids in _chunks(page.rows):
+            if all_first:
+                waiting.append((page.queue.keys, page.place, ids))
+            else:
+                done += yield from change_these(page.queue.keys, page.place, ids)
     for chunk in waiting:
         done += yield from change_these(*chunk)
     return done
+
+
+def _chunks(rows: Sequence[Row]) -> Iterator[list[str]]:
+    """The ids of messages that one script changes, about half a megabyte of long records at most."""
+    ids: list[str] = []
+    size = 0
+    for row in rows:
+        length = length_of(row.state or b"")
+        if ids and (len(ids) == CHANGED or size + length > CHUNK_BYTES):
+            yield ids
+            ids, size = [], 0
+        ids.append(row.id)
+        size += length
+    if ids:
+        yield ids
 
 
 def change_all(queue: Queue[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]) -> Steps[int]:
@@ -155,7 +175,7 @@ def redrive(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
     places: tuple[Index, ...] = ("dead", "expired")
     if choice.is_all:
-        verb = partial(manage.redrive_range, by=queue.consumer, limit=CHUNK)
+        verb = partial(manage.redrive_range, by=queue.consumer, limit=CHANGED)
         return (yield from change_all(queue, choice, verb, places))
     these = partial(manage.redrive, by=queue.consumer)
     return (yield from change(queue, choice, these, places, all_first=True))
@@ -165,7 +185,7 @@ def purge(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Remove them for good."""
     places: tuple[Index, ...] = ("ready", "scheduled", "dead", "expired")
     if choice.is_all:
-        return (yield from change_all(queue, choice, partial(manage.purge_range, limit=CHUNK), places))
+        return (yield from change_all(queue, choice, partial(manage.purge_range, limit=CHANGED), places))
     return (yield from change(queue, choice, manage.purge, places))
 
 
@@ -194,7 +214,7 @@ def prioritize(queue: Queue[Any], choice: Choice, priority: int) -> Steps[int]:
     """Give them another priority."""
     check_priority(priority)
     verb = partial(manage.prioritize, priority=priority)
-    return (yield from change(queue, choice, verb, ("ready", "scheduled"), all_first=True))
+    return (yield from change(queue, choice, verb, ("ready", "scheduled"), all_first=True, whole=True))
 
 
 def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: bool) -> Steps[int]:
@@ -223,4 +243,4 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
         )
 
     places: tuple[Place, ...] = ("ready", "scheduled", "dead", "expired")
-    return (yield from change(queue, choice, verb, places, but=target.keys))
+    return (yield from change(queue, choice, verb, places, but=target.keys, whole=True))

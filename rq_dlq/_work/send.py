@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_live
 from rq_dlq._work.queue import Queue, only_live
-from rq_dlq._work.steps import CHUNK, WINDOW, Steps
+from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
@@ -105,8 +105,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     try:
         while True:
             before = len(sent)
-            window = takewhile(bool, (list(islice(source, CHUNK)) for _ in range(WINDOW)))
-            chunks = [_items(queue, chunk, options, sent) for chunk in window]
+            chunks = _window(queue, source, options, sent)
             if not chunks:
                 return sent
             # One sender each, since they may arrive out of order.
@@ -126,14 +125,30 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         raise
 
 
+def _window(
+    queue: Queue[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str]
+) -> list[list[Argument]]:
+    """The chunks of one round trip, about half a megabyte together; the ids are added to `sent`."""
+    chunks: list[list[Argument]] = []
+    size = 0
+    while len(chunks) < WINDOW and size < CHUNK_BYTES:
+        items, more = _items(queue, source, options, sent, CHUNK_BYTES - size)
+        if not items:
+            break
+        chunks.append(items)
+        size += more
+    return chunks
+
+
 def _items(
-    queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions, sent: list[str]
-) -> list[Argument]:
-    """Ids and payloads, flat; the ids are added to `sent`."""
+    queue: Queue[T], source: Iterator[T | Message[T]], options: SendOptions, sent: list[str], most: int
+) -> tuple[list[Argument], int]:
+    """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
     items: list[Argument] = []
+    size = 0
     pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
     draw = queue.ids.draw
-    for body in bodies:
+    for body in islice(source, CHUNK):
         if isinstance(body, Message):
             message_id, payload = body.id or draw(), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
@@ -141,7 +156,10 @@ def _items(
         sent.append(message_id)
         items.append(message_id)
         items.append(payload)
-    return items
+        size += len(payload)
+        if size >= most:
+            break
+    return items, size
 
 
 def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:

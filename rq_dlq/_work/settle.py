@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import delivery
-from rq_dlq._work.steps import CHUNK, WINDOW, Batch, Steps, chunks, seed
+from rq_dlq._work.steps import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
 
+GOLDEN = (
+    0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
+)
+
 
 def ack(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Ack: the messages are done."""
-    return (yield from _settle(queue, held, delivery.ack))
+    return (yield from _settle(queue, held, delivery.ack, CHUNK))
 
 
 def nack(
@@ -37,12 +41,14 @@ def nack(
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause = Cause.of(error)
+    cause, drawn = Cause.of(error), seed()
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        nonlocal drawn
+        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script goes on from it
         return delivery.nack(
             keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
-            seed=seed(), default_policy=queue.policy,
+            seed=first, default_policy=queue.policy,
         )  # fmt: skip
 
     return (yield from _settle(queue, held, call))
@@ -117,26 +123,30 @@ def family_of(queue: Queue[Any], token: str) -> QueueKeys:
     return replace(queue.keys, home=home) if home else queue.keys
 
 
-def _by_family(queue: Queue[Any], held: Sequence[Held]) -> list[tuple[QueueKeys, Sequence[int]]]:
-    """The positions of held messages, in chunks of one family each."""
+def _by_family(
+    queue: Queue[Any], held: Sequence[Held], size: int = CHUNK
+) -> list[tuple[QueueKeys, Sequence[int]]]:
+    """The positions of held messages, in chunks of one family each, of at most this size."""
     families: dict[QueueKeys, list[int]] = {}
     for n, (_, token) in enumerate(held):
         families.setdefault(family_of(queue, token), []).append(n)
-    return [(keys, part) for keys, numbers in families.items() for part in chunks(numbers)]
+    return [(keys, part) for keys, numbers in families.items() for part in chunks(numbers, size)]
 
 
 def _settle(
     queue: Queue[Any],
     held: Sequence[Held],
     call: Callable[[QueueKeys, Sequence[Held]], Call[list[Settlement]]],
+    size: int = CHANGED,
 ) -> Steps[list[Settlement]]:
-    if len(held) <= CHUNK and not any("@" in token for _, token in held):
+    """Settle messages, `size` of them in one script."""
+    if len(held) <= size and not any("@" in token for _, token in held):
         if not held:
             return []
         (settlements,) = yield from _say(queue, [(call(queue.keys, held), held)])
         return settlements
     found: dict[int, Settlement] = {}
-    for window in chunks(_by_family(queue, held), WINDOW):
+    for window in chunks(_by_family(queue, held, size), WINDOW if size == CHUNK else 1):
         parts = [(keys, [held[n] for n in numbers]) for keys, numbers in window]
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import upkeep
 from rq_dlq._work.jobs import roll_forward
-from rq_dlq._work.steps import Batch, Steps, seed
+from rq_dlq._work.steps import CHANGED, Batch, Steps, seed
 from rq_dlq._work.views import members
 from rq_dlq.values.counts import QueueStats
 
@@ -40,6 +40,7 @@ def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
     if name == "swept":
+        limit = min(limit, CHANGED)  # it writes histories
         return upkeep.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return CALLS[name](keys, limit=limit)
 

@@ -131,7 +131,8 @@ class Queue(Batches[T], Managed[T]):
         """Claim up to `count` messages under one lease.
 
         Args:
-            count: 1 to 1,000.
+            count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
+                one message.
             wait: how long to wait for the first message; None: do not wait.
             lease: how long the messages may be held; None: the queue's lease.
 

@@ -36,6 +36,15 @@ NEW: Final = State()
 """The state of a message that was never claimed or delayed."""
 
 
+_LENGTH: Final = re.compile(rb" head=\S+/([0-9]{1,18})(?= |$)")  # lua/lib/head_word.lua
+
+
+def length_of(text: bytes) -> int:
+    """The length of a message's record, if it is long; else 0."""
+    found = _LENGTH.search(text)
+    return int(found[1]) if found else 0
+
+
 @lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
 def read_state(text: bytes) -> State | None:
     """A state as a value; None: it is damaged, or in a later form."""

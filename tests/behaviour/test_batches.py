@@ -130,6 +130,15 @@ async def test_a_batch_ends_where_nothing_more_is_ready(broker: Any) -> None:
     assert batch.sizes == (3,)
 
 
+async def test_a_batch_of_large_dead_letters_has_all_of_them(broker: Any) -> None:
+    """Each claim stops at half a megabyte."""
+    queue = broker.queue("a")
+    await queue.send_many(["x" * 200_000] * 10)
+    assert await queue.select().dead_letter() == 10
+    assert (await claim(broker, queue.dlq)).sizes == (3, 3, 3, 1)
+    assert await counts(queue) == {"leased": 10}
+
+
 async def test_a_batch_of_nothing(broker: Any) -> None:
     queue = broker.queue("a")
     batch = await claim(broker, queue, wait=1)

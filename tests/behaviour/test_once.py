@@ -132,11 +132,11 @@ async def test_a_redrive_is_one_redrive_though_they_died_at_once(
 async def test_a_repeated_chunk_goes_on_where_it_would_have(verb: str, broker: Any) -> None:
     """The note of a call on a range says where the range goes on, too."""
     queue = broker.queue("a")
-    await bury(queue, range(600))
+    await bury(queue, range(60))
     lost = await lose_replies(broker, verb)
-    assert await (queue.dlq.redrive() if verb == "redrive" else queue.dlq.purge(all=True)) == 600
+    assert await (queue.dlq.redrive() if verb == "redrive" else queue.dlq.purge(all=True)) == 60
     assert lost.runs == 4  # three chunks, and the first of them again
-    assert await counts(queue) == ({"ready": 600} if verb == "redrive" else {})
+    assert await counts(queue) == ({"ready": 60} if verb == "redrive" else {})
 
 
 async def test_what_was_delivered_by_hand_and_failed_waits(broker: Any, sync_broker: rq_dlq.Broker) -> None:

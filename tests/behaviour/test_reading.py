@@ -237,9 +237,9 @@ async def test_an_order_that_is_none(order: Any, broker: Any) -> None:
 async def heavy(queue: Any, number: int) -> None:
     """Dead letters with large bodies, of two kinds."""
     await queue.send_many([{"n": n, "pad": "x" * HEAVY} for n in range(number)])
-    claimed = await queue.claim(number)
-    await queue.poison(claimed[::2], ValueError("even"))
-    await queue.poison(claimed[1::2], ValueError("odd"))
+    while claimed := await queue.claim(number):
+        await queue.poison(claimed[::2], ValueError("even"))
+        await queue.poison(claimed[1::2], ValueError("odd"))
 
 
 BODILESS: dict[str, Callable[[Any], Any]] = {

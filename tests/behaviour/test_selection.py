@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
-from rq_dlq._work import CHUNK, Choice, select
+from rq_dlq._work import CHANGED, Choice, select
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one, snapshot
 from tests.behaviour.stepping import drive, stop_after
 from tests.conftest import DIAGONAL, Clock
 from tests.verbs import SELECTED
 
-MANY = 4 * CHUNK + 100
+MANY = 1_100
 VERBS = sorted(SELECTED.keys() - {"move"})  # see test_transfer
 FROM = {"redrive": "dead", "deliver_now": "scheduled"}
 """Where the messages of a verb wait, where they are not ready."""
@@ -208,11 +208,11 @@ async def test_more_than_a_chunk_and_more_than_a_claim(verb: str, broker: Any) -
 @pytest.mark.parametrize("verb", VERBS)
 async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
-    sent = await waiting_for(verb, queue, 2 * CHUNK + 10)
+    sent = await waiting_for(verb, queue, 2 * CHANGED + 10)
     choice = Choice(places=(FROM.get(verb, "ready"),))  # type: ignore[arg-type]
     await stop_after(broker, steps_of(verb, queue, choice), SELECTED[verb])
     again = await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
-    assert again == (len(sent) if verb == "prioritize" else len(sent) - CHUNK)
+    assert again == (len(sent) if verb == "prioritize" else len(sent) - CHANGED)
     await all_are_there(verb, queue, sent)
 
 
@@ -221,7 +221,7 @@ async def test_it_can_be_stopped_and_said_again(verb: str, broker: Any) -> None:
 async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> None:
     """I12: a chunk was done, and nobody knows."""
     queue = broker.queue("a")
-    sent = await waiting_for(verb, queue, 2 * CHUNK)
+    sent = await waiting_for(verb, queue, 2 * CHANGED)
     await lose_replies(broker, SELECTED[verb], times=3)
     with pytest.raises(BrokerUnavailable):
         await say(verb, queue.select(places=[FROM.get(verb, "ready")]))
@@ -246,7 +246,7 @@ async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any)
 async def test_while_others_claim_and_send(verb: str, broker: Any) -> None:
     """What is claimed between the look and the chunk stays with its consumer; what is sent then is left."""
     queue = broker.queue("a")
-    sent = await waiting_for(verb, queue, CHUNK + 10)
+    sent = await waiting_for(verb, queue, CHANGED + 10)
     taken: list[Any] = []
 
     async def interfere(script: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, ExpiryPolicy, InvalidInput, Message
-from rq_dlq._work import CHUNK, Choice, select
+from rq_dlq._work import CHANGED, Choice, select
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one, snapshot
@@ -200,7 +200,7 @@ async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -
 @pytest.mark.parametrize("place", ["ready", "dead"])
 async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
     queue, other = await two(broker)
-    number = 4 * CHUNK + 100
+    number = 1_100
     sent = await queue.send_many([Message(body=n, priority=n % 3) for n in range(number)])
     while place == "dead" and (claimed := await queue.claim(1_000)):
         await queue.poison(claimed)
@@ -217,7 +217,7 @@ async def test_more_than_a_chunk_in_order(place: str, broker: Any) -> None:
 async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any, raw: Any) -> None:
     """Each message is in exactly one of the two queues, at any time."""
     queue, other = await two(broker)
-    sent = await queue.send_many(range(2 * CHUNK + 10))
+    sent = await queue.send_many(range(2 * CHANGED + 10))
     if place == "dead":
         await queue.poison(await queue.claim(1_000))
     if how == "stopped":
@@ -227,31 +227,31 @@ async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any
         await lose_replies(broker, "transfer", times=3)
         with pytest.raises(BrokerUnavailable):
             await queue.select(places=[place]).move(other)
-    assert await counts(queue) == {place: len(sent) - CHUNK}
-    assert await counts(other) == {"ready": CHUNK}
+    assert await counts(queue) == {place: len(sent) - CHANGED}
+    assert await counts(other) == {"ready": CHANGED}
     assert sum(audit(raw, home).total() for home in "ab") == len(sent)
-    assert await queue.select(places=[place]).move(other) == len(sent) - CHUNK
+    assert await queue.select(places=[place]).move(other) == len(sent) - CHANGED
     assert await ids(other) == sent
     assert await totals(other) == {"sent": len(sent)}
 
 
 async def test_while_others_claim_on_both_sides(broker: Any, raw: Any) -> None:
     queue, other = await two(broker)
-    sent = await queue.send_many(range(2 * CHUNK))
+    sent = await queue.send_many(range(2 * CHANGED))
     here: list[Any] = []
     there: list[Any] = []
 
     async def interfere(script: str) -> None:
         if script == "transfer":
-            here.extend(await queue.claim(20))
-            there.extend(await other.claim(30))
+            here.extend(await queue.claim(5))
+            there.extend(await other.claim(7))
             await queue.send("new")
             assert sum(audit(raw, home).total() for home in "ab") == (await totals(queue))["sent"]
 
     steps = select.transfer(queue._core, Choice(places=("ready",)), other._core, keep=False)
-    assert await drive(broker, steps, interfere) == len(sent) - 20
-    assert [delivery.id for delivery in here[:20]] == sent[CHUNK : CHUNK + 20]
-    assert [delivery.id for delivery in there] == sent[:60]
+    assert await drive(broker, steps, interfere) == len(sent) - 5
+    assert [delivery.id for delivery in here[:5]] == sent[CHANGED : CHANGED + 5]
+    assert [delivery.id for delivery in there] == sent[:14]
     assert all(await queue.ack(here))
     assert all(await other.ack(there))
-    assert await ids(other) == sent[60:CHUNK] + sent[CHUNK + 20 :]
+    assert await ids(other) == sent[14:CHANGED] + sent[CHANGED + 5 :]

@@ -34,6 +34,7 @@ NO_QUEUES = set(_keys.OTHERS)
 BOUNDED = {
     "acked", "ids", "records", "stated", "deadlines",  # the items of a call: _work.CHUNK
     "entries",  # of a job's lists, at once
+    "page", "short",  # of the records of a claim, or of a scan
     "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
     "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rq_dlq
-from rq_dlq import _work
+from rq_dlq import RedeliveryPolicy, _work
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import batches
 from tests.reliability.findings import audited, over, wrong
@@ -24,6 +24,12 @@ BY_HAND = ((8, 0.1), (1_000, 0.1))  # claims of so many messages, for so many of
 ROUND_TRIPS = 5  # of maintenance, between two claims of a consumer
 COUNT = 100  # messages of such a claim
 BLOCKED = 5.0  # milliseconds
+HEAVY, FULL, MOST = (
+    100_000,
+    31,
+    1_000,
+)  # bytes of a large body; failures of a full history; messages of a claim
+AT_ONCE = RedeliveryPolicy(delays=[0], max_redeliveries=None)
 
 
 @dataclass
@@ -89,6 +95,44 @@ class Mass:
         self._raw.incrby("clock", milliseconds)
 
 
+class Heavy:
+    """A queue of large messages with full histories, for every verb that works on many."""
+
+    def __init__(self, url: str, messages: int) -> None:
+        self.messages = messages
+        self.broker = rq_dlq.Broker(url, scripts=MOVED)
+        self.queue = self.broker.queue("heavy", redelivery=AT_ONCE)
+        self.broker.queue("other").send("x")
+
+    def claimed(self) -> list[Any]:
+        """Claim all, as much as fits at a time."""
+        held: list[Any] = []
+        while part := self.queue.claim(MOST):
+            held += part
+        return held
+
+    def work(self) -> int:
+        """Use each verb on all of them; how many messages are there in the end."""
+        queue = self.queue
+        queue.send_many(bytes(HEAVY) for _ in range(self.messages))
+        for _ in range(FULL):
+            queue.nack(self.claimed(), "e" * 500)
+        queue.release(self.claimed())
+        queue.poison(self.claimed(), "e" * 500)
+        queue.dlq.groups()
+        queue.dlq.browse(limit=None)
+        queue.dlq.redrive()
+        queue.select().prioritize(7)
+        queue.select().dead_letter()
+        queue.dlq.select("delivery_count > 0").redrive()
+        queue.select().expire()
+        queue.expired.redrive()
+        queue.select().move("other")
+        moved = self.broker.queue("other").select("priority = 7").count()
+        self.broker.queue("other").select().purge()
+        return moved
+
+
 def run(run: Run) -> Figures:
     """Let them end, and see how long the server is busy at a time."""
     messages = run.pick(short=40_000, whole=1_000_000)
@@ -101,6 +145,9 @@ def run(run: Run) -> Figures:
         between = mass.queue.stats()
         mass.work_off()
         after = mass.queue.stats()
+        heavy = Heavy(server.url, run.pick(short=60, whole=1_000))
+        meter.attach(heavy.broker._connected())
+        worked = heavy.work()
         worst, longest = max((spent, name) for name, spent in meter.p99().items())
         found = wrong(
             {
@@ -108,6 +155,7 @@ def run(run: Run) -> Figures:
                 "not expired": mass.half - after.expired,
                 "still leased": between.leased,
                 "not due again": after.scheduled,
+                "large ones lost": heavy.messages - worked,
                 f"ms of {longest} (p99)": over(worst, BLOCKED),
             }
         )
@@ -128,7 +176,8 @@ def run(run: Run) -> Figures:
 ROWS = (
     Row(
         "T28",
-        "mass: half of the leases, half of the times to live end in the same moment, then all is due again",
+        "mass: half of the leases, half of the times to live end in the same moment, then all is due again; "
+        "large messages with full histories, every verb",
         f"Redis busy <= {BLOCKED:g} ms at a time with each script (p99); all lapsed, all expired",
         run,
         missing=lambda: "" if sys.platform == "linux" else "the clock of another process is Linux's to tell",

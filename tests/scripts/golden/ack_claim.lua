@@ -31,15 +31,19 @@ local function holds(token, text)
 end
 -- Removes messages that were acked, and everything that was kept about them (I13).
 local function remove_acked(ids)
-  local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
+  local noted, heads, texts = redis.call('HGET', settings, 'outcomes'), {}, nil
   if noted then
-    records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
-  end
-  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
-  redis.call('HDEL', history, unpack(ids))
-  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-  redis.call('HINCRBY', counters, 'acked', #ids)
-  if noted then
+    -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+    -- that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=', 1, true)
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          return tonumber(birth), tonumber(flags), tonumber(expires)
+        end
+      end
+    end
     -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
     -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
     -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -49,34 +53,10 @@ local function remove_acked(ids)
     local function is_later(record, text)
       return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
     end
-    -- The immutable half of a message, written once by send:
-    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-    --            when it fails (persistent=False); the other bits are the sender's
-    --   6 bytes  expiry in milliseconds, only with that flag
-    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-    local EXPIRES, TRANSIENT = 0x10, 0x80
-
-    local function pack_number(value, width)
-      local bytes = {}
-      for i = width, 1, -1 do
-        bytes[i] = value % 256
-        value = math.floor(value / 256)
-      end
-      return string.char(unpack(bytes))
-    end
-
-    -- The births of one call differ only in their last two bytes, so the first five are kept.
-    local packed_high, packed_prefix
-    local function pack_birth(birth)
-      local low = birth % 65536
-      local high = (birth - low) / 65536
-      if high ~= packed_high then
-        packed_high, packed_prefix = high, pack_number(high, 5)
-      end
-      return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-    end
+    -- The flag of a record (lib/record) that has an expiry.
+    local EXPIRES = 0x10
+    -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+    local TRANSIENT = 0x80
 
     local function unpack_number(text, first, width)
       local value = 0
@@ -90,25 +70,58 @@ local function remove_acked(ids)
       return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
     end
 
+    local function as_head(birth, flags, expires)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+      }
+    end
+
     -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
     -- something.
     local function read_record(record)
       if #record < 14 and (#record < 8 or has_expiry(record)) then
         return { birth = 0, priority = 4 }
       end
-      return {
-        birth = unpack_number(record, 1, 7),
-        priority = math.min(record:byte(8) % EXPIRES, 9),
-        expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-        transient = record:byte(8) >= TRANSIENT,
-      }
+      return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
     end
+    -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+    -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+    -- true where it is of a later form.
+    local function head_of(id, text)
+      local birth, flags, expires = stated_head(text)
+      if birth then
+        if redis.call('HEXISTS', messages, id) == 0 then
+          return nil, false
+        elseif is_later('', text) then
+          return nil, true
+        end
+        return as_head(birth, flags, expires > 0 and expires or nil), false
+      end
+      local record = redis.call('HGET', messages, id)
+      if not record then
+        return nil, false
+      elseif is_later(record, text) then
+        return nil, true
+      end
+      return read_record(record), false
+    end
+    texts = redis.call('HMGET', states, unpack(ids))
+    for n, id in ipairs(ids) do
+      heads[n] = head_of(id, texts[n])
+    end
+  end
+  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+  redis.call('HDEL', history, unpack(ids))
+  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
+  redis.call('HINCRBY', counters, 'acked', #ids)
+  if noted then
     -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-    -- indexes of it. Absent until someone claims or delays the message.
+    -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
     --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
     -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
     -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-    -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+    -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+    -- its default.
     local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
     local MORE = ' [%w_]+=%S*'
     local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -192,17 +205,16 @@ local function remove_acked(ids)
       holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
       return holders[token]
     end
-    -- Notes in the outcome history what was acked, from the records and the states that it had, where they can be read.
-    local function note_acked(ids, records, texts)
+    -- Notes in the outcome history what was acked, from the heads and the states that it had, where they can be read.
+    local function note_acked(ids, heads, texts)
       for n, id in ipairs(ids) do
-        if records[n] and not is_later(records[n], texts[n]) then -- else an ack was cut off
-          local head = read_record(records[n])
-          local state = parse_state(texts[n], head.birth)
-          outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+        if heads[n] then -- else an ack was cut off
+          local state = parse_state(texts[n], heads[n].birth)
+          outcome('acked', id, heads[n], state, 0, { consumer = holder(state.token) })
         end
       end
     end
-    note_acked(ids, records, texts)
+    note_acked(ids, heads, texts)
   end
 end
 local ids, held = claimed(token, 0, MOST), {}

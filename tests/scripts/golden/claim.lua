@@ -111,7 +111,6 @@ if lapsed + fallen_due + outlived > 0 then
   --   6 bytes  expiry in milliseconds, only with that flag
   --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
   -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-  local EXPIRES, TRANSIENT = 0x10, 0x80
 
   local function pack_number(value, width)
     local bytes = {}
@@ -131,32 +130,6 @@ if lapsed + fallen_due + outlived > 0 then
       packed_high, packed_prefix = high, pack_number(high, 5)
     end
     return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-  end
-
-  local function unpack_number(text, first, width)
-    local value = 0
-    for i = first, first + width - 1 do
-      value = value * 256 + text:byte(i)
-    end
-    return value
-  end
-
-  local function has_expiry(record)
-    return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-  end
-
-  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-  -- something.
-  local function read_record(record)
-    if #record < 14 and (#record < 8 or has_expiry(record)) then
-      return { birth = 0, priority = 4 }
-    end
-    return {
-      birth = unpack_number(record, 1, 7),
-      priority = math.min(record:byte(8) % EXPIRES, 9),
-      expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-      transient = record:byte(8) >= TRANSIENT,
-    }
   end
   -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -178,11 +151,12 @@ if lapsed + fallen_due + outlived > 0 then
     return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
   end
   -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-  -- indexes of it. Absent until someone claims or delays the message.
+  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+  -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+  -- its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -301,19 +275,22 @@ if lapsed + fallen_due + outlived > 0 then
   local function remember(id, event, delivery, delay, consumer, failure, at)
     local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
     local text = redis.call('HGET', history, id)
-    if text then
-      local lines = {}
-      for old in text:gmatch('[^\n]+') do
-        lines[#lines + 1] = old
+    if text and text ~= '' then
+      -- A full history is some 20 kB: patterns would look at each byte, plain finds do not.
+      local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+      local found = text:find('\n', 1, true)
+      while found do
+        ends[#ends + 1], found = found, text:find('\n', found + 1, true)
       end
-      if #lines > 0 then
-        lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+      found = text:find('\t', ends[#ends] + 1, true)
+      while found do
+        tab, found = found, text:find('\t', found + 1, true)
       end
-      if #lines >= 2 * KEEP then
-        table.remove(lines, KEEP + 1)
+      local kept, from = '', 1
+      if #ends >= 2 * KEEP then
+        kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
       end
-      lines[#lines + 1] = line
-      line = table.concat(lines, '\n')
+      line = kept .. text:sub(from, tab) .. '\n' .. line
     end
     redis.call('HSET', history, id, line)
   end
@@ -444,14 +421,78 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return text and text:find(needle, 1, true) ~= nil
   end
-  -- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
-  local function held_record(id)
+  -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+  -- that does not say them.
+  local function stated_head(text)
+    local at = text and text:find(' head=', 1, true)
+    if at then
+      local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        return tonumber(birth), tonumber(flags), tonumber(expires)
+      end
+    end
+  end
+  -- The flag of a record (lib/record) that has an expiry.
+  local EXPIRES = 0x10
+  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+  local TRANSIENT = 0x80
+
+  local function unpack_number(text, first, width)
+    local value = 0
+    for i = first, first + width - 1 do
+      value = value * 256 + text:byte(i)
+    end
+    return value
+  end
+
+  local function has_expiry(record)
+    return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+  end
+
+  local function as_head(birth, flags, expires)
+    return {
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    }
+  end
+
+  -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+  -- something.
+  local function read_record(record)
+    if #record < 14 and (#record < 8 or has_expiry(record)) then
+      return { birth = 0, priority = 4 }
+    end
+    return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+  end
+  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+  -- true where it is of a later form.
+  local function head_of(id, text)
+    local birth, flags, expires = stated_head(text)
+    if birth then
+      if redis.call('HEXISTS', messages, id) == 0 then
+        return nil, false
+      elseif is_later('', text) then
+        return nil, true
+      end
+      return as_head(birth, flags, expires > 0 and expires or nil), false
+    end
     local record = redis.call('HGET', messages, id)
     if not record then
+      return nil, false
+    elseif is_later(record, text) then
+      return nil, true
+    end
+    return read_record(record), false
+  end
+  -- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
+  -- nil, and its remains are removed.
+  local function held_head(id, text)
+    local head, later = head_of(id, text)
+    if not head and not later then
       redis.call('HDEL', history, id)
       redis.call('HDEL', states, id)
     end
-    return record
+    return head, later
   end
   -- Whether a message on the list of a lapsed claim is nowhere else: someone else wrote over its state while it was
   -- held, so no lease that exists holds it, and no index has it, in either form of its member (lib/order).
@@ -477,13 +518,12 @@ if lapsed + fallen_due + outlived > 0 then
   local function sweep_message(id, token, consumer, by_worker)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
-    local record = held and held_record(id) or redis.call('HGET', messages, id)
-    if not record then
-      return held and 1 or 0
-    elseif is_later(record, text) then
+    local head, later = (held and held_head or head_of)(id, text)
+    if later then
       return not held and 0 or nil
+    elseif not head then
+      return held and 1 or 0
     end
-    local head = read_record(record)
     local state = parse_state(text, head.birth)
     if not held and not orphaned(id, state, head) then
       return 0
@@ -594,10 +634,9 @@ if lapsed + fallen_due + outlived > 0 then
   local function expire(limit)
     local ids = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
     for _, id in ipairs(ids) do
-      local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-      local later = record and is_later(record, text)
-      local head = record and read_record(record)
-      local state = record and parse_state(text, head.birth)
+      local text = redis.call('HGET', states, id)
+      local head, later = head_of(id, text)
+      local state = head and parse_state(text, head.birth)
       if later then
         redis.call('ZADD', expiring, now + AGAIN, id)
       elseif state and state.part == 'live' and state.mark == '-' then
@@ -660,9 +699,34 @@ end
 if capacity > 0 then
   -- Matches a state line (lib/state) of a message whose lease has lapsed before; captures how often it was charged.
   local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
+  -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
+  -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+  local PAGE = 250
+
+  local function read_records(records, ids, texts, first, most)
+    local long = first > 1 or #ids > PAGE
+    for n = 1, #ids do
+      long = long or texts[n] and texts[n]:find(' head=', 1, true)
+    end
+    if not long then
+      return redis.call('HMGET', messages, unpack(ids)), #ids
+    end
+    local page, bytes, last = {}, 0, first - 1
+    while last < #ids and #page < PAGE and bytes <= most do
+      last = last + 1
+      page[#page + 1] = ids[last]
+      bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
+    end
+    for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
+      records[first - 1 + at] = record
+    end
+    return records, last
+  end
   -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
   -- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
   -- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
+  local MOST = 524288 -- bytes that it leases, or one message (I9)
+
   local function lease_head(source, most, reply)
     local rows, ids, met = redis.call('ZRANGE', source, 0, most - 1), {}, false
     for n, row in ipairs(rows) do
@@ -750,11 +814,16 @@ if capacity > 0 then
     if #rows == 0 then
       return met, false, false
     end
-    local records = redis.call('HMGET', messages, unpack(ids))
+    local records, read, spent = {}, 0, 0
     local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
     -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
     local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
     for n = 1, #ids do
+      if spent > MOST then -- the rest stays
+        break
+      elseif n > read then
+        records, read = read_records(records, ids, texts, n, MOST - spent)
+      end
       local id, text = ids[n], texts[n]
       local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
       local line = record and fresh
@@ -770,34 +839,10 @@ if capacity > 0 then
           local function is_later(record, text)
             return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
           end
-          -- The immutable half of a message, written once by send:
-          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-          --            when it fails (persistent=False); the other bits are the sender's
-          --   6 bytes  expiry in milliseconds, only with that flag
-          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-          local EXPIRES, TRANSIENT = 0x10, 0x80
-
-          local function pack_number(value, width)
-            local bytes = {}
-            for i = width, 1, -1 do
-              bytes[i] = value % 256
-              value = math.floor(value / 256)
-            end
-            return string.char(unpack(bytes))
-          end
-
-          -- The births of one call differ only in their last two bytes, so the first five are kept.
-          local packed_high, packed_prefix
-          local function pack_birth(birth)
-            local low = birth % 65536
-            local high = (birth - low) / 65536
-            if high ~= packed_high then
-              packed_high, packed_prefix = high, pack_number(high, 5)
-            end
-            return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-          end
+          -- The flag of a record (lib/record) that has an expiry.
+          local EXPIRES = 0x10
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local TRANSIENT = 0x80
 
           local function unpack_number(text, first, width)
             local value = 0
@@ -811,25 +856,27 @@ if capacity > 0 then
             return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
           end
 
+          local function as_head(birth, flags, expires)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            }
+          end
+
           -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
           -- something.
           local function read_record(record)
             if #record < 14 and (#record < 8 or has_expiry(record)) then
               return { birth = 0, priority = 4 }
             end
-            return {
-              birth = unpack_number(record, 1, 7),
-              priority = math.min(record:byte(8) % EXPIRES, 9),
-              expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-              transient = record:byte(8) >= TRANSIENT,
-            }
+            return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
           end
           -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-          -- indexes of it. Absent until someone claims or delays the message.
+          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
           --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
           -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
           -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+          -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+          -- its default.
           local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
           local MORE = ' [%w_]+=%S*'
           local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -869,6 +916,33 @@ if capacity > 0 then
           -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
           local function expiry_of(head, state)
             return state.redriven == 0 and head.expires or nil
+          end
+          -- The immutable half of a message, written once by send:
+          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+          --            when it fails (persistent=False); the other bits are the sender's
+          --   6 bytes  expiry in milliseconds, only with that flag
+          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+          local function pack_number(value, width)
+            local bytes = {}
+            for i = width, 1, -1 do
+              bytes[i] = value % 256
+              value = math.floor(value / 256)
+            end
+            return string.char(unpack(bytes))
+          end
+
+          -- The births of one call differ only in their last two bytes, so the first five are kept.
+          local packed_high, packed_prefix
+          local function pack_birth(birth)
+            local low = birth % 65536
+            local high = (birth - low) / 65536
+            if high ~= packed_high then
+              packed_high, packed_prefix = high, pack_number(high, 5)
+            end
+            return packed_prefix .. string.char(math.floor(low / 256), low % 256)
           end
           -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
           -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -1089,25 +1163,31 @@ if capacity > 0 then
           local size = #reply
           chosen[#chosen + 1], seen[id] = id, true
           leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+          local story = text and redis.call('HGET', history, id) or ''
+          spent = spent + #record + #story
           if answer == 'rows' then
-            reply[size + 1], reply[size + 2], reply[size + 3] = id, record, line
-            reply[size + 4] = text and redis.call('HGET', history, id) or ''
+            reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
           end
         end
       end
     end
-    if #chosen > 0 then
-      reply[3] = answer == 'count' and #chosen or reply[3]
-      redis.call('ZADD', leases, now + lease, token)
-      local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
-      redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
-      redis.call('HSET', states, unpack(leased)) -- from here on they are leased
-    end
+    reply[3] = answer == 'count' and #chosen > 0 and #chosen or reply[3]
     if #taken > 0 then
-      redis.call('ZREM', source, unpack(taken))
-    end
-    if #mortal > 0 then
-      redis.call('ZREM', expiring, unpack(mortal))
+      -- Writes the lease of a claim, the list of its messages, and their states. Then removes the rows of `source` that it
+      -- took, with those of messages that were buried or are no more.
+      local function lease_chosen(source, taken, chosen, leased, mortal)
+        if #chosen > 0 then
+          redis.call('ZADD', leases, now + lease, token)
+          local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
+          redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+          redis.call('HSET', states, unpack(leased)) -- from here on they are leased
+        end
+        redis.call('ZREM', source, unpack(taken))
+        if #mortal > 0 then
+          redis.call('ZREM', expiring, unpack(mortal))
+        end
+      end
+      lease_chosen(source, taken, chosen, leased, mortal)
     end
     return false, #taken == 0, #chosen == 0
   end

@@ -36,7 +36,6 @@ end
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -57,32 +56,6 @@ local function pack_birth(birth)
   end
   return packed_prefix .. string.char(math.floor(low / 256), low % 256)
 end
-
-local function unpack_number(text, first, width)
-  local value = 0
-  for i = first, first + width - 1 do
-    value = value * 256 + text:byte(i)
-  end
-  return value
-end
-
-local function has_expiry(record)
-  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-end
-
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
-local function read_record(record)
-  if #record < 14 and (#record < 8 or has_expiry(record)) then
-    return { birth = 0, priority = 4 }
-  end
-  return {
-    birth = unpack_number(record, 1, 7),
-    priority = math.min(record:byte(8) % EXPIRES, 9),
-    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-    transient = record:byte(8) >= TRANSIENT,
-  }
-end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
 -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -102,6 +75,10 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
+-- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+local LONG = 2048
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -171,10 +148,54 @@ local function queue(n)
           payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
           deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
         end
-        if delay > 0 then
-          stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+        local record, word = pack_birth(birth) .. payload, ''
+        if #record > LONG then
+          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+          local TRANSIENT = 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            }
+          end
+
+          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+          -- something.
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+          end
+          -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+          -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+          --    head=birth/flags/expiry/length; expiry 0: none
+          local function head_word(record)
+            if #record <= LONG then
+              return ''
+            end
+            local head = read_record(record)
+            return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+          end
+          word = head_word(record)
         end
-        records[#records + 1], records[#records + 2] = id, pack_birth(birth) .. payload
+        if delay > 0 or word ~= '' then
+          local state = 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
+          stated[#stated + 1], stated[#stated + 2] = id, state
+        end
+        records[#records + 1], records[#records + 2] = id, record
         local score = delay > 0 and due or score_of(head.priority, due)
         if score ~= scored then -- Redis would print each number anew, which costs more than the rest
           scored, text = score, string.format('%.0f', score)
@@ -186,7 +207,7 @@ local function queue(n)
     if #records > 0 then
       redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
       redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
-      if delay > 0 then
+      if #stated > 0 then
         redis.call('HSET', states, unpack(stated))
       end
       if ttl > 0 then
@@ -202,15 +223,19 @@ local function queue(n)
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
   local function remove_acked(ids)
-    local noted, records, texts = redis.call('HGET', settings, 'outcomes'), nil, nil
+    local noted, heads, texts = redis.call('HGET', settings, 'outcomes'), {}, nil
     if noted then
-      records, texts = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', states, unpack(ids))
-    end
-    redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
-    redis.call('HDEL', history, unpack(ids))
-    redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-    redis.call('HINCRBY', counters, 'acked', #ids)
-    if noted then
+      -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+      -- that does not say them.
+      local function stated_head(text)
+        local at = text and text:find(' head=', 1, true)
+        if at then
+          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+            return tonumber(birth), tonumber(flags), tonumber(expires)
+          end
+        end
+      end
       -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
       -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
       -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -220,12 +245,73 @@ local function queue(n)
       local function is_later(record, text)
         return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
       end
+      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+      local TRANSIENT = 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      local function as_head(birth, flags, expires)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        }
+      end
+
+      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+      -- something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+      end
+      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+      -- true where it is of a later form.
+      local function head_of(id, text)
+        local birth, flags, expires = stated_head(text)
+        if birth then
+          if redis.call('HEXISTS', messages, id) == 0 then
+            return nil, false
+          elseif is_later('', text) then
+            return nil, true
+          end
+          return as_head(birth, flags, expires > 0 and expires or nil), false
+        end
+        local record = redis.call('HGET', messages, id)
+        if not record then
+          return nil, false
+        elseif is_later(record, text) then
+          return nil, true
+        end
+        return read_record(record), false
+      end
+      texts = redis.call('HMGET', states, unpack(ids))
+      for n, id in ipairs(ids) do
+        heads[n] = head_of(id, texts[n])
+      end
+    end
+    redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+    redis.call('HDEL', history, unpack(ids))
+    redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
+    redis.call('HINCRBY', counters, 'acked', #ids)
+    if noted then
       -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message.
+      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
       --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
       -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
       -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+      -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+      -- its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -306,17 +392,16 @@ local function queue(n)
         holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
         return holders[token]
       end
-      -- Notes in the outcome history what was acked, from the records and the states that it had, where they can be read.
-      local function note_acked(ids, records, texts)
+      -- Notes in the outcome history what was acked, from the heads and the states that it had, where they can be read.
+      local function note_acked(ids, heads, texts)
         for n, id in ipairs(ids) do
-          if records[n] and not is_later(records[n], texts[n]) then -- else an ack was cut off
-            local head = read_record(records[n])
-            local state = parse_state(texts[n], head.birth)
-            outcome('acked', id, head, state, 0, { consumer = holder(state.token) })
+          if heads[n] then -- else an ack was cut off
+            local state = parse_state(texts[n], heads[n].birth)
+            outcome('acked', id, heads[n], state, 0, { consumer = holder(state.token) })
           end
         end
       end
-      note_acked(ids, records, texts)
+      note_acked(ids, heads, texts)
     end
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.

@@ -2,11 +2,16 @@
 -- are no more, or where it is too early for a caller that did not commit them.
 local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) -- milliseconds
 local early = ARGV[5] -- 1: from the caller that committed them
+local MOST = 524288 -- bytes, or one message (I9)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, committed, staged = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+local LONG = 2048
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
 --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
@@ -14,7 +19,6 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -34,32 +38,6 @@ local function pack_birth(birth)
     packed_high, packed_prefix = high, pack_number(high, 5)
   end
   return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-end
-
-local function unpack_number(text, first, width)
-  local value = 0
-  for i = first, first + width - 1 do
-    value = value * 256 + text:byte(i)
-  end
-  return value
-end
-
-local function has_expiry(record)
-  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-end
-
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
-local function read_record(record)
-  if #record < 14 and (#record < 8 or has_expiry(record)) then
-    return { birth = 0, priority = 4 }
-  end
-  return {
-    birth = unpack_number(record, 1, 7),
-    priority = math.min(record:byte(8) % EXPIRES, 9),
-    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-    transient = record:byte(8) >= TRANSIENT,
-  }
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -135,10 +113,54 @@ local function add(items, first, last, delay, ttl)
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
         deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
       end
-      if delay > 0 then
-        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. due .. ' 0 0 0 0 0 0 0'
+      local record, word = pack_birth(birth) .. payload, ''
+      if #record > LONG then
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local TRANSIENT = 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+        end
+        -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+        -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+        --    head=birth/flags/expiry/length; expiry 0: none
+        local function head_word(record)
+          if #record <= LONG then
+            return ''
+          end
+          local head = read_record(record)
+          return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+        end
+        word = head_word(record)
       end
-      records[#records + 1], records[#records + 2] = id, pack_birth(birth) .. payload
+      if delay > 0 or word ~= '' then
+        local state = 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
+        stated[#stated + 1], stated[#stated + 2] = id, state
+      end
+      records[#records + 1], records[#records + 2] = id, record
       local score = delay > 0 and due or score_of(head.priority, due)
       if score ~= scored then -- Redis would print each number anew, which costs more than the rest
         scored, text = score, string.format('%.0f', score)
@@ -150,7 +172,7 @@ local function add(items, first, last, delay, ttl)
   if #records > 0 then
     redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
     redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
-    if delay > 0 then
+    if #stated > 0 then
       redis.call('HSET', states, unpack(stated))
     end
     if ttl > 0 then
@@ -168,7 +190,12 @@ local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then
   return 0
 end
-local items = redis.call('LRANGE', staged, 0, 2 * limit - 1) -- id, payload, …
+local items, bytes, pair = {}, 0, { '', '' } -- id, payload, …
+while #pair == 2 and #items < 2 * limit and bytes <= MOST do -- one by one: a list does not tell how long they are
+  pair = redis.call('LRANGE', staged, #items, #items + 1)
+  items[#items + 1], items[#items + 2] = pair[1], pair[2]
+  bytes = bytes + #(pair[2] or '')
+end
 if #items > 0 then
   add(items, 1, #items, delay, ttl)
   redis.call('LTRIM', staged, #items, -1) -- if cut off before, they are added again, which changes nothing (I12)

@@ -12,7 +12,6 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 --   6 bytes  expiry in milliseconds, only with that flag
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-local EXPIRES, TRANSIENT = 0x10, 0x80
 
 local function pack_number(value, width)
   local bytes = {}
@@ -32,32 +31,6 @@ local function pack_birth(birth)
     packed_high, packed_prefix = high, pack_number(high, 5)
   end
   return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-end
-
-local function unpack_number(text, first, width)
-  local value = 0
-  for i = first, first + width - 1 do
-    value = value * 256 + text:byte(i)
-  end
-  return value
-end
-
-local function has_expiry(record)
-  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-end
-
--- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
--- something.
-local function read_record(record)
-  if #record < 14 and (#record < 8 or has_expiry(record)) then
-    return { birth = 0, priority = 4 }
-  end
-  return {
-    birth = unpack_number(record, 1, 7),
-    priority = math.min(record:byte(8) % EXPIRES, 9),
-    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-    transient = record:byte(8) >= TRANSIENT,
-  }
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is

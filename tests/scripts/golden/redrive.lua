@@ -31,6 +31,21 @@ if done then
   end
   return range_done()
 end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=', 1, true)
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
+  end
+end
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
 -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
 -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -40,38 +55,10 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
--- The id in a member of an index (lib/order says what precedes it).
-local function id_of(member)
-  return member:sub(member:byte(1) < 16 and 9 or 3)
-end
--- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
---            when it fails (persistent=False); the other bits are the sender's
---   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-local EXPIRES, TRANSIENT = 0x10, 0x80
-
-local function pack_number(value, width)
-  local bytes = {}
-  for i = width, 1, -1 do
-    bytes[i] = value % 256
-    value = math.floor(value / 256)
-  end
-  return string.char(unpack(bytes))
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -85,25 +72,48 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
 -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
 -- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
   end
-  return {
-    birth = unpack_number(record, 1, 7),
-    priority = math.min(record:byte(8) % EXPIRES, 9),
-    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-    transient = record:byte(8) >= TRANSIENT,
-  }
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message.
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+-- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -143,6 +153,33 @@ end
 -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
 local function expiry_of(head, state)
   return state.redriven == 0 and head.expires or nil
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+local function pack_number(value, width)
+  local bytes = {}
+  for i = width, 1, -1 do
+    bytes[i] = value % 256
+    value = math.floor(value / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -239,10 +276,10 @@ local function each_chosen(index, first, visit, range)
     end
   end
   for n, id in ipairs(ids) do
-    local record, text = redis.call('HGET', messages, id), redis.call('HGET', states, id)
-    if not (record and is_later(record, text)) then
-      local head = record and read_record(record)
-      local state = record and parse_state(text, head.birth)
+    local text = redis.call('HGET', states, id)
+    local head, later = head_of(id, text)
+    if not later then
+      local state = head and parse_state(text, head.birth)
       local member = rows[n] or state and member_of(id, head, state.due)
       local waits = state and not left_over(index, member, id, state, head)
       if waits and not seen[id] and redis.call('ZSCORE', index, member) then
@@ -251,7 +288,7 @@ local function each_chosen(index, first, visit, range)
           count = count + 1
         end
       elseif rows[n] then -- left behind by a script that was cut off
-        if not record then
+        if not head then
           redis.call('HDEL', states, id)
           redis.call('HDEL', history, id)
         end
@@ -274,19 +311,22 @@ local KEEP = 15
 local function remember(id, event, delivery, delay, consumer, failure, at)
   local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
-  if text then
-    local lines = {}
-    for old in text:gmatch('[^\n]+') do
-      lines[#lines + 1] = old
+  if text and text ~= '' then
+    -- A full history is some 20 kB: patterns would look at each byte, plain finds do not.
+    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    local found = text:find('\n', 1, true)
+    while found do
+      ends[#ends + 1], found = found, text:find('\n', found + 1, true)
     end
-    if #lines > 0 then
-      lines[#lines] = lines[#lines]:gsub('\t[^\t]*$', '\t')
+    found = text:find('\t', ends[#ends] + 1, true)
+    while found do
+      tab, found = found, text:find('\t', found + 1, true)
     end
-    if #lines >= 2 * KEEP then
-      table.remove(lines, KEEP + 1)
+    local kept, from = '', 1
+    if #ends >= 2 * KEEP then
+      kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
-    lines[#lines + 1] = line
-    line = table.concat(lines, '\n')
+    line = kept .. text:sub(from, tab) .. '\n' .. line
   end
   redis.call('HSET', history, id, line)
 end

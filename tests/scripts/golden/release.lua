@@ -62,14 +62,16 @@ local function settle(first, width, act, finish)
   let_go(let)
   return verdicts
 end
--- The record of a held message; nil where an ack or a discard was cut off, whose remains are removed.
-local function held_record(id)
-  local record = redis.call('HGET', messages, id)
-  if not record then
-    redis.call('HDEL', history, id)
-    redis.call('HDEL', states, id)
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=', 1, true)
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
   end
-  return record
 end
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
 -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
@@ -80,34 +82,10 @@ local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it 
 local function is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
 end
--- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
---            when it fails (persistent=False); the other bits are the sender's
---   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-local EXPIRES, TRANSIENT = 0x10, 0x80
-
-local function pack_number(value, width)
-  local bytes = {}
-  for i = width, 1, -1 do
-    bytes[i] = value % 256
-    value = math.floor(value / 256)
-  end
-  return string.char(unpack(bytes))
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
 
 local function unpack_number(text, first, width)
   local value = 0
@@ -121,25 +99,58 @@ local function has_expiry(record)
   return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
 end
 
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
 -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
 -- something.
 local function read_record(record)
   if #record < 14 and (#record < 8 or has_expiry(record)) then
     return { birth = 0, priority = 4 }
   end
-  return {
-    birth = unpack_number(record, 1, 7),
-    priority = math.min(record:byte(8) % EXPIRES, 9),
-    expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-    transient = record:byte(8) >= TRANSIENT,
-  }
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The head of a held message, and whether it is of a later form, as lib/head_of. Where an ack or a discard was cut off,
+-- nil, and its remains are removed.
+local function held_head(id, text)
+  local head, later = head_of(id, text)
+  if not head and not later then
+    redis.call('HDEL', history, id)
+    redis.call('HDEL', states, id)
+  end
+  return head, later
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message.
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+-- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -184,11 +195,10 @@ end
 -- one that a later version has taken over, in a form of its own.
 local function settle_messages(first, width, act, finish)
   return settle(first, width, function(id, text, i)
-    local record = held_record(id)
-    if not record or is_later(record, text) then
-      return record and LOST or GONE
+    local head, later = held_head(id, text)
+    if not head then
+      return later and LOST or GONE
     end
-    local head = read_record(record)
     return act(id, parse_state(text, head.birth), head, i)
   end, finish)
 end
@@ -203,6 +213,33 @@ local holders = {}
 local function holder(token)
   holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
   return holders[token]
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+local function pack_number(value, width)
+  local bytes = {}
+  for i = width, 1, -1 do
+    bytes[i] = value % 256
+    value = math.floor(value / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is

@@ -1,7 +1,7 @@
 -- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once,
 -- whatever comes and goes between two pages: the next page begins after the score and the member of the last row, even
 -- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
--- at which the next page begins or ends (empty: the range is over), then the ids, the records, the states and the
+-- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and the
 -- histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
@@ -49,34 +49,30 @@ local function is_elsewhere(row, id, text)
   if not said or said == part and mark == '-' then
     return false
   end
-  -- The immutable half of a message, written once by send:
-  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-  --            when it fails (persistent=False); the other bits are the sender's
-  --   6 bytes  expiry in milliseconds, only with that flag
-  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-  local EXPIRES, TRANSIENT = 0x10, 0x80
-
-  local function pack_number(value, width)
-    local bytes = {}
-    for i = width, 1, -1 do
-      bytes[i] = value % 256
-      value = math.floor(value / 256)
+  -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+  -- that does not say them.
+  local function stated_head(text)
+    local at = text and text:find(' head=', 1, true)
+    if at then
+      local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+      if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+        return tonumber(birth), tonumber(flags), tonumber(expires)
+      end
     end
-    return string.char(unpack(bytes))
   end
+  -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+  -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+  -- that it blocks no other message, and a version that can read it finds it.
+  local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
-  -- The births of one call differ only in their last two bytes, so the first five are kept.
-  local packed_high, packed_prefix
-  local function pack_birth(birth)
-    local low = birth % 65536
-    local high = (birth - low) / 65536
-    if high ~= packed_high then
-      packed_high, packed_prefix = high, pack_number(high, 5)
-    end
-    return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+  local function is_later(record, text)
+    return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
   end
+  -- The flag of a record (lib/record) that has an expiry.
+  local EXPIRES = 0x10
+  -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+  local TRANSIENT = 0x80
 
   local function unpack_number(text, first, width)
     local value = 0
@@ -90,25 +86,48 @@ local function is_elsewhere(row, id, text)
     return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
   end
 
+  local function as_head(birth, flags, expires)
+    return {
+      birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+    }
+  end
+
   -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
   -- something.
   local function read_record(record)
     if #record < 14 and (#record < 8 or has_expiry(record)) then
       return { birth = 0, priority = 4 }
     end
-    return {
-      birth = unpack_number(record, 1, 7),
-      priority = math.min(record:byte(8) % EXPIRES, 9),
-      expires = has_expiry(record) and unpack_number(record, 9, 6) or nil,
-      transient = record:byte(8) >= TRANSIENT,
-    }
+    return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+  end
+  -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+  -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+  -- true where it is of a later form.
+  local function head_of(id, text)
+    local birth, flags, expires = stated_head(text)
+    if birth then
+      if redis.call('HEXISTS', messages, id) == 0 then
+        return nil, false
+      elseif is_later('', text) then
+        return nil, true
+      end
+      return as_head(birth, flags, expires > 0 and expires or nil), false
+    end
+    local record = redis.call('HGET', messages, id)
+    if not record then
+      return nil, false
+    elseif is_later(record, text) then
+      return nil, true
+    end
+    return read_record(record), false
   end
   -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-  -- indexes of it. Absent until someone claims or delays the message.
+  -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: a field that this version does not know, kept as it is. A field that is not there has its default.
+  -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+  -- its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -149,6 +168,33 @@ local function is_elsewhere(row, id, text)
   local function expiry_of(head, state)
     return state.redriven == 0 and head.expires or nil
   end
+  -- The immutable half of a message, written once by send:
+  --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+  --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+  --            when it fails (persistent=False); the other bits are the sender's
+  --   6 bytes  expiry in milliseconds, only with that flag
+  --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+  -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+  local function pack_number(value, width)
+    local bytes = {}
+    for i = width, 1, -1 do
+      bytes[i] = value % 256
+      value = math.floor(value / 256)
+    end
+    return string.char(unpack(bytes))
+  end
+
+  -- The births of one call differ only in their last two bytes, so the first five are kept.
+  local packed_high, packed_prefix
+  local function pack_birth(birth)
+    local low = birth % 65536
+    local high = (birth - low) / 65536
+    if high ~= packed_high then
+      packed_high, packed_prefix = high, pack_number(high, 5)
+    end
+    return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+  end
   -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
   -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
@@ -184,7 +230,10 @@ local function is_elsewhere(row, id, text)
     end
     return false
   end
-  local head = read_record(redis.call('HGET', messages, id))
+  local head, later = head_of(id, text)
+  if not head then
+    return not later
+  end
   return left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
@@ -197,11 +246,143 @@ if low >= high then
   return { '', '', {}, {}, {}, {} }
 end
 local rows = redis.call('ZRANGE', index, low, high - 1)
+local ids, row_of = {}, {}
+for n, row in ipairs(rows) do
+  local id = id_of(row)
+  ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
+end
+
+local texts, records, stories, kept = {}, {}, {}, #rows
+if place ~= 'leased' then
+  texts = redis.call('HMGET', states, unpack(ids))
+  -- Reads the wanted parts of messages into `records` and `stories`, false where there is none, up to about half a megabyte. Returns
+  -- of how many.
+  local MOST = 524288 -- bytes, or one message (I9)
+
+  -- The heads of records; those of long ones are in the states.
+  local function read_heads(ids, texts, records)
+    -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+    -- that does not say them.
+    local function stated_head(text)
+      local at = text and text:find(' head=', 1, true)
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+          return tonumber(birth), tonumber(flags), tonumber(expires)
+        end
+      end
+    end
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+    local function pack_number(value, width)
+      local bytes = {}
+      for i = width, 1, -1 do
+        bytes[i] = value % 256
+        value = math.floor(value / 256)
+      end
+      return string.char(unpack(bytes))
+    end
+
+    -- The births of one call differ only in their last two bytes, so the first five are kept.
+    local packed_high, packed_prefix
+    local function pack_birth(birth)
+      local low = birth % 65536
+      local high = (birth - low) / 65536
+      if high ~= packed_high then
+        packed_high, packed_prefix = high, pack_number(high, 5)
+      end
+      return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+    end
+    -- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
+    local function head_bytes(text)
+      local birth, flags, expires = stated_head(text)
+      if not birth then
+        return nil
+      end
+      return pack_birth(birth) .. string.char(flags) .. (expires > 0 and pack_number(expires, 6) or '')
+    end
+    local short, places = {}, {}
+    for n, id in ipairs(ids) do
+      records[n] = head_bytes(texts[n])
+      if records[n] and redis.call('HEXISTS', messages, id) == 0 then
+        records[n] = false
+      elseif not records[n] then
+        short[#short + 1], places[#places + 1] = id, n
+      end
+    end
+    for n, found in ipairs(#short > 0 and redis.call('HMGET', messages, unpack(short)) or {}) do
+      records[places[n]] = found and found:sub(1, 14)
+    end
+  end
+
+  local function read_parts(ids, texts, records, stories)
+    local kept, spent, found = #ids, 0, {}
+    if record == 'head' then
+      read_heads(ids, texts, records)
+    elseif record == 'whole' then
+      -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
+      -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+      local PAGE = 250
+
+      local function read_records(records, ids, texts, first, most)
+        local long = first > 1 or #ids > PAGE
+        for n = 1, #ids do
+          long = long or texts[n] and texts[n]:find(' head=', 1, true)
+        end
+        if not long then
+          return redis.call('HMGET', messages, unpack(ids)), #ids
+        end
+        local page, bytes, last = {}, 0, first - 1
+        while last < #ids and #page < PAGE and bytes <= most do
+          last = last + 1
+          page[#page + 1] = ids[last]
+          bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
+        end
+        for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
+          records[first - 1 + at] = record
+        end
+        return records, last
+      end
+      kept = 0
+      while kept < #ids and spent <= MOST do
+        local first = kept + 1
+        found, kept = read_records(found, ids, texts, first, MOST - spent)
+        for n = first, kept do
+          records[n] = found[n]
+          spent = spent + #(found[n] or '')
+        end
+      end
+    end
+    if story ~= 'yes' then
+      return kept
+    end
+    spent = 0
+    for n = 1, kept do
+      stories[n] = texts[n] and redis.call('HGET', history, ids[n])
+      spent = spent + #(stories[n] or '')
+      if spent > MOST then
+        for over = n + 1, kept do
+          records[over] = nil
+        end
+        return n
+      end
+    end
+    return kept
+  end
+  kept = read_parts(ids, texts, records, stories)
+end
 local next_score, next_member = '', ''
-if order == 'newest' and low > first then
+if order == 'newest' and low + #rows - kept > first then
+  low = low + #rows - kept
   next_member = redis.call('ZRANGE', index, low - 1, low - 1)[1]
-elseif order == 'oldest' and high < stop then
-  next_member = rows[#rows]
+elseif order == 'oldest' and low + kept < stop then
+  next_member = rows[kept]
 end
 if next_member ~= '' then
   next_score = redis.call('ZSCORE', index, next_member)
@@ -209,20 +390,12 @@ end
 if place == 'leased' then
   return { next_score, next_member, rows, {}, {}, {} }
 end
-local ids, row_of = {}, {}
-for n, row in ipairs(rows) do
-  local id = id_of(row)
-  ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
-end
-local texts = redis.call('HMGET', states, unpack(ids))
-local records = record == 'no' and {} or redis.call('HMGET', messages, unpack(ids))
-local stories = story == 'yes' and redis.call('HMGET', history, unpack(ids)) or {}
-for n, id in ipairs(ids) do
-  local is_known = records[n] or record == 'no' and redis.call('HEXISTS', messages, id) == 1
-  if not is_known or texts[n] and is_elsewhere(row_of[id], id, texts[n]) then
+for n = #ids, 1, -1 do
+  local id = ids[n]
+  if n > kept then
+    ids[n], texts[n] = nil, nil
+  elseif not records[n] and redis.call('HEXISTS', messages, id) == 0 or texts[n] and is_elsewhere(row_of[id], id, texts[n]) then
     ids[n] = false
-  elseif record == 'head' then
-    records[n] = records[n]:sub(1, 14)
   end
 end
-return { next_score, next_member, ids, records, state == 'yes' and texts or {}, stories }
+return { next_score, next_member, ids, record == 'no' and {} or records, state == 'yes' and texts or {}, stories }

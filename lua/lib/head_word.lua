@@ -1,0 +1,12 @@
+-- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+-- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+--    head=birth/flags/expiry/length; expiry 0: none
+-- needs: LONG, read_record
+-- gives: head_word
+local function head_word(record)
+  if #record <= LONG then
+    return ''
+  end
+  local head = read_record(record)
+  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+end
