@@ -85,12 +85,22 @@ class Running:
             with self._lock:
                 interrupted, self._interrupted = self._interrupted, False
             if interrupted:
-                self._interrupt(None)
+                self._use_up()
 
-    def _interrupt(self, reason: type[BaseException] | None) -> None:
-        """Request an error in the thread of the calls; None: withdraw the request."""
-        error = None if reason is None else ctypes.py_object(reason)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
+    def _interrupt(self, reason: type[BaseException]) -> None:
+        """Request an error in the thread of the calls, in place of one that was not raised yet."""
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(reason))
+
+    def _use_up(self) -> None:
+        """Leave no request behind, whether or not the last one was raised: make another one, and await it.
+
+        To withdraw it would be simpler, but in CPython 3.11 a flag stays set then that makes all code of the
+        process slower, and a profiler hang.
+        """
+        with suppress(Stopped):
+            self._interrupt(Stopped)
+            while True:
+                pass
 
 
 def end_child(error: BaseException | None) -> None:
