@@ -36,6 +36,9 @@ class SendOptions:
     persistent: bool = True
 
 
+PLAIN = SendOptions()
+
+
 def send_options(
     delay: Duration | None,
     ttl: Duration | None,
@@ -48,6 +51,8 @@ def send_options(
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
     """
+    if delay is ttl is headers is None and priority is DEFAULT_PRIORITY and persistent is True:
+        return PLAIN  # nearly always
     return SendOptions(
         0 if delay is None else milliseconds(delay, name="delay"),
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),

@@ -67,6 +67,7 @@ class Codec(Generic[T]):
         self._max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder()
         self._raw = type is bytes
+        self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
         self._decoder: msgspec.json.Decoder[Any] | None = None
         try:
             if not self._raw:
@@ -92,7 +93,14 @@ class Codec(Generic[T]):
                 `max_bytes`.
         """
         check_priority(priority)
-        packed = _pack_headers(headers) if headers else b""
+        if headers:
+            return self._packer(priority, _pack_headers(headers), persistent)
+        pack = self._plain.get((priority, persistent))
+        if pack is None:
+            pack = self._plain[priority, persistent] = self._packer(priority, b"", persistent)
+        return pack
+
+    def _packer(self, priority: int, packed: bytes, persistent: bool) -> Callable[[T], bytes]:  # noqa: FBT001
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
