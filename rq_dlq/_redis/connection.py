@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from redis import exceptions
 
@@ -13,6 +13,9 @@ from rq_dlq._redis.errors import code_of, named, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+LATE: Final = object()
+"""In place of a reply that did not come in time."""
 
 
 def as_reply(error: Exception) -> Exception:
@@ -48,8 +51,9 @@ class _NoSocket:
 def set_timeout(connection: Any, seconds: float | None) -> None:
     """Set how long a connection waits for a reply."""
     connection.socket_timeout = seconds
-    if (socket := getattr(connection, "_sock", None)) is not None:  # a blocking one that is connected
-        socket.settimeout(seconds)
+    settimeout = getattr(getattr(connection, "_sock", None), "settimeout", None)
+    if settimeout is not None:  # a blocking one that is connected, and not fakeredis'
+        settimeout(seconds)
 
 
 def taking(pool: Any) -> Callable[[], Any]:

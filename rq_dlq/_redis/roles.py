@@ -110,8 +110,8 @@ def _key(keys: QueueKeys, name: str) -> str:
 
 # Every role may send these: the question about rights, which is not asked about itself.
 QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
-# Every role may send these too, though not every server needs them: to look at the server, to select a
-# database other than 0, to find the nodes of a cluster.
+# Every role may send these too, though not every server needs them: to look at the server, to end a wait in
+# time, to select a database other than 0, to find the nodes of a cluster.
 USEFUL: Commands = [
     (b"INFO",),
     (b"PING",),

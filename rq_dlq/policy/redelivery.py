@@ -219,8 +219,11 @@ class RedeliveryPolicy:
     def jetstream(**settings: object) -> RedeliveryPolicy:
         """Redelivery by the settings of a JetStream consumer, a policy with `delays`.
 
-        There BackOff counts from the delivery; here the lease is one setting and the wait after it
-        another. A plain nack, too, waits by the policy. Without a backoff both come back at once.
+        The times are not JetStream's. There BackOff takes the place of AckWait: it is for silence alone,
+        counts from the delivery, and a plain nak is back at once. Here a wait begins with the failure:
+        with the nack, or, after silence, with the end of the lease, so the message is back after lease
+        and wait. For their times after silence: a lease no longer than the shortest wait, and every
+        wait shorter by it. Without a backoff both come back at once.
 
         Args:
             settings: `max_deliver` (deliveries; None or -1: no limit; 0, which JetStream reads so too,

@@ -65,6 +65,22 @@ async def test_wait(row: dict[str, Any], broker: Any, clock: Clock) -> None:
         assert total != row["expect"]
 
 
+@pytest.mark.parametrize("deliveries", [1, 2, 3, 4])
+async def test_a_lease_off_each_wait_gives_their_times_after_silence(
+    deliveries: int, broker: Any, clock: Clock
+) -> None:
+    theirs, lease = [25, 100, 250], 20
+    policy = RedeliveryPolicy.jetstream(backoff=[(wait - lease) / 1000 for wait in theirs])
+    queue = broker.queue("a", redelivery=policy, lease=lease / 1000)
+    await delivered(queue, clock, deliveries)
+    began = clock.now
+    clock.advance(lease / 1000)
+    await queue.maintain()
+    expected = theirs[min(deliveries, len(theirs)) - 1]
+    await comes_back_after(queue, clock, expected - lease)
+    assert clock.now - began == expected
+
+
 async def test_max_deliver_counts_deliveries(broker: Any, clock: Clock) -> None:
     policy = RedeliveryPolicy.jetstream(max_deliver=3, backoff=["1s", "2s", "3s"])
     queue = broker.queue("a", redelivery=policy)

@@ -69,7 +69,7 @@ def test_it_counts_deliveries() -> None:
     assert not RedeliveryPolicy.jetstream(max_deliver=-1).spent(10**9)
 
 
-def test_the_backoff_is_exact_and_its_last_wait_repeats() -> None:
+def test_no_wait_is_spread_and_the_last_one_repeats() -> None:
     policy = RedeliveryPolicy.jetstream(backoff=("25ms", 0.1, timedelta(seconds=2)))
     assert policy.collision_avoidance == 0
     assert [policy.delay_ms(n) for n in (1, 2, 3, 4, 5_000)] == [25, 100, 2_000, 2_000, 2_000]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from rq_dlq._redis.connection import LATE
 from rq_dlq._redis.pools import pools_of
 from rq_dlq.errors import ConfigurationError
 
@@ -70,6 +71,15 @@ class Idle:
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server."""
     await connection.disconnect(nowait=True)
+
+
+async def reply_within(connection: Any, seconds: float) -> Any:
+    """Read a reply; LATE: it has not come yet, and is still to be read."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await connection.read_response(disable_decoding=True, disconnect_on_error=False)
+    except TimeoutError:
+        return LATE
 
 
 async def sleep(milliseconds: float, until: threading.Event | None) -> None:

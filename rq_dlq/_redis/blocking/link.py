@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._redis.blocking.own import Idle, disconnect
-from rq_dlq._redis.connection import as_reply, bounded, set_timeout, taking
+from rq_dlq._redis.blocking.own import Idle, disconnect, reply_within
+from rq_dlq._redis.connection import LATE, as_reply, bounded, set_timeout, taking
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import BLOCKING, pool_at, pools_of
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rq_dlq._redis.guard import Guard
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Step
+
+PING = packed([(b"PING",)])
+NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)
+"""Seconds that a wait may be late, and then each PING in turn."""
 
 
 class Link:
@@ -155,10 +159,38 @@ def replies_to(connection: Any, commands: Commands) -> list[Any]:
         connection.send_packed_command([packed(commands)])
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    replies: list[Any] = []
-    for _ in commands:
-        try:
-            replies.append(connection.read_response(disable_decoding=True))
-        except (exceptions.ResponseError, exceptions.BusyLoadingError) as error:
-            replies.append(as_reply(error))
-    return replies
+    match commands:
+        case [(b"BLPOP", _, seconds)]:
+            return [_nudged(connection, seconds)]
+        case _:
+            return [_reply(connection) for _ in commands]
+
+
+def _nudged(connection: Any, seconds: float) -> Any:
+    """Read the reply to a BLPOP of so many seconds.
+
+    Redis looks for waits that are over whenever something wakes it, and otherwise on the tick of its `hz`,
+    which is 100 ms by default. So it gets a PING, on the same connection, which it answers after the wait.
+    """
+    pings = 0
+    for late in NUDGES:
+        reply = _reply(connection, seconds + late)
+        if reply is not LATE:
+            break
+        connection.send_packed_command([PING], check_health=False)
+        seconds, pings = 0, pings + 1
+    else:
+        reply = _reply(connection)
+    for _ in range(pings):
+        _reply(connection)
+    return reply
+
+
+def _reply(connection: Any, within: float | None = None) -> Any:
+    """Read a reply; it may be an error of the server, or LATE."""
+    try:
+        if within is not None:
+            return reply_within(connection, within)
+        return connection.read_response(disable_decoding=True)
+    except (exceptions.ResponseError, exceptions.BusyLoadingError) as error:
+        return as_reply(error)

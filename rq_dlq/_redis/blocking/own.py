@@ -6,6 +6,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from redis import exceptions
+
+from rq_dlq._redis.connection import LATE, set_timeout
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
@@ -45,6 +49,18 @@ class Idle:
 def disconnect(connection: Any) -> None:
     """Close a connection."""
     connection.disconnect()
+
+
+def reply_within(connection: Any, seconds: float) -> Any:
+    """Read a reply; LATE: it has not come yet, and is still to be read."""
+    usual = connection.socket_timeout
+    set_timeout(connection, seconds)
+    try:
+        return connection.read_response(disable_decoding=True, disconnect_on_error=False)
+    except exceptions.TimeoutError:
+        return LATE
+    finally:
+        set_timeout(connection, usual)
 
 
 def sleep(milliseconds: float, until: threading.Event | None) -> None:
