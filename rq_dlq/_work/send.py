@@ -51,8 +51,9 @@ def send_options(
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
     """
-    if delay is ttl is headers is None and priority is DEFAULT_PRIORITY and persistent is True:
-        return PLAIN  # nearly always
+    plain = delay is None and ttl is None and headers is None and persistent
+    if plain and priority is DEFAULT_PRIORITY:  # nearly always
+        return PLAIN
     return SendOptions(
         0 if delay is None else milliseconds(delay, name="delay"),
         0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
