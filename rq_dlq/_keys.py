@@ -7,12 +7,9 @@ is one script on one node of a cluster, and a message that dies moves to another
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TAGGED = re.compile(r"\{[^{}]+\}\..")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -13,8 +14,6 @@ from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
 

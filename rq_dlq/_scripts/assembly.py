@@ -9,6 +9,7 @@ order of `_keys.py`; those of another queue, in the block that works on it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from rq_dlq._scripts.fragments import Needs, read
 from rq_dlq._scripts.script import bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rq_dlq._scripts.fragments import Fragment
 
 _AT_ONCE = 5  # names in a line that binds keys

@@ -10,12 +10,10 @@ for the whole file, indented for the block that it stands in.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import TypeVar
 
 T = TypeVar("T")
 _NEEDS = re.compile(r"( *)-- needs: (.+)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import scans, upkeep
@@ -16,8 +16,6 @@ from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rq_dlq._calls.scans import Page
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from rq_dlq._calls import Argument, Call, Command
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.confirm import Confirm

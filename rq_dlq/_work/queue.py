@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,8 +14,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.names import Address, Naming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._calls import Part, Place
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.confirm import Confirm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +26,6 @@ from rq_dlq.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq._calls import Call, Held, Sender
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq._work.given_names import check_names
@@ -15,9 +17,6 @@ from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from rq_dlq.policy import Entry
 
 NAMED: Final = 20  # problems of a file that are named

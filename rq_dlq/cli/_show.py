@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -19,8 +19,6 @@ from rq_dlq.values.failure import Cause, moment
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._work import Maintainer
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +15,6 @@ from rq_dlq.cli.queues import home_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rq_dlq.client.selection import Selection
     from rq_dlq.values.counts import ErrorGroup
 

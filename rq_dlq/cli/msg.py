@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +17,6 @@ from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from rq_dlq.policy import Entry, Pattern, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy import QueueSettings
 
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))

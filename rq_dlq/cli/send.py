@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,8 +20,6 @@ from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq.client.queue import Queue
 
 BATCH = 1_000  # messages sent at once

@@ -9,7 +9,7 @@ import threading
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import click
 
@@ -18,9 +18,6 @@ from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker import Worker
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 MOST_PROCESSES = 256
 

@@ -7,16 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rq_dlq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OLDEST: Final = (6, 2)
 _MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import MAXYEAR
+from datetime import MAXYEAR, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +16,6 @@ from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.wanted import HEAD, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 

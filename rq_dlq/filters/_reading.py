@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,8 +14,6 @@ from rq_dlq.filters._terms import MisplacedError, Terms, in_single_quotes, whole
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from lark import Token
 
     from rq_dlq.filters._logic import Evaluate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -15,8 +15,6 @@ from rq_dlq.values.durations import human, milliseconds, shown
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rq_dlq.values.durations import Duration
 
 T = TypeVar("T")

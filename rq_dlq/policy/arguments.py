@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,6 @@ from rq_dlq.policy.presets import (
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 ROWS: Final = tuple(BY_PART["redelivery"].values())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import msgspec
 
@@ -17,9 +18,6 @@ from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import Said
 

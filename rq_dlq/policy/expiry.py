@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.policy import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.names import Template

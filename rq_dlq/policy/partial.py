@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
@@ -13,8 +14,6 @@ from rq_dlq.policy.redelivery import RedeliveryPolicy
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
 
 RQ, ARTEMIS, ACTIVEMQ = ARITHMETICS

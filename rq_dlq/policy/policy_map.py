@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,8 +16,6 @@ from rq_dlq.policy.settings import QueueSettings, Source
 from rq_dlq.values.names import Naming, Template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
 
 VERSION: Final = b"#version"  # a field that no pattern can be, as a wildcard is a whole word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -9,8 +10,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 WITHOUT_LIMIT: Final = 12

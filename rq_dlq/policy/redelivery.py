@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,8 +17,6 @@ from rq_dlq.policy.preview import Preview
 from rq_dlq.policy.simulation import Plan, Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tenacity.stop import StopBaseT
     from tenacity.wait import WaitBaseT
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,8 +19,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 SLOT: Final = 100

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy.patterns import ONE, REST, WILDCARDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.parsers import expat
 
 from rq_dlq.policy_files._reading import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 DEEPEST: Final = 100
 NAMESPACE: Final = " "

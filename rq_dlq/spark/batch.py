@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rq_dlq import _work
 from rq_dlq.errors import InvalidInput
@@ -13,8 +13,6 @@ from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from pyspark.sql import DataFrame, SparkSession
 
     from rq_dlq.client.broker import Broker

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
@@ -14,9 +15,6 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self, TypeAlias
-
     T = TypeVar("T")
     Word = TypeVar("Word", bound=str)
     Read: TypeAlias = Callable[[str, str], T]

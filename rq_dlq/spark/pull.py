@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pyspark.sql import SparkSession
 
     from rq_dlq.client.queue import Queue

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,6 @@ from rq_dlq.spark.offsets import Position
 from rq_dlq.spark.slices import Slice, dealt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._work import Queue, Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions

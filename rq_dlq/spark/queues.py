@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.options import shards_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -15,9 +16,6 @@ from rq_dlq.spark.schemas import arrow_schema
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Self, TypeAlias
-
     from pyspark.sql import DataFrame
 
     Row: TypeAlias = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -20,8 +21,6 @@ from rq_dlq.spark.slices import Share, Span
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType

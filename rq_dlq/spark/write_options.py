@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from rq_dlq.spark.options import Options, duration, flag, number, one_of, option
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq.client.durability import Durability
 
 SETTLES = ("ack", "nack", "discard")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -16,9 +18,6 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from rq_dlq.values.settlement import Fate
 
 T = TypeVar("T")

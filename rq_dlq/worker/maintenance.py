@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work, doctor
@@ -21,8 +22,6 @@ from rq_dlq.worker.consumer import RETRY_AFTER
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import secrets
 import signal
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 SENDING = 12.0  # seconds
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
@@ -16,9 +18,6 @@ from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PARTITIONS = ["queue", "date"]

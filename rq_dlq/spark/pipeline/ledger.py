@@ -8,16 +8,15 @@ quarantine, remove its line from the file.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 NAME: Final = "ledger.jsonl"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-    from pathlib import Path
 
 NAME = "manifest.json"
 

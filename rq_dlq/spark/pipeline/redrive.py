@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
@@ -14,9 +16,6 @@ from rq_dlq.spark.pipeline import ledger
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from pyspark.sql import Column, DataFrame
 
     from rq_dlq.client.broker import Broker

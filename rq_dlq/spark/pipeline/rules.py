@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,8 +25,6 @@ from rq_dlq.spark.queues import expression
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column
 
 CONDITIONS: Final = ("queue", "error_class", "fingerprint", "reason")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +14,6 @@ from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from rq_dlq.spark.pipeline.rules import Rule
 
 FORMATS: Final = ("parquet", "delta")
