@@ -184,8 +184,7 @@ def _settle(
 
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:
-            what = "the redelivery policy of this queue"
-            raise upgrade(what, "")
+            raise upgrade("the redelivery policy of this queue", "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
             for (i, _), said in zip(pairs, reply, strict=True)

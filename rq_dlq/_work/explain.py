@@ -62,8 +62,7 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
         page: Page = yield scans.browse(member.keys, ids=[message_id])
         if page.ids:
             if version := page.rows()[0].version_needed:
-                what = f"message {message_id} of {member.keys.home!r}"
-                raise upgrade(what, version)
+                raise upgrade(f"message {message_id} of {member.keys.home!r}", version)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield upkeep.stats(member.keys, member.name)
             return _explained(member, page.rows()[0], settings, now, counts)

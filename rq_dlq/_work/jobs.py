@@ -83,8 +83,7 @@ def check_job(job: str) -> None:
     try:
         check_id(job)
     except InvalidInput as error:
-        message = f"the id of a job: {error}"
-        raise InvalidInput(message) from None
+        raise InvalidInput(f"the id of a job: {error}") from None
 
 
 def commit(

@@ -107,8 +107,7 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
 def check_limit(limit: int | None) -> None:
     """Raise InvalidInput unless this is None or a whole number, 0 or more."""
     if limit is not None and (type(limit) is not int or limit < 0):
-        message = f"limit {limit!r}: use a whole number of messages, 0 or more"
-        raise InvalidInput(message)
+        raise InvalidInput(f"limit {limit!r}: use a whole number of messages, 0 or more")
 
 
 def only_live(queue: Queue[Any], verb: str) -> None:
@@ -119,5 +118,4 @@ def only_live(queue: Queue[Any], verb: str) -> None:
     """
     if queue.part != "live" or queue.view:
         whose = "its queues" if queue.view else repr(queue.keys.home)
-        message = f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}")

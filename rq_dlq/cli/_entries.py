@@ -36,8 +36,7 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
         context.output.say(": ".join(filter(None, (where, problem.setting, problem.message))))
     if len(reading.problems) > NAMED:
         context.output.say(f"… and {len(reading.problems) - NAMED} more")
-    message = f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed"
-    raise Failure(message)
+    raise Failure(f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
 
 
 def set_all(
@@ -77,10 +76,10 @@ def set_all(
         if not done:
             raise
         why = sentence(error) or "interrupted"
-        message = (
-            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command"
-        )
-        raise Failure(message, PART_WAY) from None
+        raise Failure(
+            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
+            PART_WAY,
+        ) from None
 
 
 def _nowhere(context: Context) -> bool:

@@ -90,5 +90,4 @@ def _number(field: Field, text: str) -> float:
     except ValueError:
         whole = "whole " if field.kind == "N" else ""
         word = f" and not {field.none!r}" if field.none else ""
-        message = f"{field.option}: {text!r} is not a {whole}number{word}"
-        raise click.UsageError(message) from None
+        raise click.UsageError(f"{field.option}: {text!r} is not a {whole}number{word}") from None

@@ -69,8 +69,7 @@ def show(context: Context, name: str, message_id: str) -> None:
     """Show one dead letter with its history."""
     letters = _letters(context, name).browse(ids=[message_id])
     if not letters:
-        message = f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them"
-        raise Failure(message)
+        raise Failure(f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them")
     (letter,) = letters
     context.output.message(_show.letter_row(letter), letter)
     if letter.cause.traceback and context.output.format == "table":
@@ -124,8 +123,7 @@ def _confirm(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
 def _all_found(chosen: dict[str, Any], done: int) -> None:
     missing = len(set(chosen["ids"])) - done
     if chosen["ids"] and missing > 0:
-        message = f"{missing} of the ids are not dead letters of this queue"
-        raise Failure(message)
+        raise Failure(f"{missing} of the ids are not dead letters of this queue")
 
 
 def _letters(context: Context, name: str) -> DeadLetters[Any]:

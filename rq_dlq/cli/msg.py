@@ -206,11 +206,10 @@ def _change(
     context.output.say(f"{done} {_show.many(changed, 'message')}")
     if ids and changed < len(set(ids)) and chosen["limit"] is None:
         missing = len(set(ids)) - changed
-        message = (
+        raise Failure(
             f"{_show.many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
             f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
         )
-        raise Failure(message)
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

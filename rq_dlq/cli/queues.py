@@ -94,8 +94,7 @@ def reset(context: Context, name: str) -> None:
 def purge(context: Context, name: str, *, yes: bool) -> None:
     """Remove all waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
-        message = f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them"
-        raise Failure(message)
+        raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     found = context.broker.queue(home_of(context, name))
     confirm(
         f"Remove {_show.many(found.stats().waiting, 'waiting message')} of {found.name} for good", yes=yes
@@ -139,8 +138,7 @@ def home_of(context: Context, name: str) -> str:
     """
     home = context.broker.settings.naming.resolve(name).home
     if home not in context.broker.queues():
-        message = f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used"
-        raise Failure(message)
+        raise Failure(f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used")
     return home
 
 

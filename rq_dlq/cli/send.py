@@ -124,8 +124,7 @@ def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tupl
     if bad:
         found = "1 line is not a message" if bad == 1 else f"{bad:,} lines are not messages"
         if not skip_bad:
-            message = f"{found}, so nothing was sent: correct them, or skip them with --skip-bad"
-            raise Failure(message)
+            raise Failure(f"{found}, so nothing was sent: correct them, or skip them with --skip-bad")
         context.output.say(f"{found} and skipped")
     return good, bad
 

@@ -211,8 +211,7 @@ def _pieces(pattern: str, escape: str | None) -> list[list[str]]:
         if character == escape:
             literal = next(characters, None)
             if literal is None:
-                message = "nothing follows the escape"
-                raise ValueError(message)
+                raise ValueError("nothing follows the escape")
             pieces[-1].append(re.escape(literal))
         elif character == "%":
             pieces.append([])

@@ -140,14 +140,11 @@ def _check(text: object) -> str:
     """The text, unless it is not text, is empty, is too long, or has a lone surrogate."""
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
-        message = f"a filter must be text, not of type {type(text).__name__}. {example}"
-        raise FilterError(message)
+        raise FilterError(f"a filter must be text, not of type {type(text).__name__}. {example}")
     if not text.strip():
-        message = f"the filter is empty. {example}"
-        raise FilterError(message)
+        raise FilterError(f"the filter is empty. {example}")
     if len(text) > MAX_LENGTH:
-        message = f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}"
-        raise FilterError(message)
+        raise FilterError(f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

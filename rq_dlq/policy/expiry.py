@@ -123,8 +123,7 @@ class ExpiryPolicy:
             message = "name is one expiry queue for many, prefix and suffix are of one for each. Pass either"
             raise PolicyError(message)
         if self.discard and (self.name or individual):
-            message = "discard drops what a name, prefix or suffix would keep. Pass either"
-            raise PolicyError(message)
+            raise PolicyError("discard drops what a name, prefix or suffix would keep. Pass either")
         check.apart(self.prefix, self.suffix)
 
 

@@ -104,8 +104,7 @@ def _alone(given: dict[str, Any]) -> dict[str, JSON]:
     """Check that the fields of one entry fit each other."""
     arithmetic = given.get("arithmetic", RQ)
     if "redelivery_delay" in given and arithmetic != ACTIVEMQ:
-        message = f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out"
-        raise PolicyError(message)
+        raise PolicyError(f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out")
     delays = given.get("delays")
     if delays:
         settled = {**_settled_by(delays), "arithmetic": RQ}

@@ -58,8 +58,7 @@ class Preview:
             InvalidInput: n is below 0.
         """
         if n is not None and n < 0:
-            message = f"n is {n}. Pass how many redeliveries to show, 0 or more"
-            raise InvalidInput(message)
+            raise InvalidInput(f"n is {n}. Pass how many redeliveries to show, 0 or more")
         shown = n if n is not None else WITHOUT_LIMIT if limit is None else limit
         shown = shown if limit is None else min(shown, limit)
         rows: list[Row] = []

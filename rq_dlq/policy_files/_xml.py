@@ -102,8 +102,7 @@ class _Builder:
         self._open[-1].texts.append(text)
 
     def refuse_types(self, *_: object) -> None:
-        message = "it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy"
-        raise _RefusedError(message)
+        raise _RefusedError("it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy")
 
     def _lines(self, line: int) -> dict[str, int]:
         """The line of each attribute of the element that begins here."""

@@ -98,8 +98,7 @@ def claim(
         BrokerUnavailable: Redis cannot be reached.
     """
     if type(limit) is not int or not 1 <= limit <= MOST:
-        message = f"limit {limit!r}: claim 1 to {MOST:,} messages at a time"
-        raise InvalidInput(message)
+        raise InvalidInput(f"limit {limit!r}: claim 1 to {MOST:,} messages at a time")
     span = milliseconds(lease, name="lease", minimum=1_000)
     address = resolve(url)
     check_queues(address, namespace, [queue])

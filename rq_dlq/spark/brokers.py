@@ -45,11 +45,10 @@ def _check_socket(url: str) -> None:
     address = urlsplit(url)
     folder = Path(unquote(address.path)).parent
     if address.scheme == "unix" and not folder.is_dir():
-        message = (
+        raise ConfigurationError(
             f"{socket.gethostname()} has no folder {folder}: a socket, as of the embedded server, works only "
             "on its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
         )
-        raise ConfigurationError(message)
 
 
 def resolve(url: str | None) -> str:

@@ -154,8 +154,7 @@ def foreach_message(
         BrokerUnavailable: Redis cannot be reached from the driver.
     """
     if parallelism.__class__ is not int or not 1 <= parallelism <= MOST_TASKS:
-        message = f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}")
     by_itself = until in {"drained", "empty"}
     span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
     address = resolve(url)
@@ -209,5 +208,4 @@ def run_for(worker: Worker, seconds: float) -> None:
     finally:
         alarm.cancel()
     if worker.stop.finishing.is_set() and time.monotonic() < end:
-        message = "the worker ended early, by a signal or an error (see its log): start the job again"
-        raise RqDlqError(message)
+        raise RqDlqError("the worker ended early, by a signal or an error (see its log): start the job again")

@@ -102,11 +102,10 @@ class Query:
 
     def _check(self, offset: Offset) -> None:
         if strange := offset.queues.keys() - self._queues.keys():
-            message = (
+            raise InvalidInput(
                 f"the checkpoint is for {', '.join(sorted(strange))}, but the query reads "
                 f"{', '.join(self._queues)}: use the checkpoint of these queues, or a new one"
             )
-            raise InvalidInput(message)
 
     def _finish(self, start: Offset, home: str, last: Position) -> Steps[None]:
         if last.batch <= self._done.get(home, 0):
@@ -119,11 +118,10 @@ class Query:
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         noted = yield claims.note_done(keys, start.query, last.batch, run=self._run if begun else "")
         if noted < 0:
-            message = (
+            raise LeaseLost(
                 f"another run of this query has begun batch {last.batch} of queue {home!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-            raise LeaseLost(message)
         yield from ack_batch(keys, start.tokens(home))
         self._done[home] = noted
 

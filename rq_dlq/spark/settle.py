@@ -72,8 +72,7 @@ class ByRows:
         for batch in batches:
             for name, key in zip(batch.column("id").to_pylist(), self.keys(batch), strict=True):
                 if name is None:
-                    message = "a row has no id: filter out such rows"
-                    raise InvalidInput(message)
+                    raise InvalidInput("a row has no id: filter out such rows")
                 ids[key].append(name)
         return Rows(dict(ids))
 
@@ -120,11 +119,10 @@ class Settle(ByRows):
         none = [None] * batch.num_rows
         tokens = batch.column("batch").to_pylist()
         if not all(token and ("@" in token or self._options.queue) for token in tokens):
-            message = (
+            raise InvalidInput(
                 "a row has no batch that names its queue: settle rows that a stream or claim() has read, "
                 "with their columns id and batch"
             )
-            raise InvalidInput(message)
         kinds, texts = (batch.column(name).to_pylist() if name in self._errors else none for name in ERROR)
         column = self._options.delay_column
         delays = spans(batch.column(column).to_pylist(), "delay", 0, None) if column else none
@@ -201,8 +199,7 @@ class Redrive(ByRows):
             return iter([self._options.queue] * batch.num_rows)
         names = [name or self._options.queue for name in batch.column("queue").to_pylist()]
         if not all(names):
-            message = "a row has no queue: filter out such rows, or set the option queue"
-            raise InvalidInput(message)
+            raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)
 
     def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:

@@ -96,11 +96,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LeaseLost: another run of the query has begun the batch since.
         """
         if not isinstance(limit, ReadMaxRows):  # Spark passes another limit for trigger(once=True)
-            message = (
+            raise ConfigurationError(
                 "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "
                 "use trigger(availableNow=True)"
             )
-            raise ConfigurationError(message)
         before = Offset.of(start)
         after = self._driver.run(self._driver.query.advance(before, limit.max_rows))
         if after != before:

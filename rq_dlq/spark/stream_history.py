@@ -43,10 +43,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._url = resolve(options.url)
         self._until: dict[str, str] | None = None  # the last event by queue, if the trigger is AvailableNow
         if options.starting not in {"earliest", "latest"} and not is_event_id(options.starting):
-            message = (
+            raise InvalidInput(
                 f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
             )
-            raise InvalidInput(message)
 
     def _keys(self) -> dict[str, QueueKeys]:
         return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}

@@ -157,6 +157,5 @@ def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:
     unknown = [name for name in given if name not in ROLES]
     if unknown or not given:
         wrong = f"there is no role {shown(unknown[0])}" if unknown else "no role is given"
-        message = f"{wrong}: choose from {', '.join(ROLES)}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"{wrong}: choose from {', '.join(ROLES)}")
     return [role for role in ROLES if role in given]

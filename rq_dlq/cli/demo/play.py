@@ -94,8 +94,7 @@ class Play:
             if condition():
                 return
             if time.monotonic() > deadline:
-                message = f"this did not end in {PATIENCE:.0f} s: {self.scene.now}"
-                raise Failure(message)
+                raise Failure(f"this did not end in {PATIENCE:.0f} s: {self.scene.now}")
             time.sleep(TICK)
 
     def _tick(self) -> None:

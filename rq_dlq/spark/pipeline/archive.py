@@ -169,12 +169,11 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
     for row in counts.orderBy("queue").collect():
         if not row["wanted"] == row["all"] == row["there"]:
             has, wanted = row["there"], row["wanted"]
-            message = (
+            raise RqDlqError(
                 f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} instead of "
                 f"{wanted:,}: nothing was trimmed. Run it again; if the error comes back, restore the "
                 "archive from a backup"
             )
-            raise RqDlqError(message)
 
 
 @contextmanager

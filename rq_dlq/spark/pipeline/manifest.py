@@ -66,11 +66,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(message) from None
         for name, asked in (("url", url), ("namespace", namespace), ("format", form)):
             if (has := getattr(manifest, name)) != asked:
-                message = (
+                raise InvalidInput(
                     f"{folder} is the archive of {name} {shown(has)}, not {shown(asked)}: pass another "
                     f"directory. If both are the same, change {name} in {path}"
                 )
-                raise InvalidInput(message)
         return manifest
 
     def after(self, last_events: Mapping[str, str], first_runs: Mapping[Kind, int]) -> Manifest:

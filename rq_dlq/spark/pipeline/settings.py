@@ -57,14 +57,11 @@ class PipelineSettings:
             InvalidInput: a value is not valid.
         """
         if self.format not in FORMATS:
-            message = f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}"
-            raise InvalidInput(message)
+            raise InvalidInput(f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}")
         if ":/" in str(self.out):  # of which pathlib makes one slash
-            message = (
+            raise InvalidInput(
                 f"out is {shown(str(self.out))}. Pass a directory that is mounted on all machines, not a URL"
             )
-            raise InvalidInput(message)
         if self.since is not None and self.since.tzinfo is None:
-            message = f"since {shown(self.since)}: pass a datetime with a time zone"
-            raise InvalidInput(message)
+            raise InvalidInput(f"since {shown(self.since)}: pass a datetime with a time zone")
         object.__setattr__(self, "out", Path(self.out).absolute())

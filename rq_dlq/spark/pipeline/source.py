@@ -70,7 +70,6 @@ def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
         if not found:
             known = ", ".join(there[:MOST_NAMED]) or "none"
             more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
-            message = f"no queue {pattern.strip()!r} at {broker.url}. The queues are: {known}{more}"
-            raise InvalidInput(message)
+            raise InvalidInput(f"no queue {pattern.strip()!r} at {broker.url}. The queues are: {known}{more}")
         names |= found
     return tuple(sorted(names))
