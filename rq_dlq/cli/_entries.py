@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from rq_dlq._work.given_names import check_names
 from rq_dlq.cli import _fields, _show
@@ -15,9 +14,6 @@ from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
-
-if TYPE_CHECKING:
-    from rq_dlq.policy import Entry
 
 NAMED: Final = 20  # problems of a file that are named
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
@@ -55,14 +51,20 @@ def set_all(
     """
     if file is not None:
         refuse(context, reading, file)
-    problems = [] if dry_run and _nowhere(context) else _taken(context, reading)
+    has_server = context.url or os.environ.get("RQ_DLQ_URL")  # a dry run does not start one
+    problems = _taken(context, reading) if has_server or not dry_run else []
     if file is not None:
         refuse(context, Reading(problems=problems), file)
     elif problems:
         raise PolicyError(problems[0].message)
     if dry_run:
         if not shown:
-            context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")
+            rows = [
+                {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
+                for pattern, entry in reading.entries.items()
+                for where, value in _fields.fields_of(entry).items()
+            ]
+            context.output.rows(rows, ENTRIES, "")
         what = _show.many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
@@ -82,11 +84,6 @@ def set_all(
         ) from None
 
 
-def _nowhere(context: Context) -> bool:
-    """Whether no server is set; a dry run does not start one."""
-    return not (context.url or os.environ.get("RQ_DLQ_URL"))
-
-
 def _taken(context: Context, reading: Reading) -> list[Problem]:
     """Entries that give dead letters the name of an existing queue."""
     broker, problems = context.broker, list[Problem]()
@@ -101,11 +98,3 @@ def _taken(context: Context, reading: Reading) -> list[Problem]:
             ]
             problems.append(Problem(at[-1] if at else reading.lines.get(pattern, 0), pattern, str(error)))
     return problems
-
-
-def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    return [
-        {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
-        for pattern, entry in entries.items()
-        for where, value in _fields.fields_of(entry).items()
-    ]

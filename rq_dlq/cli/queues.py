@@ -14,7 +14,6 @@ from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import confirm, queue_argument, yes_option
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Step, Steps
     from rq_dlq.client.queue import Queue
 
 
@@ -116,7 +115,7 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(_asked(manage.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(broker._step(manage.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> Queue[Any]:
@@ -140,8 +139,3 @@ def home_of(context: Context, name: str) -> str:
     if home not in context.broker.queues():
         raise Failure(f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used")
     return home
-
-
-def _asked(step: Step) -> Steps[Any]:
-    """One step and its result."""
-    return (yield step)

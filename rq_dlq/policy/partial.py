@@ -89,9 +89,8 @@ def _artemis(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolic
     return RedeliveryPolicy.from_wire(every)
 
 
-def _activemq(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
+def _activemq(every: dict[str, Any], _: Mapping[str, Any]) -> RedeliveryPolicy:
     """Its first wait is not held to the maximum, the others are."""
-    del given
     if every["max_delay"] is not None:
         every["redelivery_delay"] = min(every["redelivery_delay"], every["max_delay"])
     try:

@@ -94,8 +94,7 @@ class _Builder:
         self._open[-1].children.append(element)
         self._open.append(element)
 
-    def end(self, name: str) -> None:
-        del name
+    def end(self, _: str) -> None:
         self._open.pop()
 
     def text(self, text: str) -> None:

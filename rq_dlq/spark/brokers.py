@@ -34,8 +34,7 @@ def broker_at(
 
 
 @lru_cache(maxsize=8)
-def _made(process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
-    del process
+def _made(_process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
     _check_socket(url)
     return Broker(url, namespace=namespace, durability=durability, replicas=replicas, retries=PATIENCE)
 

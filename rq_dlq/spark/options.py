@@ -40,9 +40,8 @@ def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence
     return row
 
 
-def text(name: str, given: str) -> str:
+def text(_: str, given: str) -> str:
     """Text, unchanged."""
-    del name
     return given
 
 
@@ -95,9 +94,8 @@ def moment(name: str, given: str) -> int:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def queue_name(name: str, given: str) -> str:
+def queue_name(_: str, given: str) -> str:
     """The name of a queue, without spaces around it."""
-    del name
     check_name(given.strip())
     return given.strip()
 

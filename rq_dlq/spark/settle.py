@@ -129,13 +129,12 @@ class Settle(ByRows):
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
             yield Fate(token, kind or "", text or "", delay)
 
-    def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
+    def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Settle the rows.
 
         Raises:
             LeaseLost: some rows lost their lease, and `failOnLost` is set; the others are settled.
         """
-        del batch
         broker, verb = self._broker, self._options.operation
         queues: dict[str, Queue[Any]] = {}
         windows: list[list[Call[list[Settlement]]]] = []
@@ -202,9 +201,8 @@ class Redrive(ByRows):
             raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)
 
-    def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
+    def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Redrive the rows that are dead or expired; others are left alone."""
-        del batch
         broker, pace = self._broker, Pace(self._options.rate, CHUNK)
         for message in filter(None, messages):
             for name, ids in message.ids.items():

@@ -19,8 +19,7 @@ JSON, BYTES = "application/json", "application/octet-stream"
 _SEND = ("send",)
 
 
-def _job(name: str, given: str) -> str:
-    del name
+def _job(_: str, given: str) -> str:
     check_job(given)
     return given
 

@@ -68,8 +68,7 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[Callable[[], N
     """
     unlogged: deque[tuple[int, str]] = deque()
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        del frame
+    def on_signal(number: int, _: FrameType | None) -> None:
         stop.signal()
         doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
         unlogged.append((number, doing))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import signal
-from types import FrameType
 
 import click
 
@@ -51,6 +50,5 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt

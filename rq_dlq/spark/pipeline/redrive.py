@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -70,7 +71,7 @@ def plan(letters: DataFrame, rules: Sequence[Rule], folder: Path, run: int) -> P
         if row["action"] == QUARANTINED:
             quarantined[rule] += 1
         else:
-            died = ledger.in_utc(row, "dead_at")
+            died = datetime.fromtimestamp(row["dead_at"] / 1_000_000, UTC)  # Spark collects microseconds
             lines.append(Line(row["action"], rule, row["queue"], row["id"], died, run))
     return Plan(lines, quarantined)
 
