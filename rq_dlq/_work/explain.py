@@ -119,7 +119,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
 def _buried(queue: Queue[Any], row: Row, settings: QueueSettings) -> Explanation:
     letter = DeadLetter(row, queue.codec, queue.keys.home)
     place: Whereabouts = "dead" if letter.part == "dead" else "expired"
-    cause = ": ".join(filter(None, (letter.cause.type, letter.cause.message)))
+    cause = str(letter.cause)
     kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention
     why = f"{letter.reason} ({cause})" if cause else letter.reason
     if not isinstance(kept_for, int | float):

@@ -32,9 +32,8 @@ class ErrorGroup:
     def of(cls, letter: DeadLetter[Any]) -> ErrorGroup:
         """The group of one dead letter."""
         cause = letter.cause
-        error = ": ".join(filter(None, (cause.type, cause.message)))
         died = letter.died_at
-        return cls(cause.fingerprint, letter.reason, error, 1, died, died, letter.id)
+        return cls(cause.fingerprint, letter.reason, str(cause), 1, died, died, letter.id)
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
         """Merge two groups of the same kind."""

@@ -60,6 +60,9 @@ class Cause:
             tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
         return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
 
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
+
     def cells(self) -> str:
         """The two cells of a history line for this cause: the facts, and the traceback."""
         facts = {"type": self.type, "message": self.message, "fingerprint": self.fingerprint}
