@@ -47,11 +47,6 @@ class QueueKeys(Keys):
         """The keys of `NAMES`."""
         return {name: self._key(name) for name in NAMES}
 
-    @property
-    def tag(self) -> str:
-        """The hash tag, which decides the queue's node in a cluster."""
-        return self.home[1 : self.home.index("}")] if _TAGGED.match(self.home) else self.home
-
     def sender(self, nonce: str) -> str:
         """The register of a sender: the number of its last call here; it expires."""
         return self._key(f"sender:{nonce}")

@@ -74,10 +74,6 @@ class PolicyMap:
         """The patterns that match a queue, the most specific first."""
         return [pattern.text for pattern in self._patterns if pattern.matches(name)]
 
-    def choose(self, name: str) -> str | None:
-        """The most specific pattern alone, for those who know ActiveMQ Classic, which merges nothing."""
-        return next(iter(self.resolve(name)), None)
-
     def settings(self, home: str, declared: Entry | None = None) -> QueueSettings:
         """The settings of a queue, field by field.
 
