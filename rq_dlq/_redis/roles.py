@@ -125,12 +125,8 @@ BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replic
 
 def _running(keys: QueueKeys) -> Steps:
     """How scripts are run."""
-    yield _plain(b"EVALSHA", "0" * 40, 1, keys["messages"])
-    yield _plain(b"SCRIPT", b"LOAD", b"return 1")
-
-
-def _plain(*parts: bytes | str | int) -> Command[Any]:
-    return Command(parts)
+    yield Command((b"EVALSHA", "0" * 40, 1, keys["messages"]))
+    yield Command((b"SCRIPT", b"LOAD", b"return 1"))
 
 
 def _opening(keys: QueueKeys) -> Steps:

@@ -134,10 +134,6 @@ def _expiration(message: Received[Any], _: int) -> int | None:
     return None if end.year in DAMAGED else round(end.timestamp() * 1000)
 
 
-def _died(letter: DeadLetter[Any], now: int) -> float | None:
-    return _seconds_since(letter.died_at, now)
-
-
 def _cause(letter: DeadLetter[Any]) -> Cause:
     cause = letter.cause  # EXPIRY if the history is damaged
     return Cause() if cause is EXPIRY and letter.reason != "expired" else cause
@@ -178,7 +174,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "message": Field(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
     "fingerprint": Field(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
     "original_queue": Field(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
-    "died": Field(STATE, _of_dead(_died)),
+    "died": Field(STATE, _of_dead(lambda letter, now: _seconds_since(letter.died_at, now))),
     "JMSTimestamp": Field(HEAD, _sent),
     "JMSExpiration": Field(HEAD | STATE, _expiration),
 }
