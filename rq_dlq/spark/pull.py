@@ -172,19 +172,14 @@ def foreach_message(
         until=until if by_itself else "stopped",  # type: ignore[arg-type]
         ends_at=None if by_itself else clock(broker) + span,
     )
-    declare(pull, broker)
+    declared = pull.queue(broker)
+    Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
+    existing(broker, [declared._core.keys.home])
+    broker._run(_work.open_queue(declared._core))
     began = time.monotonic()
     rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()
     sums = {name: sum(row[name] for row in rows) for name in COUNTED}
     return Pulled(**sums, seconds=time.monotonic() - began)
-
-
-def declare(pull: Pull, broker: Broker) -> None:
-    """Check the arguments on the driver, and declare the policy."""
-    queue = pull.queue(broker)
-    Handler.checked(queue, pull.function, pull.concurrency, pull.timeout)
-    existing(broker, [queue._core.keys.home])
-    broker._run(_work.open_queue(queue._core))
 
 
 def clock(broker: Broker) -> int:
