@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
 from rq_dlq._redis import pools
 from rq_dlq._redis.errors import code_of, named, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def as_reply(error: Exception) -> Exception:
