@@ -32,11 +32,10 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
     """
     exact = _exact(value)
     if exact is None:
-        message = (
+        raise ValueError(
             f"{name}: {shown(value)} is not a duration. "
             'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
         )
-        raise ValueError(message)
     if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
         message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
         raise ValueError(message)

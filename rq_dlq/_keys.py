@@ -7,12 +7,9 @@ is one script on one node of a cluster, and a message that dies moves to another
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TAGGED = re.compile(r"\{[^{}]+\}\..")
 
@@ -49,11 +46,6 @@ class QueueKeys(Keys):
     def by_name(self) -> dict[str, str]:
         """The keys of `NAMES`."""
         return {name: self._key(name) for name in NAMES}
-
-    @property
-    def tag(self) -> str:
-        """The hash tag, which decides the queue's node in a cluster."""
-        return self.home[1 : self.home.index("}")] if _TAGGED.match(self.home) else self.home
 
     def sender(self, nonce: str) -> str:
         """The register of a sender: the number of its last call here; it expires."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rq_dlq import _keys
 from rq_dlq._calls.call import Argument, Call, Command, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
 

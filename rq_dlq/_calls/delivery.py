@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -13,8 +14,6 @@ from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
 
@@ -185,8 +184,7 @@ def _settle(
 
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:
-            what = "the redelivery policy of this queue"
-            raise upgrade(what, "")
+            raise upgrade("the redelivery policy of this queue", "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
             for (i, _), said in zip(pairs, reply, strict=True)

@@ -6,14 +6,13 @@ ends in the delay and the time to live that its messages share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls.call import Argument, Call, Command
 from rq_dlq._keys import MoreKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rq_dlq._keys import QueueKeys
 
 Verdict = Literal["committed", "before", "gone"]

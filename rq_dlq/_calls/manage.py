@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -12,8 +13,6 @@ from rq_dlq._calls.scans import END, START, Position, between
 from rq_dlq.policy.fields import WRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.failure import Cause
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,8 +12,6 @@ from rq_dlq.values.message import Row
 from rq_dlq.values.wanted import ALL, NOTHING, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._keys import QueueKeys
 
 Index = Literal["ready", "scheduled", "dead", "expired"]

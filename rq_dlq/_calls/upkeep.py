@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
@@ -10,8 +11,6 @@ from rq_dlq.values.counts import QueueStats
 from rq_dlq.values.failure import LAPSE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._keys import QueueKeys
 
 _BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time

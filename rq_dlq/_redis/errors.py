@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from redis import exceptions
 
 from rq_dlq._redis.rights import denial
 from rq_dlq._redis.urls import masked
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The codes of states that pass, and what to do if one does not pass by itself.
 _PASSES = {

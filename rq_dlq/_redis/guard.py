@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -10,8 +11,6 @@ from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.exchange import conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Steps

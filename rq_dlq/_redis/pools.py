@@ -141,8 +141,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
     """Settings for redis-py's pools: our defaults, overridden by the URL."""
     given = colour.connection.parse_url(url)
     if "@" in given.get("path", "") and urlsplit(url).netloc:
-        message = "write / in a user or a password as %2F"
-        raise ValueError(message)
+        raise ValueError("write / in a user or a password as %2F")
     return {
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,
@@ -162,8 +161,7 @@ def _behind_sentinels(scheme: str, rest: str, colour: Colour) -> Any:
     parts = urlsplit(f"{scheme}://sentinel{rest.removeprefix(netloc)}")
     master, _, db = parts.path.strip("/").partition("/")
     if scheme not in {"redis", "rediss"} or not master or not hosts:
-        message = "name the sentinels and the master"
-        raise ValueError(message)
+        raise ValueError("name the sentinels and the master")
     plain = urlunsplit((scheme, f"{account}{at}sentinel", f"/{db}", parts.query, ""))
     settings = _settings(plain, colour)
     tls = settings.pop("connection_class", None) is not None

@@ -6,6 +6,7 @@ in a transaction that is then discarded: the server checks rights when it queues
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
@@ -15,8 +16,6 @@ from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
 from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._scripts import Scripts
     from rq_dlq._work import Step

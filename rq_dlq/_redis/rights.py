@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from redis import exceptions
 
 from rq_dlq.errors import MissingRights
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OF_SEVERAL = {b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
 WITHOUT_KEY = {*OF_SEVERAL, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}

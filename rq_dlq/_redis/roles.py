@@ -6,6 +6,7 @@ plain commands. The role's ACL line follows from that, and so do the rights that
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._work import Step
 
@@ -72,8 +71,7 @@ def acl_line(role: Role, user: str, namespace: str, queue: str = "*", durability
     """
     for word in (user, queue):
         if not word or not word.isprintable() or " " in word:
-            message = f"{shown(word)}: the ACLs of Redis take a single word here, without spaces"
-            raise InvalidInput(message)
+            raise InvalidInput(f"{shown(word)}: the ACLs of Redis take a single word here, without spaces")
     commands = role.needs(QueueKeys(namespace, queue), Scripts())
     patterns = {pattern_of(key) for command in commands for key in keys_of(command)}
     if queue == "*":
@@ -127,12 +125,8 @@ BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replic
 
 def _running(keys: QueueKeys) -> Steps:
     """How scripts are run."""
-    yield _plain(b"EVALSHA", "0" * 40, 1, keys["messages"])
-    yield _plain(b"SCRIPT", b"LOAD", b"return 1")
-
-
-def _plain(*parts: bytes | str | int) -> Command[Any]:
-    return Command(parts)
+    yield Command((b"EVALSHA", "0" * 40, 1, keys["messages"]))
+    yield Command((b"SCRIPT", b"LOAD", b"return 1"))
 
 
 def _opening(keys: QueueKeys) -> Steps:

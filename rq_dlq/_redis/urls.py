@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rq_dlq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 # A parameter with a secret, up to one that is known to have none, since the secret may have an unescaped "&".
 _KNOWN = r"db|protocol|client_name|\w+_(?:timeout|interval)|ssl_\w+"
@@ -43,8 +40,7 @@ def readable(url: str) -> Generator[None]:
         shown = masked(str(url))
         # With a password the error is not shown, since it may quote a part of it.
         reason = error if shown == str(url) else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
-        message = (
+        raise ConfigurationError(
             f"{shown!r} is not a Redis URL ({reason}): use redis://host:6379/0, rediss://…, "
             "unix:///path/redis.sock or redis+sentinel://host1,host2:26379/MASTER/0"
-        )
-        raise ConfigurationError(message) from None
+        ) from None

@@ -7,6 +7,7 @@ Python (`script`): keys and arguments are passed by name, so no number stands in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
@@ -18,8 +19,6 @@ from rq_dlq._scripts.fragments import library
 from rq_dlq._scripts.script import Script, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._scripts.fragments import Fragment
 
 __all__ = ["Script", "Scripts", "parse"]

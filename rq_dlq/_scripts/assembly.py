@@ -9,6 +9,7 @@ order of `_keys.py`; those of another queue, in the block that works on it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from rq_dlq._scripts.fragments import Needs, read
 from rq_dlq._scripts.script import bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rq_dlq._scripts.fragments import Fragment
 
 _AT_ONCE = 5  # names in a line that binds keys
@@ -37,8 +36,7 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
     _, script = read(name, text)
     said = [line for line in script if isinstance(line, Needs)]
     if not said or said[0].indent or said[0].family:
-        message = f"{name}.lua does not begin with what all of it needs"
-        raise ValueError(message)
+        raise ValueError(f"{name}.lua does not begin with what all of it needs")
     elsewhere = [one for line in said if line.family for one in reversed(line.among(library))]
     shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
     keys, args = defaultdict[str, set[str]](set), set[str]()  # what is met; keys by their family
@@ -85,8 +83,7 @@ def _depth(line: str | Needs) -> float:
 
 def _check(wrong: str, needed: set[str], there: Iterable[str]) -> None:
     if missing := needed.difference(there):
-        message = f"{wrong}: {', '.join(sorted(missing))}"
-        raise ValueError(message)
+        raise ValueError(f"{wrong}: {', '.join(sorted(missing))}")
 
 
 def _bindings(family: str, keys: Mapping[str, list[str]]) -> list[str]:

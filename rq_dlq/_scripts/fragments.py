@@ -10,12 +10,10 @@ for the whole file, indented for the block that it stands in.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import TypeVar
 
 T = TypeVar("T")
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
@@ -42,8 +40,7 @@ class Needs:
     def among(self, given: Mapping[str, T]) -> list[T]:
         """What is given under the names; a ValueError where nothing is."""
         if unknown := [name for name in self.names if name not in given]:
-            message = f"{self.file}.lua needs {', '.join(unknown)}, which no fragment gives"
-            raise ValueError(message)
+            raise ValueError(f"{self.file}.lua needs {', '.join(unknown)}, which no fragment gives")
         return [given[name] for name in self.names]
 
 
@@ -56,8 +53,7 @@ def needs(file: str, line: str) -> Needs | None:
     for text in found[2].split("; "):
         part = _PART.fullmatch(text)
         if not part or (part[1] or "names") in said:
-            message = f"{file}.lua needs {text!r}: not names, keys, args or family, each once"
-            raise ValueError(message)
+            raise ValueError(f"{file}.lua needs {text!r}: not names, keys, args or family, each once")
         said[part[1] or "names"] = tuple(part[2].split(", "))
     names, keys, args, family = (said.get(kind, ()) for kind in ("names", "keys", "args", "family"))
     return Needs(file, found[1], names, keys, args, "".join(family))
@@ -94,11 +90,9 @@ def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
     giving: dict[str, str] = {}
     for file, (names, _) in files.items():
         if not names:
-            message = f"{file}.lua does not say what it gives"
-            raise ValueError(message)
+            raise ValueError(f"{file}.lua does not say what it gives")
         if twice := giving.keys() & names:
-            message = f"{giving[min(twice)]}.lua and {file}.lua both give {min(twice)}"
-            raise ValueError(message)
+            raise ValueError(f"{giving[min(twice)]}.lua and {file}.lua both give {min(twice)}")
         giving |= dict.fromkeys(names, file)
     needed = {
         file: [other for line in lines if isinstance(line, Needs) for other in line.among(giving)]
@@ -110,8 +104,7 @@ def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
             names, lines = files[file]
             found |= dict.fromkeys(names, _fragment(lines, found))
     except CycleError as error:
-        message = f"{' needs '.join(reversed(error.args[1]))}: a cycle"
-        raise ValueError(message) from None
+        raise ValueError(f"{' needs '.join(reversed(error.args[1]))}: a cycle") from None
     return found
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")
@@ -62,8 +59,7 @@ class Script:
         if tuple(given) == self.args:
             return list(given.values())
         if set(given) != set(self.args):
-            message = f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}"
-            raise TypeError(message)
+            raise TypeError(f"{self.name}.lua takes {', '.join(self.args)}; given: {', '.join(given)}")
         return [given[name] for name in self.args]
 
 
@@ -98,5 +94,4 @@ def parse(name: str, source: str) -> Script:
 
 def _check(name: str, what: str, table: str, number: str, expected: int) -> None:
     if int(number) != expected:
-        message = f"{name}.lua has {what} in {table}[{number}], not in {table}[{expected}]"
-        raise ValueError(message)
+        raise ValueError(f"{name}.lua has {what} in {table}[{number}], not in {table}[{expected}]")

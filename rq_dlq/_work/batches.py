@@ -6,6 +6,7 @@ Their tokens follow from its name, so only the name has to be stored: the same n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.message import Row

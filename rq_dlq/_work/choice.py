@@ -63,8 +63,7 @@ class Choice:
         order: Order = "oldest",
     ) -> None:
         if order not in ORDERS:
-            message = f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first"
-            raise InvalidInput(message)
+            raise InvalidInput(f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first")
         check_limit(limit)
         self.places = _places_of(places)
         self.ids = _ids_of(ids)
@@ -144,8 +143,7 @@ def _places_of(places: Sequence[Place] | None) -> Sequence[Place] | None:
         or not isinstance(places, Sequence)
         or any(place not in PLACES for place in places)
     ):
-        message = f"places {shown(places)}: pass a list of {', '.join(PLACES)}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"places {shown(places)}: pass a list of {', '.join(PLACES)}")
     return tuple(dict.fromkeys(places))
 
 
@@ -153,8 +151,7 @@ def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
     if ids is None:
         return None
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        message = f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]"
-        raise InvalidInput(message)
+        raise InvalidInput(f"ids is a list of message ids, not {shown(ids)}; for a single one write ids=[…]")
     found = tuple(ids)
     for message_id in found:
         check_id(message_id)
@@ -167,14 +164,12 @@ def _group_of(group: str | ErrorGroup | None) -> str | None:
         return group.fingerprint
     if group is None or (isinstance(group, str) and _FINGERPRINT.fullmatch(group)):
         return group
-    message = f"group {shown(group)}: pass an ErrorGroup, or its fingerprint: all twelve hex digits"
-    raise InvalidInput(message)
+    raise InvalidInput(f"group {shown(group)}: pass an ErrorGroup, or its fingerprint: all twelve hex digits")
 
 
 def _reason_of(reason: str | None) -> str | None:
     if reason is not None and reason not in REASONS:
-        message = f"reason {shown(reason)}: pass one of {', '.join(REASONS)}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"reason {shown(reason)}: pass one of {', '.join(REASONS)}")
     return reason
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -16,8 +17,6 @@ from rq_dlq._work.views import members
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.message import Leased, Row
     from rq_dlq.values.settlement import Settlement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from rq_dlq._work.steps import Batch, Steps
 from rq_dlq.errors import BrokerRefused, Unconfirmed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._calls import Call
     from rq_dlq._keys import QueueKeys
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import scans, upkeep
@@ -16,8 +16,6 @@ from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rq_dlq._calls.scans import Page
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps
@@ -64,8 +62,7 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
         page: Page = yield scans.browse(member.keys, ids=[message_id])
         if page.ids:
             if version := page.rows()[0].version_needed:
-                what = f"message {message_id} of {member.keys.home!r}"
-                raise upgrade(what, version)
+                raise upgrade(f"message {message_id} of {member.keys.home!r}", version)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield upkeep.stats(member.keys, member.name)
             return _explained(member, page.rows()[0], settings, now, counts)
@@ -122,7 +119,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
 def _buried(queue: Queue[Any], row: Row, settings: QueueSettings) -> Explanation:
     letter = DeadLetter(row, queue.codec, queue.keys.home)
     place: Whereabouts = "dead" if letter.part == "dead" else "expired"
-    cause = ": ".join(filter(None, (letter.cause.type, letter.cause.message)))
+    cause = str(letter.cause)
     kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention
     why = f"{letter.reason} ({cause})" if cause else letter.reason
     if not isinstance(kept_for, int | float):

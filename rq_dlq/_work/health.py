@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rq_dlq._work.upkeep import MaintenanceRole
 
 DEAD_AFTER = 60_000  # milliseconds without a report after which a process counts as ended, at the earliest

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq._calls import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._calls import Call, Held
 
 R = TypeVar("R")

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from rq_dlq._calls import Argument, Call, Command
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.confirm import Confirm
@@ -84,8 +83,7 @@ def check_job(job: str) -> None:
     try:
         check_id(job)
     except InvalidInput as error:
-        message = f"the id of a job: {error}"
-        raise InvalidInput(message) from None
+        raise InvalidInput(f"the id of a job: {error}") from None
 
 
 def commit(

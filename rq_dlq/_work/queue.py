@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,8 +14,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.names import Address, Naming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._calls import Part, Place
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.confirm import Confirm
@@ -108,8 +107,7 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
 def check_limit(limit: int | None) -> None:
     """Raise InvalidInput unless this is None or a whole number, 0 or more."""
     if limit is not None and (type(limit) is not int or limit < 0):
-        message = f"limit {limit!r}: use a whole number of messages, 0 or more"
-        raise InvalidInput(message)
+        raise InvalidInput(f"limit {limit!r}: use a whole number of messages, 0 or more")
 
 
 def only_live(queue: Queue[Any], verb: str) -> None:
@@ -120,5 +118,4 @@ def only_live(queue: Queue[Any], verb: str) -> None:
     """
     if queue.part != "live" or queue.view:
         whose = "its queues" if queue.view else repr(queue.keys.home)
-        message = f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}")

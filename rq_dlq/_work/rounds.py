@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,6 @@ from rq_dlq.policy.fields import REPORT_INTERVAL
 from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from rq_dlq._calls import Command
 
 logger = logging.getLogger("rq_dlq.maintenance")

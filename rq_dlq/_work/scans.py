@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from rq_dlq._calls.scans import START, Position
 from rq_dlq._work.steps import Batch, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rq_dlq._calls.scans import Index, Page
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.wanted import Wanted

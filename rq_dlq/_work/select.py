@@ -7,6 +7,7 @@ and repeated; it returns how many messages it changed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -27,8 +28,6 @@ from rq_dlq.values.state import length_of
 from rq_dlq.values.wanted import ALL, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from rq_dlq._calls import Call, Place, Sender
     from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +26,6 @@ from rq_dlq.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq._calls import Call, Held, Sender
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
@@ -77,8 +76,7 @@ def capacity_for(session: Session, count: int) -> int:
     _check_determinate(session)
     capacity = MOST - len(session.held)
     if capacity < 1:
-        message = f"a session holds at most {MOST:,} deliveries: commit() before more"
-        raise InvalidInput(message)
+        raise InvalidInput(f"a session holds at most {MOST:,} deliveries: commit() before more")
     return min(count, capacity)
 
 
@@ -93,8 +91,7 @@ def send(
     _check_determinate(session)
     yield from open_live(queue, "send to")
     if session.sent == MOST:
-        message = f"a session sends at most {MOST:,} messages: commit() before more"
-        raise InvalidInput(message)
+        raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
     item = packed(queue, body, message_id, options)
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)
@@ -104,10 +101,9 @@ def send(
 
 def _check_determinate(session: Session) -> None:
     if session.indeterminate is not None:
-        message = (
+        raise InvalidInput(
             "the outcome of the last commit is not known: commit() again or rollback() before anything else"
         )
-        raise InvalidInput(message)
 
 
 def commit(session: Session) -> Steps[int]:
@@ -139,11 +135,10 @@ def commit(session: Session) -> Steps[int]:
     session.indeterminate = None
     if lost:
         names = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
-        message = (
+        raise LeaseLost(
             f"the session was not committed, nothing was sent or acked: the lease on {names} was lost. "
             "Use a longer lease, or extend it"
         )
-        raise LeaseLost(message)
     for delivery in held:
         delivery.outcome = "acked"
     if session.sender:

@@ -81,8 +81,7 @@ class Commands(Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            message = "stopped"
-            raise Failure(message, PART_WAY) from None
+            raise Failure("stopped", PART_WAY) from None
         except RqDlqError as error:
             if context.verbose > 1:
                 traceback.print_exception(error)

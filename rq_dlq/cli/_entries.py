@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Final
 
 from rq_dlq._work.given_names import check_names
 from rq_dlq.cli import _fields, _show
@@ -13,12 +14,6 @@ from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from rq_dlq.policy import Entry
 
 NAMED: Final = 20  # problems of a file that are named
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
@@ -37,8 +32,7 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
         context.output.say(": ".join(filter(None, (where, problem.setting, problem.message))))
     if len(reading.problems) > NAMED:
         context.output.say(f"… and {len(reading.problems) - NAMED} more")
-    message = f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed"
-    raise Failure(message)
+    raise Failure(f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
 
 
 def set_all(
@@ -57,14 +51,20 @@ def set_all(
     """
     if file is not None:
         refuse(context, reading, file)
-    problems = [] if dry_run and _nowhere(context) else _taken(context, reading)
+    has_server = context.url or os.environ.get("RQ_DLQ_URL")  # a dry run does not start one
+    problems = _taken(context, reading) if has_server or not dry_run else []
     if file is not None:
         refuse(context, Reading(problems=problems), file)
     elif problems:
         raise PolicyError(problems[0].message)
     if dry_run:
         if not shown:
-            context.output.rows(_entry_rows(context, reading.entries), ENTRIES, "")
+            rows = [
+                {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
+                for pattern, entry in reading.entries.items()
+                for where, value in _fields.fields_of(entry).items()
+            ]
+            context.output.rows(rows, ENTRIES, "")
         what = _show.many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
@@ -78,15 +78,10 @@ def set_all(
         if not done:
             raise
         why = sentence(error) or "interrupted"
-        message = (
-            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command"
-        )
-        raise Failure(message, PART_WAY) from None
-
-
-def _nowhere(context: Context) -> bool:
-    """Whether no server is set; a dry run does not start one."""
-    return not (context.url or os.environ.get("RQ_DLQ_URL"))
+        raise Failure(
+            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
+            PART_WAY,
+        ) from None
 
 
 def _taken(context: Context, reading: Reading) -> list[Problem]:
@@ -103,11 +98,3 @@ def _taken(context: Context, reading: Reading) -> list[Problem]:
             ]
             problems.append(Problem(at[-1] if at else reading.lines.get(pattern, 0), pattern, str(error)))
     return problems
-
-
-def _entry_rows(context: Context, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    return [
-        {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
-        for pattern, entry in entries.items()
-        for where, value in _fields.fields_of(entry).items()
-    ]

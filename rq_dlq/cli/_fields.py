@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -10,8 +11,6 @@ from rq_dlq.policy.fields import BY_PART, FIELDS, TABLE, meant
 from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from rq_dlq.cli._context import Context
     from rq_dlq.policy import Entry
     from rq_dlq.policy.fields import Field
@@ -91,5 +90,4 @@ def _number(field: Field, text: str) -> float:
     except ValueError:
         whole = "whole " if field.kind == "N" else ""
         word = f" and not {field.none!r}" if field.none else ""
-        message = f"{field.option}: {text!r} is not a {whole}number{word}"
-        raise click.UsageError(message) from None
+        raise click.UsageError(f"{field.option}: {text!r} is not a {whole}number{word}") from None

@@ -7,15 +7,13 @@ import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import IO, Any, TypeAlias
 
 import msgspec
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import NO_JSON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 IN_MEMORY = 8 << 20  # bytes; a longer pipe goes to a temporary file

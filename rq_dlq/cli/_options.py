@@ -28,8 +28,7 @@ def confirm(what: str, *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        message = f"{what}? There is no terminal to ask on: add --yes to do it."
-        raise click.UsageError(message)
+        raise click.UsageError(f"{what}? There is no terminal to ask on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
 
 
@@ -40,8 +39,7 @@ def exactly_one(what: str, *options: tuple[str, object]) -> None:
         UsageError: none of them was passed, or more than one.
     """
     if sum(value not in (None, (), False) for _, value in options) != 1:
-        message = f"choose {what} with exactly one of {', '.join(name for name, _ in options)}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"choose {what} with exactly one of {', '.join(name for name, _ in options)}")
 
 
 def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -50,7 +48,6 @@ def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            message = f"{text!r} is not of the form {param.metavar}"
-            raise click.BadParameter(message, ctx, param)
+            raise click.BadParameter(f"{text!r} is not of the form {param.metavar}", ctx, param)
         found[name] = value
     return found

@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-    from types import FrameType
-
     from rq_dlq.cli._context import Context
 
 logger = logging.getLogger("rq_dlq.processes")
@@ -134,9 +133,8 @@ class Supervisor:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Note the signal for the loop: a process that is just being started has to get it, too."""
-        del frame
         self._signals.append(number)
 
     def _pass_on(self, number: int) -> None:

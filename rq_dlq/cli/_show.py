@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -15,12 +15,10 @@ from rich.text import Text
 
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values.durations import human
-from rq_dlq.values.failure import Cause, moment
+from rq_dlq.values.failure import moment
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._work import Maintainer
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
@@ -170,21 +168,16 @@ def body_of(message: Received[Any]) -> Any:
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:
     """A dead letter."""
     row = message_row(letter) | attributes(letter, "reason", "died_at", "redriven")
-    return row | {"group": letter.fingerprint, "error": error_of(letter.cause)}
+    return row | {"group": letter.fingerprint, "error": str(letter.cause)}
 
 
 def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
     """The history of a message."""
     return [
         attributes(event, "event", "at", "delivery", "delay", "consumer")
-        | {"error": error_of(event.cause), "traceback": event.cause.traceback}
+        | {"error": str(event.cause), "traceback": event.cause.traceback}
         for event in message.history
     ]
-
-
-def error_of(cause: Cause) -> str:
-    """The class and the text of an error, as far as they are known."""
-    return ": ".join(filter(None, (cause.type, cause.message)))
 
 
 def group_row(group: ErrorGroup) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +15,6 @@ from rq_dlq.cli.queues import home_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rq_dlq.client.selection import Selection
     from rq_dlq.values.counts import ErrorGroup
 
@@ -70,8 +69,7 @@ def show(context: Context, name: str, message_id: str) -> None:
     """Show one dead letter with its history."""
     letters = _letters(context, name).browse(ids=[message_id])
     if not letters:
-        message = f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them"
-        raise Failure(message)
+        raise Failure(f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them")
     (letter,) = letters
     context.output.message(_show.letter_row(letter), letter)
     if letter.cause.traceback and context.output.format == "table":
@@ -125,8 +123,7 @@ def _confirm(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
 def _all_found(chosen: dict[str, Any], done: int) -> None:
     missing = len(set(chosen["ids"])) - done
     if chosen["ids"] and missing > 0:
-        message = f"{missing} of the ids are not dead letters of this queue"
-        raise Failure(message)
+        raise Failure(f"{missing} of the ids are not dead letters of this queue")
 
 
 def _letters(context: Context, name: str) -> DeadLetters[Any]:

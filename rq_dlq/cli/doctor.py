@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from rq_dlq.doctor import Check, examine
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq.client.durability import Durability
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}

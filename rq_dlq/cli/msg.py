@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import click
 
@@ -12,19 +13,17 @@ from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
+from rq_dlq.client.selection import Selection
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rq_dlq.client.selection import Selection
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
 ABSENT = "(without it)"
 EXPLAINED = ("place", "why", "next", "at")
+Found: TypeAlias = Selection[Any]
 
+to_option = click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
 place_option = click.option(
     "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
 )
@@ -122,26 +121,23 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
 @bulk
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
     """Remove waiting messages for good."""
-    what = "Remove {} of {} for good"
-    _change(context, name, chosen, what=what, done="removed", verb=lambda found: found.purge())
+    _change(context, name, chosen, Found.purge, what="Remove {} of {} for good", done="removed")
 
 
 @msg.command("move")
 @bulk
-@click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
+@to_option
 def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     """Move messages to another queue; they keep their ids and their history."""
-    what = f"Move {{}} of {{}} to {to}"
-    _change(context, name, chosen, what=what, done="moved", verb=lambda found: found.move(to))
+    _change(context, name, chosen, Found.move, to, what=f"Move {{}} of {{}} to {to}", done="moved")
 
 
 @msg.command("copy")
 @bulk
-@click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
+@to_option
 def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     """Copy messages to another queue, under their ids, with counts of their own."""
-    what = f"Copy {{}} of {{}} to {to}"
-    _change(context, name, chosen, what=what, done="copied", verb=lambda found: found.copy(to))
+    _change(context, name, chosen, Found.copy, to, what=f"Copy {{}} of {{}} to {to}", done="copied")
 
 
 @msg.command("dead-letter")
@@ -156,15 +152,14 @@ def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -
     what, done = "Send {} of {} to the dead-letter queue", "sent to the dead-letter queue:"
     if isinstance(context.broker.policies.explain(name).dead_letter, DiscardingDeadLetterStrategy):
         what, done = "Drop {} of {}: its strategy is to discard", "dropped, as the strategy is to discard:"
-    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.dead_letter(reason))
+    _change(context, name, chosen, Found.dead_letter, reason, what=what, done=done)
 
 
 @msg.command("expire")
 @bulk
 def expire(context: Context, /, name: str, **chosen: Any) -> None:
     """Expire waiting messages now, whatever their time to live."""
-    what = "Expire {} of {}"
-    _change(context, name, chosen, what=what, done="expired", verb=lambda found: found.expire())
+    _change(context, name, chosen, Found.expire, what="Expire {} of {}", done="expired")
 
 
 @msg.command("deliver-now")
@@ -172,8 +167,7 @@ def expire(context: Context, /, name: str, **chosen: Any) -> None:
 def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
     """Make scheduled messages ready, ahead of what was sent after them."""
     chosen["places"] = chosen["places"] or ("scheduled",)
-    what = "Deliver {} of {} now"
-    _change(context, name, chosen, what=what, done="made ready:", verb=lambda found: found.deliver_now())
+    _change(context, name, chosen, Found.deliver_now, what="Deliver {} of {} now", done="made ready:")
 
 
 @msg.command("prioritize")
@@ -182,17 +176,17 @@ def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
 def prioritize(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
     """Give waiting messages another priority."""
     what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
-    _change(context, name, chosen, what=what, done=done, verb=lambda found: found.prioritize(priority))
+    _change(context, name, chosen, Found.prioritize, priority, what=what, done=done)
 
 
 def _change(
     context: Context,
     name: str,
     chosen: dict[str, Any],
-    *,
+    verb: Callable[..., int],
+    *given: object,
     what: str,
     done: str,
-    verb: Callable[[Selection[Any]], int],
 ) -> None:
     """Run a verb on the chosen messages, after a confirmation."""
     ids, where = chosen["ids"], chosen["where"]
@@ -203,15 +197,14 @@ def _change(
     )
     if not ids:
         confirm(what.format(_show.many(found.count(), "message"), name), yes=chosen["yes"])
-    changed = verb(found)
+    changed = verb(found, *given)
     context.output.say(f"{done} {_show.many(changed, 'message')}")
     if ids and changed < len(set(ids)) and chosen["limit"] is None:
         missing = len(set(ids)) - changed
-        message = (
+        raise Failure(
             f"{_show.many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
             f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
         )
-        raise Failure(message)
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from rq_dlq.policy import Entry, Pattern, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy import QueueSettings
 
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))
@@ -82,8 +81,7 @@ def set_(
     """Set the entry of PATTERN; it replaces the one before. Fields that are not set are inherited."""
     said = _fields.said(_fields.ALL, given)
     if (file is None) == (pattern is None) or (file is not None and (said or pin)):
-        message = "pass either a PATTERN with options, or --file, which has the patterns in it"
-        raise click.UsageError(message)
+        raise click.UsageError("pass either a PATTERN with options, or --file, which has the patterns in it")
     if file is not None:
         set_all(context, _toml(file), file, dry_run=dry_run)
         return
@@ -100,8 +98,7 @@ def rm(context: Context, pattern: str) -> None:
     text = Pattern.parse(pattern).text
     stored = context.broker.policies.read()
     if text not in {*stored.entries, *stored.unreadable}:
-        message = f"there is no entry for {text!r}: `rq-dlq policy ls` lists them"
-        raise Failure(message)
+        raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them")
     matched = context.broker.policies.remove(text)
     context.output.say(f"removed {text}: it matched {_show.many(matched, 'queue')}")
 
@@ -115,10 +112,9 @@ def undeclare(context: Context, name: str) -> None:
     A program that still declares something does so again when it next starts.
     """
     if not context.broker.policies.undeclare(name):
-        message = (
+        raise Failure(
             f"no program declared anything for {name}: `rq-dlq policy explain {name}` shows what applies"
         )
-        raise Failure(message)
     context.output.say(f"removed what was declared for {name}")
 
 
@@ -149,8 +145,7 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
     data = file.read_bytes()
     text = html.unescape(data.decode(errors="replace"))
     if absent := [name for name in renamed if name not in text]:
-        message = f"--map: there is no {absent[0]!r} in {file}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"--map: there is no {absent[0]!r} in {file}")
     reading = read_broker_xml(data, renamed)
     refuse(context, reading, file)
     rows = [_finding_row(finding, file, context.output.format) for finding in reading.findings]

@@ -14,7 +14,6 @@ from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import confirm, queue_argument, yes_option
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Step, Steps
     from rq_dlq.client.queue import Queue
 
 
@@ -94,8 +93,7 @@ def reset(context: Context, name: str) -> None:
 def purge(context: Context, name: str, *, yes: bool) -> None:
     """Remove all waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
-        message = f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them"
-        raise Failure(message)
+        raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     found = context.broker.queue(home_of(context, name))
     confirm(
         f"Remove {_show.many(found.stats().waiting, 'waiting message')} of {found.name} for good", yes=yes
@@ -117,7 +115,7 @@ def is_view(context: Context, name: str) -> bool:
     """Whether this is the name of a shared dead-letter or expiry queue."""
     broker = context.broker
     broker.settings.naming.resolve(name)  # raises an error for a bad name
-    return bool(broker._run(_asked(manage.is_alias(broker.settings.namespace, name))))
+    return bool(broker._run(broker._step(manage.is_alias(broker.settings.namespace, name))))
 
 
 def used(context: Context, name: str) -> Queue[Any]:
@@ -139,11 +137,5 @@ def home_of(context: Context, name: str) -> str:
     """
     home = context.broker.settings.naming.resolve(name).home
     if home not in context.broker.queues():
-        message = f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used"
-        raise Failure(message)
+        raise Failure(f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used")
     return home
-
-
-def _asked(step: Step) -> Steps[Any]:
-    """One step and its result."""
-    return (yield step)

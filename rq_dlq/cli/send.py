@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,8 +20,6 @@ from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq.client.queue import Queue
 
 BATCH = 1_000  # messages sent at once
@@ -125,8 +124,7 @@ def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tupl
     if bad:
         found = "1 line is not a message" if bad == 1 else f"{bad:,} lines are not messages"
         if not skip_bad:
-            message = f"{found}, so nothing was sent: correct them, or skip them with --skip-bad"
-            raise Failure(message)
+            raise Failure(f"{found}, so nothing was sent: correct them, or skip them with --skip-bad")
         context.output.say(f"{found} and skipped")
     return good, bad
 

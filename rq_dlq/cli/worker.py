@@ -9,7 +9,7 @@ import threading
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import click
 
@@ -18,9 +18,6 @@ from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker import Worker
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 MOST_PROCESSES = 256
 
@@ -95,20 +92,17 @@ def load(app: str) -> Broker:
     found: object = _module(name)
     for part in (attribute or "broker").split("."):
         if not hasattr(found, part):
-            message = f"{name} has no {part!r}: name its broker, {name}:BROKER"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
         found = getattr(found, part)
     if not isinstance(found, Broker):
-        message = f"{app} is a {type(found).__name__}, not an rq_dlq.Broker"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{app} is a {type(found).__name__}, not an rq_dlq.Broker")
     return found
 
 
 def _module(name: str) -> ModuleType:
     if "/" in name or name.endswith(".py"):
         dotted = name.removesuffix(".py").replace("/", ".").strip(".")
-        message = f"{name} is a path: pass the module, {dotted}:BROKER"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{name} is a path: pass the module, {dotted}:BROKER")
     try:
         return import_module(name)
     except Exception as error:
@@ -132,11 +126,9 @@ def _agree(context: Context, broker: Broker, app: str) -> None:
     """
     url, namespace = broker.settings.url, broker.settings.namespace
     if context.url and (url or context.url) != context.url:
-        message = f"{app} sets its own URL, {broker.url}: drop --url"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{app} sets its own URL, {broker.url}: drop --url")
     if context.namespace and namespace != context.namespace:
-        message = f"{app} sets its own namespace, {namespace}: drop --namespace"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{app} sets its own namespace, {namespace}: drop --namespace")
 
 
 def _stop_at_eof() -> None:

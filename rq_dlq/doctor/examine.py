@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
@@ -14,8 +15,6 @@ from rq_dlq.doctor.versions import version
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.settings import BrokerSettings

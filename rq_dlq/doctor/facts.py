@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ from rq_dlq.client.settings import read_info, server_facts, version_of
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._work import Steps
 
 MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default

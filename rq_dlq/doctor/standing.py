@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rq_dlq.client.durability import DURABILITIES, PROMISES, Durability, what_fsync_lacks
@@ -9,8 +10,6 @@ from rq_dlq.doctor.check import Check, untold
 from rq_dlq.doctor.versions import FSYNC_FLAWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq.doctor.facts import Facts, Replica
 
 SLOTS = "16384"

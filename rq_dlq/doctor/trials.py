@@ -54,14 +54,14 @@ def _few(rights: list[str], most: int = 5) -> str:
 
 def answers() -> Steps[None]:
     """Check that the server answers at all."""
-    yield _plain(b"PING")
+    yield Command((b"PING",))
 
 
 def clock() -> Steps[Check]:
     """Whether the server's clock agrees with this machine's, within the uncertainty of the round trip."""
     begin = time.monotonic()
     try:
-        seconds, micros = yield _plain(b"TIME")
+        seconds, micros = yield Command((b"TIME",))
     except BrokerRefused:
         return untold("clock", "TIME")
     half = (time.monotonic() - begin) / 2
@@ -79,7 +79,7 @@ def round_trip() -> Steps[Check]:
     spans: list[float] = []
     for _ in range(ROUNDS):
         begin = time.monotonic()
-        yield _plain(b"PING")
+        yield Command((b"PING",))
         spans.append(time.monotonic() - begin)
     median = statistics.median(spans)
     found = f"{median * 1000:.2f} ms (median of {ROUNDS}), {max(spans) * 1000:.2f} ms at worst"
@@ -91,7 +91,7 @@ def round_trip() -> Steps[Check]:
 
 def loaded(scripts: Scripts) -> Steps[None]:
     """Load all scripts, as the server would on their first use."""
-    yield Batch([_plain(b"SCRIPT", b"LOAD", scripts[name].source) for name in scripts.names()])
+    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source)) for name in scripts.names()])
 
 
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
@@ -133,9 +133,5 @@ def _remove(queue: Queue[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
     register = queue.senders.lend(keys).keys["sender"]  # of the sender that came back
-    yield _plain(b"DEL", *keys.by_name.values(), keys.confirm, register)
-    yield _plain(b"DEL", _keys.queues(keys.namespace))
-
-
-def _plain(*parts: bytes | str) -> Command[Any]:
-    return Command(parts)
+    yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register))
+    yield Command((b"DEL", _keys.queues(keys.namespace)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from rq_dlq.client.settings import OLDEST_SERVER, version_of
 from rq_dlq.doctor.check import Check, untold
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rq_dlq.doctor.facts import Facts
 
 NEVER = 1 << 30

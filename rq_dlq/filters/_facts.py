@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import MAXYEAR
+from datetime import MAXYEAR, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +16,6 @@ from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.wanted import HEAD, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
@@ -136,10 +134,6 @@ def _expiration(message: Received[Any], _: int) -> int | None:
     return None if end.year in DAMAGED else round(end.timestamp() * 1000)
 
 
-def _died(letter: DeadLetter[Any], now: int) -> float | None:
-    return _seconds_since(letter.died_at, now)
-
-
 def _cause(letter: DeadLetter[Any]) -> Cause:
     cause = letter.cause  # EXPIRY if the history is damaged
     return Cause() if cause is EXPIRY and letter.reason != "expired" else cause
@@ -180,7 +174,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "message": Field(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
     "fingerprint": Field(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
     "original_queue": Field(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
-    "died": Field(STATE, _of_dead(_died)),
+    "died": Field(STATE, _of_dead(lambda letter, now: _seconds_since(letter.died_at, now))),
     "JMSTimestamp": Field(HEAD, _sent),
     "JMSExpiration": Field(HEAD | STATE, _expiration),
 }

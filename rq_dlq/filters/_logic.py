@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.values.durations import milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from rq_dlq.filters._facts import Facts
 
     Evaluate: TypeAlias = Callable[[Facts], object]
@@ -212,8 +211,7 @@ def _pieces(pattern: str, escape: str | None) -> list[list[str]]:
         if character == escape:
             literal = next(characters, None)
             if literal is None:
-                message = "nothing follows the escape"
-                raise ValueError(message)
+                raise ValueError("nothing follows the escape")
             pieces[-1].append(re.escape(literal))
         elif character == "%":
             pieces.append([])

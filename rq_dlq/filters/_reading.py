@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,8 +14,6 @@ from rq_dlq.filters._terms import MisplacedError, Terms, in_single_quotes, whole
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from lark import Token
 
     from rq_dlq.filters._logic import Evaluate
@@ -141,14 +140,11 @@ def _check(text: object) -> str:
     """The text, unless it is not text, is empty, is too long, or has a lone surrogate."""
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
-        message = f"a filter must be text, not of type {type(text).__name__}. {example}"
-        raise FilterError(message)
+        raise FilterError(f"a filter must be text, not of type {type(text).__name__}. {example}")
     if not text.strip():
-        message = f"the filter is empty. {example}"
-        raise FilterError(message)
+        raise FilterError(f"the filter is empty. {example}")
     if len(text) > MAX_LENGTH:
-        message = f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}"
-        raise FilterError(message)
+        raise FilterError(f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

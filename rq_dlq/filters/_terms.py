@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -10,8 +11,6 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.wanted import NOTHING, RECORD, Wanted, together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lark import Token
 
     from rq_dlq.filters._logic import Evaluate

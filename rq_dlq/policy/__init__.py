@@ -22,26 +22,3 @@ from rq_dlq.policy.preview import Preview, Row, Span
 from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire
 from rq_dlq.policy.settings import Declared, QueueSettings, Said, Source
 from rq_dlq.policy.simulation import Simulation
-
-__all__ = [
-    "ActiveMQRedelivery",
-    "ArtemisRedelivery",
-    "DeadLetterStrategy",
-    "Declared",
-    "DiscardingDeadLetterStrategy",
-    "Entry",
-    "ExpiryPolicy",
-    "IndividualDeadLetterStrategy",
-    "Pattern",
-    "PolicyMap",
-    "Preview",
-    "QueueSettings",
-    "RedeliveryPolicy",
-    "Row",
-    "Said",
-    "SharedDeadLetterStrategy",
-    "Simulation",
-    "Source",
-    "Span",
-    "Wire",
-]

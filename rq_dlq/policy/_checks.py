@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -15,8 +15,6 @@ from rq_dlq.values.durations import human, milliseconds, shown
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rq_dlq.values.durations import Duration
 
 T = TypeVar("T")
@@ -42,12 +40,10 @@ def duration(value: object, name: str, minimum: int = 0) -> int:
 def durations(values: Iterable[Duration], name: str) -> tuple[int, ...]:
     """A list of durations that is not empty, in milliseconds."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        message = f"{name} is {shown(values)}. Pass a list of durations"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(values)}. Pass a list of durations")
     checked = tuple(duration(value, f"{name}[{i}]") for i, value in enumerate(values))
     if not checked:
-        message = f"{name} is empty. Pass at least one duration, or leave it out"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is empty. Pass at least one duration, or leave it out")
     return checked
 
 
@@ -55,8 +51,7 @@ def number(value: object, name: str, low: float, high: float = sys.float_info.ma
     """A number within bounds, so neither infinite nor NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         bounds = f"{low:g} or more" if high == sys.float_info.max else f"{low:g} to {high:g}"
-        message = f"{name} is {shown(value)}. Pass a number, {bounds}"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass a number, {bounds}")
     return float(value)
 
 
@@ -73,16 +68,14 @@ def part(value: object, name: str) -> float:
 def whole(value: object, name: str, low: int, high: int, hint: str = "") -> int:
     """A whole number within bounds; the error ends with the hint."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        message = f"{name} is {shown(value)}. Pass a whole number, {low} to {high}{hint}"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass a whole number, {low} to {high}{hint}")
     return value
 
 
 def flag(value: object, name: str) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        message = f"{name} is {shown(value)}. Pass True or False"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass True or False")
     return value
 
 
@@ -97,8 +90,7 @@ def within(low: int, high: int | None, lower: str, upper: str) -> None:
     """Check that a duration is no longer than the one that bounds it; both in milliseconds."""
     if high is not None and low > high:
         longer = f"{lower} ({human(low)}) is longer than {upper} ({human(high)})"
-        message = f"{longer}. Lower it, or raise {upper}"
-        raise PolicyError(message)
+        raise PolicyError(f"{longer}. Lower it, or raise {upper}")
 
 
 def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException], ...]:
@@ -106,8 +98,7 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
     given: tuple[object, ...] = tuple(values) if isinstance(values, Iterable) else (None,)
     classes = tuple(v for v in given if isinstance(v, type) and issubclass(v, BaseException))
     if len(classes) < len(given):
-        message = f"{name} is {shown(values)}. Pass a tuple of exception classes: (ValueError,)"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(values)}. Pass a tuple of exception classes: (ValueError,)")
     return classes
 
 
@@ -120,8 +111,7 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     for name, _ in pairs:
         if name not in known:
             closest = get_close_matches(str(name), known, n=1, cutoff=0)[0]
-            message = f"{what} has no field {shown(name)}. The closest is {closest!r}"
-            raise PolicyError(message)
+            raise PolicyError(f"{what} has no field {shown(name)}. The closest is {closest!r}")
     return {str(name): value for name, value in pairs if value is not UNSET}
 
 
@@ -130,8 +120,7 @@ def queue_name(value: object, name: str) -> str:
     try:
         check_name(value)
     except InvalidName as error:
-        message = f"{name}: {error}"
-        raise PolicyError(message) from None
+        raise PolicyError(f"{name}: {error}") from None
     return str(value)
 
 

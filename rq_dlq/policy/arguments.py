@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,6 @@ from rq_dlq.policy.presets import (
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 ROWS: Final = tuple(BY_PART["redelivery"].values())
@@ -37,8 +36,7 @@ def from_wire(wire: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(wire)
     arithmetic = fields.pop("arithmetic", None)
     if not isinstance(arithmetic, str) or arithmetic not in KINDS:
-        message = f"not a policy: its arithmetic is {arithmetic!r}. There are {', '.join(KINDS)}"
-        raise PolicyError(message)
+        raise PolicyError(f"not a policy: its arithmetic is {arithmetic!r}. There are {', '.join(KINDS)}")
     kind = KINDS[arithmetic]
     wrong = sorted(fields.keys() ^ {"max_redeliveries", *(field.name for field in dataclasses.fields(kind))})
     if wrong:
@@ -133,11 +131,9 @@ def _arguments(
         if spelling not in spellings:
             closest = get_close_matches(spelling, spellings, n=1, cutoff=0)[0]
             unknown = f"{name!r} is not a redelivery setting of {owner}"
-            message = f"{unknown}. The closest is {spellings[closest]!r}"
-            raise PolicyError(message)
+            raise PolicyError(f"{unknown}. The closest is {spellings[closest]!r}")
         if spellings[spelling] in arguments:
-            message = f"{spellings[spelling]!r} is given twice, in two spellings. Give it once"
-            raise PolicyError(message)
+            raise PolicyError(f"{spellings[spelling]!r} is given twice, in two spellings. Give it once")
         arguments[spellings[spelling]] = value
     return {name: value for name, value in arguments.items() if value is not None or name == limit}
 

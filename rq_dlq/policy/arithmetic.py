@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -11,8 +12,6 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.values.durations import Duration
 

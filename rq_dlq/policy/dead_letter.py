@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -12,8 +13,6 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.policy import fields, patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.names import Template
@@ -207,8 +206,7 @@ def _strategy(given: Mapping[str, object]) -> str | None:
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}
     if len(owners if strategy is None else owners | {strategy}) > 1:
         of_each = "; ".join(f"{strategy} has {' and '.join(own)}" for strategy, own in OWN.items())
-        message = f"dead_letter mixes strategies: {', '.join(given)}. {of_each}"
-        raise PolicyError(message)
+        raise PolicyError(f"dead_letter mixes strategies: {', '.join(given)}. {of_each}")
     if strategy is not None:
         return strategy
     if "only" in given:
@@ -226,8 +224,7 @@ def _build(given: Mapping[str, Any]) -> DeadLetterStrategy:
     arguments = dict(given)
     kind = kinds[arguments.pop("strategy")]
     if kind is SharedDeadLetterStrategy and "name" not in arguments:
-        message = "the shared strategy has no name. Pass the name of the dead-letter queue"
-        raise PolicyError(message)
+        raise PolicyError("the shared strategy has no name. Pass the name of the dead-letter queue")
     strategy: DeadLetterStrategy = kind(**arguments)
     return strategy
 

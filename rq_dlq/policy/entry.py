@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import msgspec
 
@@ -17,9 +18,6 @@ from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import Said
 
@@ -91,8 +89,7 @@ class Entry:
             message = f"not an entry of the map of policies: {shown(text)} is not JSON ({error})"
             raise PolicyError(message) from None
         if not isinstance(given, dict):
-            message = f"not an entry of the map of policies: {shown(text)} is not an object"
-            raise PolicyError(message)
+            raise PolicyError(f"not an entry of the map of policies: {shown(text)} is not an object")
         stored = cast("dict[str, Any]", given)
         pinned = check.flag(stored.pop("pinned", False), "pinned")
         entry: dict[str, Any] = {}
@@ -120,15 +117,13 @@ def _read(part: str, stored: object) -> dict[str, Any]:
 def _checked(entry: Entry) -> Entry:
     """Check that its parts fit each other."""
     if not entry.said:
-        message = f"the entry sets nothing. Pass {', '.join(SETTABLE[:-1])} or {SETTABLE[-1]}"
-        raise PolicyError(message)
+        raise PolicyError(f"the entry sets nothing. Pass {', '.join(SETTABLE[:-1])} or {SETTABLE[-1]}")
     dead, expired = entry.part("dead_letter"), entry.part("expiry")
     one_name = dead.get("name") is not None and dead.get("name") == expired.get("name")
     affixes = [(part.get("prefix"), part.get("suffix", "")) for part in (dead, expired)]
     if one_name or (affixes[0] == affixes[1] and affixes[0][0] is not None):
-        message = (
+        raise PolicyError(
             "dead letters and expired messages have the same name of a queue. Pass two, "
             "or process_expired=True, which makes the expired dead letters"
         )
-        raise PolicyError(message)
     return entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from rq_dlq.policy import _checks as check
 from rq_dlq.policy import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.names import Template
@@ -124,8 +123,7 @@ class ExpiryPolicy:
             message = "name is one expiry queue for many, prefix and suffix are of one for each. Pass either"
             raise PolicyError(message)
         if self.discard and (self.name or individual):
-            message = "discard drops what a name, prefix or suffix would keep. Pass either"
-            raise PolicyError(message)
+            raise PolicyError("discard drops what a name, prefix or suffix would keep. Pass either")
         check.apart(self.prefix, self.suffix)
 
 

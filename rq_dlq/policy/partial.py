@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
@@ -13,8 +14,6 @@ from rq_dlq.policy.redelivery import RedeliveryPolicy
 from rq_dlq.values.durations import TEN_YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
 
 RQ, ARTEMIS, ACTIVEMQ = ARITHMETICS
@@ -90,9 +89,8 @@ def _artemis(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolic
     return RedeliveryPolicy.from_wire(every)
 
 
-def _activemq(every: dict[str, Any], given: Mapping[str, Any]) -> RedeliveryPolicy:
+def _activemq(every: dict[str, Any], _: Mapping[str, Any]) -> RedeliveryPolicy:
     """Its first wait is not held to the maximum, the others are."""
-    del given
     if every["max_delay"] is not None:
         every["redelivery_delay"] = min(every["redelivery_delay"], every["max_delay"])
     try:
@@ -105,8 +103,7 @@ def _alone(given: dict[str, Any]) -> dict[str, JSON]:
     """Check that the fields of one entry fit each other."""
     arithmetic = given.get("arithmetic", RQ)
     if "redelivery_delay" in given and arithmetic != ACTIVEMQ:
-        message = f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out"
-        raise PolicyError(message)
+        raise PolicyError(f"redelivery_delay is ActiveMQ's. Add arithmetic: {ACTIVEMQ!r}, or leave it out")
     delays = given.get("delays")
     if delays:
         settled = {**_settled_by(delays), "arithmetic": RQ}

@@ -51,15 +51,13 @@ class Pattern:
             PolicyError: it is not a pattern; the error says why.
         """
         if not isinstance(text, str) or not text:
-            message = f"a pattern is text such as {EXAMPLE}, not {shown(text)}"
-            raise PolicyError(message)
+            raise PolicyError(f"a pattern is text such as {EXAMPLE}, not {shown(text)}")
         words = text.split(".")
         _check_wildcards(words, text)
         try:
             check_name(".".join("x" if word in WILDCARDS else word for word in words))
         except InvalidName as error:
-            message = f"{shown(text)} is not a pattern, since {error}"
-            raise PolicyError(message) from None
+            raise PolicyError(f"{shown(text)} is not a pattern, since {error}") from None
         return cls(".".join(REST if word == ">" else word for word in words))
 
     def matches(self, name: str) -> bool:
@@ -118,8 +116,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
     given: object = value.split() if isinstance(value, str) else value
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []
     if not listed:
-        message = f"{name} is {shown(value)}. Pass at least one name, or leave it out for all"
-        raise PolicyError(message)
+        raise PolicyError(f"{name} is {shown(value)}. Pass at least one name, or leave it out for all")
     return tuple(_checked(item, name) for item in listed)
 
 
@@ -144,10 +141,9 @@ def _fits(wanted: list[str], words: list[str], same: Callable[[str, str], object
 def _check_wildcards(words: list[str], text: str) -> None:
     for word in words:
         if word not in WILDCARDS and not WILDCARDS.isdisjoint(word):
-            message = (
+            raise PolicyError(
                 f"{shown(text)} is not a pattern: a wildcard is a whole word between dots. Write {EXAMPLE}"
             )
-            raise PolicyError(message)
     if not {REST, ">"}.isdisjoint(words[:-1]):
         message = f"{shown(text)} is not a pattern: # and > stand only at the end. Write * for one word"
         raise PolicyError(message)
@@ -165,9 +161,8 @@ def _checked(item: object, name: str) -> str:
         for word in words:
             re.compile("" if word in WILDCARDS else word)
     except (re.error, OverflowError, RecursionError) as error:
-        message = (
+        raise PolicyError(
             f"{name} has {shown(item)}, a word of which is not a regular expression: {error}. "
             "The dot separates words; a word is *, or # at the end, or an expression such as [0-9]{3}"
-        )
-        raise PolicyError(message) from None
+        ) from None
     return item

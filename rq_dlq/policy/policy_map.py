@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,8 +16,6 @@ from rq_dlq.policy.settings import QueueSettings, Source
 from rq_dlq.values.names import Naming, Template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy._checks import JSON
 
 VERSION: Final = b"#version"  # a field that no pattern can be, as a wildcard is a whole word
@@ -74,10 +73,6 @@ class PolicyMap:
     def resolve(self, name: str) -> list[str]:
         """The patterns that match a queue, the most specific first."""
         return [pattern.text for pattern in self._patterns if pattern.matches(name)]
-
-    def choose(self, name: str) -> str | None:
-        """The most specific pattern alone, for those who know ActiveMQ Classic, which merges nothing."""
-        return next(iter(self.resolve(name)), None)
 
     def settings(self, home: str, declared: Entry | None = None) -> QueueSettings:
         """The settings of a queue, field by field.

@@ -85,8 +85,7 @@ class ActiveMQRedelivery(Arithmetic):
         # ActiveMQ ignores a negative one where waits only grow, from a first one that is not 0.
         grows = self.initial_delay > 0 and self.multiplier > 1 and self.max_delay != 0
         if self.redelivery_delay < 0 and not (grows and self.collision_avoidance == 0):
-            message = f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more"
-            raise PolicyError(message)
+            raise PolicyError(f"redeliveryDelay is {self.redelivery_delay}. Pass 0 milliseconds or more")
 
     def wait(self, n: int, r: float, previous: int | None) -> int:
         """See `Arithmetic.wait`."""
@@ -106,8 +105,7 @@ class ActiveMQRedelivery(Arithmetic):
             if self.max_delay is not None:  # never below redelivery_delay, as checked
                 wait = min(wait, self.max_delay)
         if wait < 0:
-            message = f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more"
-            raise PolicyError(message)
+            raise PolicyError(f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more")
         return _spread(wait, self.collision_avoidance, r)
 
 

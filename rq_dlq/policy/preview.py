@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -9,8 +10,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 WITHOUT_LIMIT: Final = 12
@@ -59,8 +58,7 @@ class Preview:
             InvalidInput: n is below 0.
         """
         if n is not None and n < 0:
-            message = f"n is {n}. Pass how many redeliveries to show, 0 or more"
-            raise InvalidInput(message)
+            raise InvalidInput(f"n is {n}. Pass how many redeliveries to show, 0 or more")
         shown = n if n is not None else WITHOUT_LIMIT if limit is None else limit
         shown = shown if limit is None else min(shown, limit)
         rows: list[Row] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,8 +17,6 @@ from rq_dlq.policy.preview import Preview
 from rq_dlq.policy.simulation import Plan, Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tenacity.stop import StopBaseT
     from tenacity.wait import WaitBaseT
 
@@ -127,13 +126,11 @@ class RedeliveryPolicy:
             InvalidInput: n is below 1, or r is outside -1 to 1 (a ValueError).
         """
         if n < 1:
-            message = f"n is {n}. Redeliveries are counted from 1"
-            raise InvalidInput(message)
+            raise InvalidInput(f"n is {n}. Redeliveries are counted from 1")
         if r is None:
             r = random.uniform(-1, 1)  # noqa: S311 - it spreads load, it guards nothing
         elif not -1 <= r <= 1:
-            message = f"r is {r}. Pass a number from -1 to 1, or None to have it drawn"
-            raise InvalidInput(message)
+            raise InvalidInput(f"r is {r}. Pass a number from -1 to 1, or None to have it drawn")
         return self.arithmetic.wait(n, r, previous)
 
     def delay(self, n: int, r: float | None = None, previous: float | None = None) -> float:

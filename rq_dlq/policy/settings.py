@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -11,8 +12,6 @@ from rq_dlq.policy.expiry import TTLS
 from rq_dlq.policy.fields import PLAIN, REPORT_INTERVAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from msgspec import UnsetType
 
     from rq_dlq.policy._checks import JSON

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,8 +19,6 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rq_dlq.policy.arithmetic import Arithmetic
 
 SLOT: Final = 100
@@ -110,13 +109,11 @@ class Simulation:
     def of(cls, plan: Plan, messages: int, outage: Duration, rate: float | None, seed: int) -> Simulation:
         """The simulation of a policy; the other arguments as in `RedeliveryPolicy.simulate`."""
         if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
-            message = f"messages is {shown(messages)}. Pass a whole number, 1 or more"
-            raise InvalidInput(message)
+            raise InvalidInput(f"messages is {shown(messages)}. Pass a whole number, 1 or more")
         if rate is not None and (
             isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf
         ):
-            message = f"rate is {shown(rate)}. Pass a number above 0, or None for no limit"
-            raise InvalidInput(message)
+            raise InvalidInput(f"rate is {shown(rate)}. Pass a number above 0, or None for no limit")
         _bound(messages)
         until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
         seen = _play(plan, messages, until, rate, draw)
@@ -243,11 +240,10 @@ def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | N
 
 def _bound(deliveries: int) -> None:
     if deliveries > MOST_DELIVERIES:
-        message = (
+        raise InvalidInput(
             f"more than {MOST_DELIVERIES:,} deliveries are too many to play through. "
             "Pass fewer messages, a shorter outage, a higher rate, or a policy that waits longer"
         )
-        raise InvalidInput(message)
 
 
 def _bars(failures: Iterable[int], successes: Iterable[int]) -> tuple[int, tuple[Bar, ...]]:

@@ -86,11 +86,10 @@ def _limit(stop: StopBaseT | None) -> int | None:
         return None
     if _is(stop, t.stop_after_attempt):
         return max(stop.max_attempt_number, 1) - 1
-    message = (
+    raise PolicyError(
         f"{type(stop).__name__} has no equivalent. Possible are stop_after_attempt and stop_never; "
         "to stop after a time, send the message with a ttl"
     )
-    raise PolicyError(message)
 
 
 def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
@@ -105,13 +104,12 @@ def _settings(wait: WaitBaseT | None, limit: int | None) -> dict[str, Any]:
         return _growing(wait.multiplier, wait.exp_base, _capped(wait.max), 0)
     if _certain(wait):
         return {"delays": _tabulated(wait, limit)}
-    message = (
+    raise PolicyError(
         f"{type(wait).__name__} has no equivalent. Possible are wait_none, wait_fixed, wait_random, "
         "wait_random_exponential, wait_incrementing, wait_exponential, wait_exponential_jitter "
         "without jitter, and wait_chain of those without chance; "
         "for a spread of another kind, use RedeliveryPolicy(collision_avoidance=...)"
     )
-    raise PolicyError(message)
 
 
 def _growing(initial: float, multiplier: float, longest: float | None, spread: float) -> dict[str, Any]:
@@ -136,20 +134,18 @@ def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
     limit, half = _capped(wait.max), wait.multiplier / 2
     if wait.min != 0 or wait.multiplier <= 0 or wait.exp_base < 1:
-        message = (
+        raise PolicyError(
             "wait_random_exponential has an equivalent only with min=0, multiplier > 0 and exp_base >= 1"
         )
-        raise PolicyError(message)
     while limit is not None and half < limit / 2:
         half *= wait.exp_base
     if limit is not None and limit / 2 < half < limit:
-        message = (
+        raise PolicyError(
             "wait_random_exponential has an equivalent only where max is one of its waits. "
             f"Pass max={2 * half:g}, or use RedeliveryPolicy("
             f"initial_delay={wait.multiplier / 2:g}, multiplier={wait.exp_base:g}, "
             f"max_delay={limit:g}, collision_avoidance=1), which is less even on the way there"
         )
-        raise PolicyError(message)
     return _growing(min(wait.multiplier / 2, wait.max), wait.exp_base, limit, 1)
 
 
@@ -186,8 +182,7 @@ def _tabulated(wait: wait_base, limit: int | None) -> list[float]:
         if (n >= links and waits[-1] == last) or (limit is not None and n >= limit):
             return [ms / 1000 for ms in waits]
     changes = f"{type(wait).__name__} still changes after {LONGEST_LIST} waits"
-    message = f"{changes}. Pass max, or stop_after_attempt"
-    raise PolicyError(message)
+    raise PolicyError(f"{changes}. Pass max, or stop_after_attempt")
 
 
 def _links(wait: object) -> int:

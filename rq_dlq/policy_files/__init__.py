@@ -6,6 +6,7 @@ problems. The caller sets all entries of a file, or none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rq_dlq.policy_files import activemq, artemis
@@ -14,8 +15,6 @@ from rq_dlq.policy_files._xml import read_xml
 from rq_dlq.policy_files.toml import read as read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy_files._xml import Element
 
 __all__ = ["Conversion", "Finding", "Problem", "Reading", "read_broker_xml", "read_toml"]

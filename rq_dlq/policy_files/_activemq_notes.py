@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rq_dlq.policy.patterns import ONE
@@ -9,8 +10,6 @@ from rq_dlq.policy_files._block import Block, Setting, Settings
 from rq_dlq.policy_files._patterns import common
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rq_dlq.policy import Pattern
 
 

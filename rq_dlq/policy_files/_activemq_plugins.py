@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.policy import RedeliveryPolicy
@@ -12,8 +13,6 @@ from rq_dlq.policy_files._block import Block, Setting, Settings
 from rq_dlq.policy_files._others import CLASSIC_REDELIVERY, CLASSIC_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy_files._xml import Element
 
 WHOLE: Final = ("maximumRedeliveries", "initialRedeliveryDelay", "redeliveryDelay", "maximumRedeliveryDelay")

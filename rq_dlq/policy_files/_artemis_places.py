@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq.policy_files._block import Block, Setting
     from rq_dlq.policy_files._patterns import Names
 

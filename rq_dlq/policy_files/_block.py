@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,8 +17,6 @@ from rq_dlq.policy_files._reading import Finding, Problem, Reading
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from rq_dlq.policy import Pattern, RedeliveryPolicy
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy_files._patterns import Names

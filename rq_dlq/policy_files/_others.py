@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy_files._reading import Conversion
 
 Reasons: TypeAlias = "Mapping[str, tuple[Conversion, str]]"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy.patterns import ONE, REST, WILDCARDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,7 @@ class Names:
         try:
             return Pattern.parse(self._translated(name))
         except PolicyError as error:
-            message = f"name the pattern here with --map '{name}=…', since {error}"
-            raise PolicyError(message) from None
+            raise PolicyError(f"name the pattern here with --map '{name}=…', since {error}") from None
 
     def queue(self, name: str) -> str:
         """The name here of a queue there."""
@@ -53,14 +49,12 @@ class Names:
         marked = bool(self.literal) and name[:1] == self.literal[0] and name[-1:] == self.literal[1]
         name = name[1:-1] if marked else name
         if self.delimiter != "." and "." in name:
-            message = f"{name!r} has dots in its words, and here dots separate words"
-            raise PolicyError(message)
+            raise PolicyError(f"{name!r} has dots in its words, and here dots separate words")
         wildcards = {} if marked else {self.any_words: REST, self.single_word: ONE}
         words = name.split(self.delimiter)
         taken = [word for word in words if word in WILDCARDS and word not in wildcards]
         if taken:
-            message = f"{name!r} has the word {taken[0]!r}, which is a wildcard here but not there"
-            raise PolicyError(message)
+            raise PolicyError(f"{name!r} has the word {taken[0]!r}, which is a wildcard here but not there")
         return ".".join(wildcards.get(word, word) for word in words)
 
 

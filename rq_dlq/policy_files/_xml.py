@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.parsers import expat
 
 from rq_dlq.policy_files._reading import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 DEEPEST: Final = 100
 NAMESPACE: Final = " "
@@ -96,16 +94,14 @@ class _Builder:
         self._open[-1].children.append(element)
         self._open.append(element)
 
-    def end(self, name: str) -> None:
-        del name
+    def end(self, _: str) -> None:
         self._open.pop()
 
     def text(self, text: str) -> None:
         self._open[-1].texts.append(text)
 
     def refuse_types(self, *_: object) -> None:
-        message = "it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy"
-        raise _RefusedError(message)
+        raise _RefusedError("it has a DOCTYPE, which is not read. Remove it from a copy, and import the copy")
 
     def _lines(self, line: int) -> dict[str, int]:
         """The line of each attribute of the element that begins here."""

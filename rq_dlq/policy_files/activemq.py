@@ -6,6 +6,7 @@ defaults written out, and again only the most specific one counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rq_dlq.policy.patterns import PatternIndex
@@ -26,8 +27,6 @@ from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rq_dlq.policy import Pattern
     from rq_dlq.policy_files._reading import Reading
     from rq_dlq.policy_files._xml import Element

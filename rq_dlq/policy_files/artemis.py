@@ -7,6 +7,7 @@ computed from all blocks of the file and written out in full.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,6 @@ from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rq_dlq.policy_files._reading import Reading
     from rq_dlq.policy_files._xml import Element
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -30,8 +31,6 @@ from rq_dlq.policy_files._toml_lines import line_of, lines_of
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq.policy_files._toml_lines import Path
 
 Fields: TypeAlias = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rq_dlq import _work
 from rq_dlq.errors import InvalidInput
@@ -13,8 +13,6 @@ from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from pyspark.sql import DataFrame, SparkSession
 
     from rq_dlq.client.broker import Broker
@@ -100,8 +98,7 @@ def claim(
         BrokerUnavailable: Redis cannot be reached.
     """
     if type(limit) is not int or not 1 <= limit <= MOST:
-        message = f"limit {limit!r}: claim 1 to {MOST:,} messages at a time"
-        raise InvalidInput(message)
+        raise InvalidInput(f"limit {limit!r}: claim 1 to {MOST:,} messages at a time")
     span = milliseconds(lease, name="lease", minimum=1_000)
     address = resolve(url)
     check_queues(address, namespace, [queue])

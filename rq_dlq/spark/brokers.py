@@ -34,8 +34,7 @@ def broker_at(
 
 
 @lru_cache(maxsize=8)
-def _made(process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
-    del process
+def _made(_process: int, url: str, namespace: str, durability: Durability, replicas: int) -> Broker:
     _check_socket(url)
     return Broker(url, namespace=namespace, durability=durability, replicas=replicas, retries=PATIENCE)
 
@@ -45,11 +44,10 @@ def _check_socket(url: str) -> None:
     address = urlsplit(url)
     folder = Path(unquote(address.path)).parent
     if address.scheme == "unix" and not folder.is_dir():
-        message = (
+        raise ConfigurationError(
             f"{socket.gethostname()} has no folder {folder}: a socket, as of the embedded server, works only "
             "on its own machine. Use a Redis that all executors reach: option url, or $RQ_DLQ_URL"
         )
-        raise ConfigurationError(message)
 
 
 def resolve(url: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql.types import StructType
 
     from rq_dlq.values.counts import QueueStats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,6 @@ from rq_dlq.spark.messages import texts, times
 from rq_dlq.values.outcome import FIELDS, milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq.values.outcome import RawOutcome
 
 _NAMES = [name.encode() for name in FIELDS]

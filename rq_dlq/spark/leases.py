@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq._keys import QueueKeys
     from rq_dlq.client.broker import Broker
 

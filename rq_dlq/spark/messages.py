@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,8 +19,6 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rq_dlq._calls.scans import Page
 
 CONTENT_TYPES = ("application/json", "application/octet-stream")  # bodies that msgspec encoded, and bytes

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from rq_dlq._work.batches import token_of
 from rq_dlq.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
 
 
 @dataclass(frozen=True, slots=True)

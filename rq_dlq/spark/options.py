@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
@@ -14,9 +15,6 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self, TypeAlias
-
     T = TypeVar("T")
     Word = TypeVar("Word", bound=str)
     Read: TypeAlias = Callable[[str, str], T]
@@ -42,9 +40,8 @@ def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence
     return row
 
 
-def text(name: str, given: str) -> str:
+def text(_: str, given: str) -> str:
     """Text, unchanged."""
-    del name
     return given
 
 
@@ -97,9 +94,8 @@ def moment(name: str, given: str) -> int:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def queue_name(name: str, given: str) -> str:
+def queue_name(_: str, given: str) -> str:
     """The name of a queue, without spaces around it."""
-    del name
     check_name(given.strip())
     return given.strip()
 

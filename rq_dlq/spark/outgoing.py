@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +19,6 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
@@ -54,17 +53,15 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     kinds.pop("", None)
     check_types(schema, kinds)
     if unsent := [name for name in schema.fieldNames() if name not in kinds]:
-        message = (
+        raise InvalidInput(
             f"column {', '.join(map(repr, unsent))} would not be sent: select() the others, put it into "
             "the body (to_json(struct(…))), or name it in an option such as idColumn"
         )
-        raise InvalidInput(message)
     headers = schema[options.headers_column].dataType if options.headers_column else None
     if isinstance(headers, MapType) and headers.simpleString() != "map<string,string>":
-        message = (
+        raise InvalidInput(
             f"column {options.headers_column!r} is {headers.simpleString()}, not map<string,string>: cast it"
         )
-        raise InvalidInput(message)
     if options.content_type == BYTES and isinstance(schema["body"].dataType, StringType):
         message = "the body is a string, but contentType is bytes: cast it to binary, or omit contentType"
         raise InvalidInput(message)

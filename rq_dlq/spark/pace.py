@@ -15,16 +15,13 @@ class Pace:
         most: the most messages in one step.
     """
 
-    def __init__(self, rate: int, most: int) -> None:
+    def __init__(self, rate: float, most: int) -> None:
         self._rate = rate
-        self._began = time.monotonic()
-        self._done = 0
-        self.chunk = min(most, max(1, rate // STEPS)) if rate else most
+        self._due = time.monotonic()  # when the next step may begin
+        self.chunk = min(most, max(1, int(rate) // STEPS)) if rate else most
 
     def note(self, count: int) -> None:
-        """Count messages as done, and sleep if they were done too fast."""
-        self._done += count
+        """Count messages as done, and sleep if they were done too fast. A second is made up for."""
         if self._rate:
-            ahead = self._done / self._rate - (time.monotonic() - self._began)
-            if ahead > 0:
-                time.sleep(ahead)
+            self._due = max(self._due, time.monotonic() - 1) + count / self._rate
+            time.sleep(max(0.0, self._due - time.monotonic()))

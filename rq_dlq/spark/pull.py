@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pyspark.sql import SparkSession
 
     from rq_dlq.client.queue import Queue
@@ -155,8 +154,7 @@ def foreach_message(
         BrokerUnavailable: Redis cannot be reached from the driver.
     """
     if parallelism.__class__ is not int or not 1 <= parallelism <= MOST_TASKS:
-        message = f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}")
     by_itself = until in {"drained", "empty"}
     span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
     address = resolve(url)
@@ -174,19 +172,14 @@ def foreach_message(
         until=until if by_itself else "stopped",  # type: ignore[arg-type]
         ends_at=None if by_itself else clock(broker) + span,
     )
-    declare(pull, broker)
+    declared = pull.queue(broker)
+    Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
+    existing(broker, [declared._core.keys.home])
+    broker._run(_work.open_queue(declared._core))
     began = time.monotonic()
     rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()
     sums = {name: sum(row[name] for row in rows) for name in COUNTED}
     return Pulled(**sums, seconds=time.monotonic() - began)
-
-
-def declare(pull: Pull, broker: Broker) -> None:
-    """Check the arguments on the driver, and declare the policy."""
-    queue = pull.queue(broker)
-    Handler.checked(queue, pull.function, pull.concurrency, pull.timeout)
-    existing(broker, [queue._core.keys.home])
-    broker._run(_work.open_queue(queue._core))
 
 
 def clock(broker: Broker) -> int:
@@ -210,5 +203,4 @@ def run_for(worker: Worker, seconds: float) -> None:
     finally:
         alarm.cancel()
     if worker.stop.finishing.is_set() and time.monotonic() < end:
-        message = "the worker ended early, by a signal or an error (see its log): start the job again"
-        raise RqDlqError(message)
+        raise RqDlqError("the worker ended early, by a signal or an error (see its log): start the job again")

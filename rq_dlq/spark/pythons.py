@@ -34,8 +34,7 @@ def check_python(spark: SparkSession) -> None:
     except OSError:
         found = False
     if not found:
-        message = (
+        raise ConfigurationError(
             f"Spark would run its tasks with {look[0]}, which has no rq_dlq: set the environment variable "
             f"PYSPARK_PYTHON to {sys.executable} before you create the session"
         )
-        raise ConfigurationError(message)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,6 @@ from rq_dlq.spark.offsets import Position
 from rq_dlq.spark.slices import Slice, dealt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rq_dlq._work import Queue, Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
@@ -103,11 +102,10 @@ class Query:
 
     def _check(self, offset: Offset) -> None:
         if strange := offset.queues.keys() - self._queues.keys():
-            message = (
+            raise InvalidInput(
                 f"the checkpoint is for {', '.join(sorted(strange))}, but the query reads "
                 f"{', '.join(self._queues)}: use the checkpoint of these queues, or a new one"
             )
-            raise InvalidInput(message)
 
     def _finish(self, start: Offset, home: str, last: Position) -> Steps[None]:
         if last.batch <= self._done.get(home, 0):
@@ -120,11 +118,10 @@ class Query:
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         noted = yield claims.note_done(keys, start.query, last.batch, run=self._run if begun else "")
         if noted < 0:
-            message = (
+            raise LeaseLost(
                 f"another run of this query has begun batch {last.batch} of queue {home!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-            raise LeaseLost(message)
         yield from ack_batch(keys, start.tokens(home))
         self._done[home] = noted
 

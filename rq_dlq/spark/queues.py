@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.options import shards_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+MOST_NAMED = 10
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:
@@ -31,9 +30,9 @@ def existing(broker: Broker, names: Sequence[str]) -> None:
         InvalidInput: one does not.
         BrokerUnavailable: Redis cannot be reached.
     """
-    known = set(broker.queues())
-    if missing := [name for name in names if name not in known]:
-        raise _missing(missing)
+    known = broker.queues()
+    if missing := set(names).difference(known):
+        raise _missing(sorted(missing), known)
 
 
 def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
@@ -54,7 +53,7 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
         found += homes
         missing += [] if homes else [name]
     if missing:
-        raise _missing(missing)
+        raise _missing(missing, known)
     return list(dict.fromkeys(found))
 
 
@@ -63,8 +62,10 @@ def expression(pattern: str) -> str:
     return re.escape(pattern).replace(r"\*", ".*")
 
 
-def _missing(names: Sequence[str]) -> InvalidInput:
+def _missing(names: Sequence[str], known: Sequence[str]) -> InvalidInput:
+    there = ", ".join(known[:MOST_NAMED]) or "none"
     return InvalidInput(
-        f"there is no queue {', '.join(map(repr, names))}: check the name (`rq-dlq queue ls` lists "
-        "all queues). A queue is created by its first message, or by `broker.queue(name).open()`"
+        f"there is no queue {', '.join(map(repr, names))}: the queues are {there}"
+        f"{' …' * (len(known) > MOST_NAMED)} (`rq-dlq queue ls` lists all). "
+        "A queue is created by its first message, or by `broker.queue(name).open()`"
     )

@@ -116,14 +116,12 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
     for field in chosen:
         kind = field.dataType.simpleString()
         if field.name not in known:
-            message = f"view {view!r} has no column {field.name!r}: choose from {', '.join(known)}"
-            raise InvalidInput(message)
+            raise InvalidInput(f"view {view!r} has no column {field.name!r}: choose from {', '.join(known)}")
         if kind != known[field.name]:
-            message = (
+            raise InvalidInput(
                 f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
                 "choose that type, and cast the column afterwards"
             )
-            raise InvalidInput(message)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -147,8 +145,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if type(kind) not in _ARROW:
-        message = f"columns of type {kind.simpleString()} are not supported: use another type"
-        raise InvalidInput(message)
+        raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
     return _ARROW[type(kind)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,6 @@ from rq_dlq.spark.queues import existing
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
@@ -73,8 +72,7 @@ class ByRows:
         for batch in batches:
             for name, key in zip(batch.column("id").to_pylist(), self.keys(batch), strict=True):
                 if name is None:
-                    message = "a row has no id: filter out such rows"
-                    raise InvalidInput(message)
+                    raise InvalidInput("a row has no id: filter out such rows")
                 ids[key].append(name)
         return Rows(dict(ids))
 
@@ -121,24 +119,22 @@ class Settle(ByRows):
         none = [None] * batch.num_rows
         tokens = batch.column("batch").to_pylist()
         if not all(token and ("@" in token or self._options.queue) for token in tokens):
-            message = (
+            raise InvalidInput(
                 "a row has no batch that names its queue: settle rows that a stream or claim() has read, "
                 "with their columns id and batch"
             )
-            raise InvalidInput(message)
         kinds, texts = (batch.column(name).to_pylist() if name in self._errors else none for name in ERROR)
         column = self._options.delay_column
         delays = spans(batch.column(column).to_pylist(), "delay", 0, None) if column else none
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
             yield Fate(token, kind or "", text or "", delay)
 
-    def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
+    def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Settle the rows.
 
         Raises:
             LeaseLost: some rows lost their lease, and `failOnLost` is set; the others are settled.
         """
-        del batch
         broker, verb = self._broker, self._options.operation
         queues: dict[str, Queue[Any]] = {}
         windows: list[list[Call[list[Settlement]]]] = []
@@ -202,13 +198,11 @@ class Redrive(ByRows):
             return iter([self._options.queue] * batch.num_rows)
         names = [name or self._options.queue for name in batch.column("queue").to_pylist()]
         if not all(names):
-            message = "a row has no queue: filter out such rows, or set the option queue"
-            raise InvalidInput(message)
+            raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)
 
-    def commit(self, messages: Sequence[Rows | None], batch: int = 0) -> None:
+    def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Redrive the rows that are dead or expired; others are left alone."""
-        del batch
         broker, pace = self._broker, Pace(self._options.rate, CHUNK)
         for message in filter(None, messages):
             for name, ids in message.ids.items():

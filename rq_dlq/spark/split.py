@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -15,9 +16,6 @@ from rq_dlq.spark.schemas import arrow_schema
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Self, TypeAlias
-
     from pyspark.sql import DataFrame
 
     Row: TypeAlias = dict[str, Any]
@@ -73,14 +71,12 @@ def split(df: DataFrame) -> Split:
         InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`.
     """
     if missing := [name for name in BAD.fieldNames() if name not in df.columns]:
-        message = (
+        raise InvalidInput(
             f"split() needs the column {', '.join(map(repr, missing))}: pass id and batch through, and "
             "put errors into error_class and error_message, as by_row() does"
         )
-        raise InvalidInput(message)
     if df.isStreaming:
-        message = "split() takes a batch, not a stream: use it in the function of foreachBatch"
-        raise InvalidInput(message)
+        raise InvalidInput("split() takes a batch, not a stream: use it in the function of foreachBatch")
     kept = df.persist() if df.storageLevel == StorageLevel.NONE else None
     failed = sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
     return Split(df.where(~failed).drop(*ERROR), df.where(failed).select(*BAD.fieldNames()), kept)
@@ -114,10 +110,9 @@ def by_row(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if missing := [name for name in WHOSE if name not in batch.schema.names]:
-                message = (
+                raise InvalidInput(
                     f"by_row() needs the column {', '.join(map(repr, missing))} in its input: select it, too"
                 )
-                raise InvalidInput(message)
             yield _batch_of([_outcome(function, row, columns) for row in _rows_of(batch)], columns)
 
     return run
@@ -131,8 +126,7 @@ def _checked(schema: StructType | str) -> StructType:
     known = {field.name: field for field in read}
     for name in BAD.fieldNames():
         if name not in known or not isinstance(known[name].dataType, StringType):
-            message = f"the schema of by_row() needs a column {name!r} of type string"
-            raise InvalidInput(message)
+            raise InvalidInput(f"the schema of by_row() needs a column {name!r} of type string")
     if strict := [name for name, field in known.items() if not field.nullable]:
         message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
         raise InvalidInput(message)
@@ -157,8 +151,7 @@ def _outcome(function: Callable[[Row], Mapping[str, Any]], row: Row, columns: pa
 
 def _known(made: Row, columns: pa.Schema) -> Row:
     if unknown := [name for name in made if name not in columns.names]:
-        message = f"the function returned {', '.join(map(repr, unknown))}, which the schema lacks"
-        raise InvalidInput(message)
+        raise InvalidInput(f"the function returned {', '.join(map(repr, unknown))}, which the schema lacks")
     return made
 
 

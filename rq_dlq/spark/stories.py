@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
@@ -10,9 +10,6 @@ from pyspark.sql.types import ArrayType
 
 from rq_dlq.spark.schemas import FAILURE, arrow_type
 from rq_dlq.values.failure import read_history
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def as_structs(texts: Sequence[bytes | None]) -> pa.Array:

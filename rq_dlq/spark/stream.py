@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,8 +21,6 @@ from rq_dlq.spark.queues import check_queues
 from rq_dlq.spark.slices import Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
@@ -97,11 +96,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LeaseLost: another run of the query has begun the batch since.
         """
         if not isinstance(limit, ReadMaxRows):  # Spark passes another limit for trigger(once=True)
-            message = (
+            raise ConfigurationError(
                 "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "
                 "use trigger(availableNow=True)"
             )
-            raise ConfigurationError(message)
         before = Offset.of(start)
         after = self._driver.run(self._driver.query.advance(before, limit.max_rows))
         if after != before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -20,8 +21,6 @@ from rq_dlq.spark.slices import Share, Span
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
@@ -44,10 +43,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._url = resolve(options.url)
         self._until: dict[str, str] | None = None  # the last event by queue, if the trigger is AvailableNow
         if options.starting not in {"earliest", "latest"} and not is_event_id(options.starting):
-            message = (
+            raise InvalidInput(
                 f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
             )
-            raise InvalidInput(message)
 
     def _keys(self) -> dict[str, QueueKeys]:
         return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}

@@ -6,6 +6,7 @@ reads its share page by page, while consumers go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
@@ -25,8 +26,6 @@ from rq_dlq.spark.slices import Share, Slice, Span, dealt
 from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType

@@ -8,6 +8,7 @@ under a policy with more redeliveries; how that would have ended is unknown. A r
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -16,8 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark p
 from rq_dlq.spark.report import DIED, DIGITS, DISCARDED, EXPIRED, REDELIVERED, SUCCEEDED, died, event_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pyspark.sql import Column, DataFrame
 
     from rq_dlq.policy import RedeliveryPolicy

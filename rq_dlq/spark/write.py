@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -13,9 +14,6 @@ from rq_dlq.spark.settle import Redrive, Settle
 from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import TypeAlias
-
     import pyarrow as pa
     from pyspark.sql.types import StructType
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from rq_dlq.spark.options import Options, duration, flag, number, one_of, option
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq.client.durability import Durability
 
 SETTLES = ("ack", "nack", "discard")
@@ -20,8 +19,7 @@ JSON, BYTES = "application/json", "application/octet-stream"
 _SEND = ("send",)
 
 
-def _job(name: str, given: str) -> str:
-    del name
+def _job(_: str, given: str) -> str:
     check_job(given)
     return given
 

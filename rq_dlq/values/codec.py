@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, count, product
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnprocessableMessage
 from rq_dlq.values import record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 
@@ -30,8 +27,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 def check_priority(priority: object) -> None:
     """Raise InvalidMessage unless this is a priority."""
     if type(priority) is not int or priority not in PRIORITIES:
-        message = f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)"
-        raise InvalidMessage(message)
+        raise InvalidMessage(f"priority {priority!r}: use a whole number from 0 (last) to 9 (first)")
 
 
 class Ids:
@@ -73,8 +69,7 @@ class Codec(Generic[T]):
             if not self._raw:
                 self._decoder = msgspec.json.Decoder(type)
         except TypeError as error:
-            message = f"msgspec does not know the body type {type!r}: {error}"
-            raise InvalidMessage(message) from None
+            raise InvalidMessage(f"msgspec does not know the body type {type!r}: {error}") from None
 
     def packer(
         self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
@@ -109,19 +104,17 @@ class Codec(Generic[T]):
         def pack(body: T) -> bytes:
             head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
             if len(data) > room:
-                message = (
+                raise MessageTooLarge(
                     f"a message of {taken + len(data):,} bytes is over the limit of "
                     f"{self._max_bytes:,}: send a reference to the data, or raise max_message_bytes"
                 )
-                raise MessageTooLarge(message)
             return head + data
 
         return pack
 
     def _encode(self, body: T) -> bytes:
         if self._raw:
-            message = f"the queue carries bytes, not {type(body).__name__}"
-            raise InvalidMessage(message)
+            raise InvalidMessage(f"the queue carries bytes, not {type(body).__name__}")
         try:
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
@@ -129,8 +122,7 @@ class Codec(Generic[T]):
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error
         if lost is not None:
-            message = f"{lost}, a number that JSON does not have: send None or text in its place"
-            raise InvalidMessage(message)
+            raise InvalidMessage(f"{lost}, a number that JSON does not have: send None or text in its place")
         return data
 
     def decode(self, data: bytes, *, raw: bool) -> T:
@@ -142,14 +134,12 @@ class Codec(Generic[T]):
         if raw and (self._raw or self.type is Any):
             return data  # type: ignore[return-value]
         if self._decoder is None:
-            message = "the body was not sent as bytes, but the queue's type is bytes"
-            raise UnprocessableMessage(message)
+            raise UnprocessableMessage("the body was not sent as bytes, but the queue's type is bytes")
         if len(data) > self._max_bytes:
-            message = (
+            raise UnprocessableMessage(
                 f"a body of {len(data):,} bytes is over the limit of {self._max_bytes:,}: "
                 "raise max_message_bytes for its consumers, too, and redrive it"
             )
-            raise UnprocessableMessage(message)
         try:
             return self._decoder.decode(data)  # type: ignore[no-any-return]
         except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
@@ -194,8 +184,7 @@ def _pack_headers(headers: Any) -> bytes:
     try:
         data = msgspec.json.encode(dict(given))
     except UnicodeEncodeError:
-        message = "a header has text that UTF-8 cannot encode (a lone surrogate)"
-        raise InvalidMessage(message) from None
+        raise InvalidMessage("a header has text that UTF-8 cannot encode (a lone surrogate)") from None
     if len(data) > record.MAX_BLOCK:
         message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
         raise MessageTooLarge(message)

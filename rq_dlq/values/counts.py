@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from rq_dlq.values.message import DeadLetter
 
 
@@ -33,9 +32,8 @@ class ErrorGroup:
     def of(cls, letter: DeadLetter[Any]) -> ErrorGroup:
         """The group of one dead letter."""
         cause = letter.cause
-        error = ": ".join(filter(None, (cause.type, cause.message)))
         died = letter.died_at
-        return cls(cause.fingerprint, letter.reason, error, 1, died, died, letter.id)
+        return cls(cause.fingerprint, letter.reason, str(cause), 1, died, died, letter.id)
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
         """Merge two groups of the same kind."""

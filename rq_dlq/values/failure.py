@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rq_dlq.values.durations import human
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_MESSAGE = 500  # characters kept of an error's text
 CELLS = 6  # in a line of history, not counting the traceback
@@ -61,6 +59,9 @@ class Cause:
             where = f"{frame.filename.rpartition('/')[2]}:{frame.name}"
             tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
         return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
 
     def cells(self) -> str:
         """The two cells of a history line for this cause: the facts, and the traceback."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -16,9 +18,6 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from rq_dlq.values.settlement import Fate
 
 T = TypeVar("T")
@@ -110,8 +109,7 @@ class Received(Generic[T]):
     def _flags(self) -> int:
         record = self._row.record
         if len(record) < records.BARE:
-            message = f"the record of message {self.id} is damaged ({len(record)} bytes)"
-            raise UnprocessableMessage(message)
+            raise UnprocessableMessage(f"the record of message {self.id} is damaged ({len(record)} bytes)")
         if version := records.version_needed(record):
             self._refuse("record", version)
         return record[records.FLAGS]
@@ -162,8 +160,7 @@ class Received(Generic[T]):
         return states.read_state(text) or states.NEW
 
     def _refuse(self, part: str, version: str) -> NoReturn:
-        what = f"the {part} of message {self.id} of {self.queue!r}"
-        raise upgrade(what, version)
+        raise upgrade(f"the {part} of message {self.id} of {self.queue!r}", version)
 
     @property
     def part(self) -> str:

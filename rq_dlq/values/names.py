@@ -65,11 +65,10 @@ class Naming:
             if home is None:
                 continue
             if self.dead.home_of(home) or self.expired.home_of(home):
-                message = (
+                raise InvalidName(
                     f"{name!r}: a dead-letter or expiry queue has none of its own; "
                     f"what fails there stays there. Use {home!r}"
                 )
-                raise InvalidName(message)
             check_name(home)  # not the whole name: a hash tag is in front of `home` only
             return Address(home, part)
         check_name(name)
@@ -83,18 +82,16 @@ def check_name(name: object, of: Literal["queue", "namespace"] = "queue") -> Non
         InvalidName: it cannot be that.
     """
     if not isinstance(name, str) or not name:
-        message = f"a {of}'s name must be text of at least one character, not {name!r}"
-        raise InvalidName(message)
+        raise InvalidName(f"a {of}'s name must be text of at least one character, not {name!r}")
     if _size(name) > MAX_BYTES:
         message = f"the {of} name {name[:20]!r}… is longer than {MAX_BYTES} bytes: choose a shorter one"
         raise InvalidName(message)
     if not _NAME.fullmatch(name) or _size(name) < 0:
-        message = (
+        raise InvalidName(
             f"{name!r} cannot name a {of}: use letters, digits and . - _ : /; "
             "no spaces, quotes, wildcards or control characters, and braces only around a hash tag in front, "
             "as in {shop}.orders"
         )
-        raise InvalidName(message)
 
 
 def check_id(message_id: object) -> None:
@@ -104,14 +101,12 @@ def check_id(message_id: object) -> None:
         InvalidMessage: this cannot be a message's id.
     """
     if not isinstance(message_id, str) or not message_id:
-        message = f"a message's id must be text of at least one character, not {message_id!r}"
-        raise InvalidMessage(message)
+        raise InvalidMessage(f"a message's id must be text of at least one character, not {message_id!r}")
     if _CONTROL.search(message_id) or not 0 <= _size(message_id) <= MAX_BYTES:
-        message = (
+        raise InvalidMessage(
             f"{message_id[:40]!r} cannot be a message's id: at most {MAX_BYTES} bytes of text "
             "without control characters"
         )
-        raise InvalidMessage(message)
 
 
 def _size(text: str) -> int:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from rq_dlq.values.failure import moment
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _EVENT_ID = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 _DIGITS = 18  # a number with more digits is damaged

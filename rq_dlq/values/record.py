@@ -93,7 +93,6 @@ def _read_fields(block: bytes) -> tuple[dict[int, bytes], int]:
         first = at + 1 + LENGTH
         end = first + int.from_bytes(block[at + 1 : first], "big")
         if end > len(block):
-            message = f"field {block[at]} is longer than the block"
-            raise ValueError(message)
+            raise ValueError(f"field {block[at]} is longer than the block")
         fields[block[at]], at = block[first:end], end
     return fields, at

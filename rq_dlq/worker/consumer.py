@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,8 +16,6 @@ from rq_dlq.worker.stopping import Stopped
 from rq_dlq.worker.tally import Tally, logger, report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Stop, Until

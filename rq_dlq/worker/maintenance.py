@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work, doctor
@@ -21,8 +22,6 @@ from rq_dlq.worker.consumer import RETRY_AFTER
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
 
@@ -158,6 +157,5 @@ def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:
     unknown = [name for name in given if name not in ROLES]
     if unknown or not given:
         wrong = f"there is no role {shown(unknown[0])}" if unknown else "no role is given"
-        message = f"{wrong}: choose from {', '.join(ROLES)}"
-        raise InvalidInput(message)
+        raise InvalidInput(f"{wrong}: choose from {', '.join(ROLES)}")
     return [role for role in ROLES if role in given]

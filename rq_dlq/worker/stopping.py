@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Generator
-    from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 0.05  # seconds between two checks whether to stop
@@ -68,8 +68,7 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[Callable[[], N
     """
     unlogged: deque[tuple[int, str]] = deque()
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        del frame
+    def on_signal(number: int, _: FrameType | None) -> None:
         stop.signal()
         doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
         unlogged.append((number, doing))

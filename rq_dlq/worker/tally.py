@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rq_dlq.values.message import Received
     from rq_dlq.values.settlement import Fate, Settlement
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.handlers import Handler
@@ -96,8 +95,7 @@ class Worker:
         finally:
             claiming.close()
         if self.stop.broken:
-            message = "the worker ended because a consumer failed: see the log, and start it again"
-            raise RqDlqError(message)
+            raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
         logger.info("stopped")
 
     def _connect(self) -> Connections:
@@ -160,8 +158,7 @@ def _wanted(
 ) -> Iterator[tuple[Handler, int]]:
     by_name = {handler.queue.name: handler for handler in handlers}
     if not by_name:
-        message = "there is no handler to run: decorate a function with @queue.handler()"
-        raise ConfigurationError(message)
+        raise ConfigurationError("there is no handler to run: decorate a function with @queue.handler()")
     for name, concurrency in (queues or dict.fromkeys(by_name)).items():
         if name not in by_name:
             known = ", ".join(by_name)

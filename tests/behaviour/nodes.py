@@ -33,10 +33,12 @@ class SlotClock(Clock):
         key_of = QueueKeys._key
 
         def noted(keys: QueueKeys, name: str) -> str:
-            if keys.tag not in self._tags:
-                self._tags.add(keys.tag)
-                self._raw.set(f"{{{keys.tag}}}clock", self.now)
-            return key_of(keys, name)
+            key = key_of(keys, name)
+            tag = key[key.index("{") + 1 : key.index("}")]  # it decides the queue's node
+            if tag not in self._tags:
+                self._tags.add(tag)
+                self._raw.set(f"{{{tag}}}clock", self.now)
+            return key
 
         with mock.patch.object(QueueKeys, "_key", noted):
             yield

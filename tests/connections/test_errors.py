@@ -67,7 +67,7 @@ class Loading:
 
     def read_response(self, **options: Any) -> None:
         del options
-        raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")  # noqa: EM101, TRY003
+        raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")
 
 
 def test_a_server_that_is_loading_its_data_has_refused() -> None:

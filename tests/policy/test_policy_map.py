@@ -40,7 +40,7 @@ def test_the_rank_is_a_total_order(texts: list[str], name: str) -> None:
     kinds = [tuple(kind for kind, _ in pattern.rank) for pattern in sorted(matching, key=lambda p: p.rank)]
     assert kinds == sorted(kinds)  # words do not decide: those of patterns that meet are the same
     if name in texts:
-        assert PolicyMap(dict.fromkeys(texts, Entry.of(max_in_flight=1))).choose(name) == name
+        assert PolicyMap(dict.fromkeys(texts, Entry.of(max_in_flight=1))).resolve(name)[0] == name
 
 
 @given(st.lists(entries.pattern(), unique=True, max_size=8), entries.pattern())

@@ -192,13 +192,11 @@ def test_redriving_keeps_to_a_rate(
         now += seconds
         waits.append(seconds)
 
-    monkeypatch.setattr(
-        "rq_dlq.spark.pipeline.redrive.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep)
-    )
+    monkeypatch.setattr("rq_dlq.spark.pace.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     slow = replace(DOWN, rate=2)
     lines = [Line("redrive", slow.name, "orders.eu", str(n), datetime.now(UTC), 1) for n in range(7)]
     carry_out(Plan(lines), [slow], lived, tmp_path, Stage())
-    assert waits == [0, 1, 1, 1]
+    assert waits == [0.5] * 7
 
 
 @pytest.mark.parametrize(
@@ -250,7 +248,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path
 ) -> None:
     lived.queue("q").send(1)
-    with pytest.raises(InvalidInput, match=r"no queue 'ordrs' at .*The queues are: mail:out, orders.eu"):
+    with pytest.raises(InvalidInput, match=r"no queue 'ordrs': the queues are mail:out, orders\.eu"):
         once(spark, tmp_path, "orders*, ordrs")
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="file cannot be written"):

@@ -325,8 +325,8 @@ def test_a_damaged_state_is_a_row(spark: SparkSession, broker: rq_dlq.Broker, ra
     [
         ({"nope": "1"}, "unknown option 'nope': the options are url, namespace, queue"),
         ({"view": "dead"}, "option view: 'dead' is not one of queue, scheduled"),
-        ({"queue": "ordres"}, "there is no queue 'ordres': check the name"),
-        ({"queue": "x*"}, "there is no queue 'x*': check the name"),
+        ({"queue": "ordres"}, "there is no queue 'ordres': the queues are"),
+        ({"queue": "x*"}, "there is no queue 'x*': the queues are"),
         ({"since": "yesterday"}, "option since: 'yesterday' is not an ISO time"),
         ({"schema": "id string, foo int"}, "view 'queue' has no column 'foo': choose from id, queue"),
         ({"schema": "id int"}, "column 'id' of view 'queue' is string, not int"),

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import secrets
 import signal
-from typing import TYPE_CHECKING
 
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 SENDING = 12.0  # seconds
 
@@ -54,6 +50,5 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt

@@ -62,5 +62,4 @@ def find() -> App:
         return App("rq_dlq.examples.flights", package.parent)
     if (package.parent / "examples" / "flights.py").exists():
         return App("examples.flights", package.parent)
-    message = "the example examples/flights.py is not installed: reinstall rq-dlq"
-    raise ConfigurationError(message)
+    raise ConfigurationError("the example examples/flights.py is not installed: reinstall rq-dlq")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,6 @@ from rq_dlq.cli._processes import start, worker_command
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
     from rq_dlq.cli.demo.app import App
 
 PATIENCE = 5.0  # seconds for a worker to end

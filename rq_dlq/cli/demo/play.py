@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,8 +14,6 @@ from rq_dlq.cli._show import many
 from rq_dlq.cli.demo.sums import Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rq_dlq.cli.demo.stage import Stage
     from rq_dlq.values.counts import ErrorGroup, QueueStats
 
@@ -95,8 +94,7 @@ class Play:
             if condition():
                 return
             if time.monotonic() > deadline:
-                message = f"this did not end in {PATIENCE:.0f} s: {self.scene.now}"
-                raise Failure(message)
+                raise Failure(f"this did not end in {PATIENCE:.0f} s: {self.scene.now}")
             time.sleep(TICK)
 
     def _tick(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.message import Received
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
-
     from rq_dlq._calls.scans import Page
     from rq_dlq._work import Steps
     from rq_dlq.cli.demo.app import App

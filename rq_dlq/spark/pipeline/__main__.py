@@ -67,8 +67,7 @@ def main(**options: Any) -> None:
 def _main(*, rules: Path | None, since: str | None, master: str | None, **options: Any) -> None:
     _check_java()
     if options["apply"] and rules is None:
-        message = "--apply needs rules: pass --rules FILE"
-        raise InvalidInput(message)
+        raise InvalidInput("--apply needs rules: pass --rules FILE")
     settings = PipelineSettings(
         **options,
         rules=() if rules is None else read_rules(_text(rules), rules.name),
@@ -112,8 +111,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"{path} cannot be read as UTF-8 text: {error}"
-        raise InvalidInput(message) from None
+        raise InvalidInput(f"{path} cannot be read as UTF-8 text: {error}") from None
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
@@ -16,9 +18,6 @@ from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PARTITIONS = ["queue", "date"]
@@ -170,12 +169,11 @@ def check(store: Store, table: Table, rows: DataFrame) -> None:
     for row in counts.orderBy("queue").collect():
         if not row["wanted"] == row["all"] == row["there"]:
             has, wanted = row["there"], row["wanted"]
-            message = (
+            raise RqDlqError(
                 f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} instead of "
                 f"{wanted:,}: nothing was trimmed. Run it again; if the error comes back, restore the "
                 "archive from a backup"
             )
-            raise RqDlqError(message)
 
 
 @contextmanager

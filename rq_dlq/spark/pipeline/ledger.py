@@ -8,16 +8,15 @@ quarantine, remove its line from the file.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
 NAME: Final = "ledger.jsonl"
@@ -58,8 +57,3 @@ def read(spark: SparkSession, folder: Path) -> DataFrame:
         F.collect_set(F.when(F.col("action") == REDRIVE, F.col("dead_at"))).alias("deaths"),
         F.max(F.col("action") == QUARANTINE).alias("quarantined"),
     )
-
-
-def in_utc(row: Any, name: str) -> datetime:
-    """A time that Spark collected as microseconds."""
-    return datetime.fromtimestamp(row[name] / 1_000_000, UTC)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-    from pathlib import Path
 
 NAME = "manifest.json"
 
@@ -68,11 +66,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(message) from None
         for name, asked in (("url", url), ("namespace", namespace), ("format", form)):
             if (has := getattr(manifest, name)) != asked:
-                message = (
+                raise InvalidInput(
                     f"{folder} is the archive of {name} {shown(has)}, not {shown(asked)}: pass another "
                     f"directory. If both are the same, change {name} in {path}"
                 )
-                raise InvalidInput(message)
         return manifest
 
     def after(self, last_events: Mapping[str, str], first_runs: Mapping[Kind, int]) -> Manifest:

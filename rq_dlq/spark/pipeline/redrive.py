@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
+from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.pipeline import ledger
 from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from pyspark.sql import Column, DataFrame
 
     from rq_dlq.client.broker import Broker
@@ -71,7 +71,7 @@ def plan(letters: DataFrame, rules: Sequence[Rule], folder: Path, run: int) -> P
         if row["action"] == QUARANTINED:
             quarantined[rule] += 1
         else:
-            died = ledger.in_utc(row, "dead_at")
+            died = datetime.fromtimestamp(row["dead_at"] / 1_000_000, UTC)  # Spark collects microseconds
             lines.append(Line(row["action"], rule, row["queue"], row["id"], died, run))
     return Plan(lines, quarantined)
 
@@ -84,10 +84,12 @@ def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker, folder: Path, s
     rates = {rule.name: rule.rate for rule in rules}
     redriven = 0
     for (rule, queue), group in groupby(lines, attrgetter("rule", "queue")):
-        for chunk in _paced(group, rates[rule]):
+        pace = Pace(rates[rule] or 0, CHUNK)
+        while chunk := list(islice(group, pace.chunk)):
             ledger.append(folder, chunk)
             redriven += broker.queue(queue).dlq.redrive(ids=[line.id for line in chunk])
             stage.advance(len(chunk))
+            pace.note(len(chunk))
     return redriven
 
 
@@ -95,13 +97,3 @@ def _redriven_before() -> Column:
     """How often a message was redriven at all, as far as its bounded history shows."""
     events = F.filter("history", lambda event: event["cause"] == "redriven")
     return F.coalesce(F.size(events), F.lit(0))
-
-
-def _paced(lines: Iterator[Line], rate: float | None) -> Iterator[list[Line]]:
-    """The lines in chunks, no more per second than the rate."""
-    size = CHUNK if rate is None else max(1, min(CHUNK, int(rate)))
-    due = time.monotonic()
-    while chunk := list(islice(lines, size)):
-        time.sleep(max(0.0, due - time.monotonic()))
-        due = max(due, time.monotonic() - 1) + (len(chunk) / rate if rate else 0)
-        yield chunk

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,8 +25,6 @@ from rq_dlq.spark.queues import expression
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column
 
 CONDITIONS: Final = ("queue", "error_class", "fingerprint", "reason")
@@ -62,13 +61,11 @@ class Rule:
         """
         for key in KEYS:
             if wrong := _wrong(key, getattr(self, key)):
-                message = f"{key}: {wrong}"
-                raise InvalidInput(message)
+                raise InvalidInput(f"{key}: {wrong}")
         if not any(getattr(self, name) for name in CONDITIONS):
-            message = (
+            raise InvalidInput(
                 f'a rule without a condition matches everything: add {", ".join(CONDITIONS)}, or queue = "*"'
             )
-            raise InvalidInput(message)
 
     def fits(self) -> Column:
         """Whether the rule matches a dead letter, for rows of the view `dlq`."""
@@ -95,8 +92,7 @@ def read_rules(text: str, name: str = "rules") -> tuple[Rule, ...]:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        message = f"{name}: not TOML: {error}"
-        raise InvalidInput(message) from None
+        raise InvalidInput(f"{name}: not TOML: {error}") from None
     lines = lines_of(text)
     rules: list[Rule] = []
     problems: list[str] = []

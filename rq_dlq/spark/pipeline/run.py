@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
@@ -21,9 +23,6 @@ from rq_dlq.spark.report import collision_report, event_order, queue_report
 from rq_dlq.spark.what_if import what_if
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
     from rq_dlq.spark.pipeline.archive import Store

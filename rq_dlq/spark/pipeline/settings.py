@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +14,6 @@ from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from rq_dlq.spark.pipeline.rules import Rule
 
 FORMATS: Final = ("parquet", "delta")
@@ -58,14 +57,11 @@ class PipelineSettings:
             InvalidInput: a value is not valid.
         """
         if self.format not in FORMATS:
-            message = f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}"
-            raise InvalidInput(message)
+            raise InvalidInput(f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}")
         if ":/" in str(self.out):  # of which pathlib makes one slash
-            message = (
+            raise InvalidInput(
                 f"out is {shown(str(self.out))}. Pass a directory that is mounted on all machines, not a URL"
             )
-            raise InvalidInput(message)
         if self.since is not None and self.since.tzinfo is None:
-            message = f"since {shown(self.since)}: pass a datetime with a time zone"
-            raise InvalidInput(message)
+            raise InvalidInput(f"since {shown(self.since)}: pass a datetime with a time zone")
         object.__setattr__(self, "out", Path(self.out).absolute())

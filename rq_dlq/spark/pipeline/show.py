@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -25,8 +26,6 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
     from rich.console import Console
     from rich.progress import Task, TaskID
 

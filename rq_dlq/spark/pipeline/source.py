@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rq_dlq.client.broker import Broker
-from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.queues import expression
+from rq_dlq.spark.options import queue_names
+from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rq_dlq.spark.pipeline.settings import PipelineSettings
-
-MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +60,4 @@ def names_of(url: str, settings: PipelineSettings) -> tuple[str, ...]:
         BrokerUnavailable: Redis cannot be reached.
     """
     with Broker(url, namespace=settings.namespace) as broker:  # gives up sooner than those of tasks
-        there = broker.queues()
-    names: set[str] = set()
-    for pattern in settings.queue.split(","):
-        found = {name for name in there if re.fullmatch(expression(pattern.strip()), name)}
-        if not found:
-            known = ", ".join(there[:MOST_NAMED]) or "none"
-            more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
-            message = f"no queue {pattern.strip()!r} at {broker.url}. The queues are: {known}{more}"
-            raise InvalidInput(message)
-        names |= found
-    return tuple(sorted(names))
+        return tuple(sorted(chosen(broker, queue_names("queue", settings.queue), 0)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -12,9 +14,6 @@ from rq_dlq.spark.pipeline.manifest import Kind
 from rq_dlq.spark.report import poison_report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
 Rows: TypeAlias = list[dict[str, Any]]
