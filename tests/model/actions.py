@@ -57,6 +57,7 @@ any_settings = st.builds(
     most=st.sampled_from([None, None, 3_000]),
     max_in_flight=st.sampled_from([None, None, 1, 2, 4]),
     outcomes=st.sampled_from([None, 1_000, 1_000]),
+    dedup_window=st.sampled_from([None, 600_000]),  # longer than a test: Redis' own clock is not moved
 )
 
 batches = st.integers(1, 3)
