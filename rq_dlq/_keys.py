@@ -103,7 +103,7 @@ NAMES = (
     "ready", "scheduled", "dead", "expired", "expiring",
     "leases", "claims",
     "counters", "settings", "wake", "alarm",
-    "committed", "outcomes",
+    "committed", "outcomes", "acked_ids",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream")

@@ -82,7 +82,7 @@ def audit_queue(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
     check_committed(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm"):
+    for name in ("wake", "alarm", "acked_ids"):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.exists(key) and raw.ttl(key) < 0}

@@ -1,5 +1,5 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
 -- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
@@ -8,7 +8,7 @@ local function add(items, first, last, delay, ttl)
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
   local allowed, paused = said[1], said[2] == '1'
   if allowed then
     -- needs: allowed_ttl
@@ -16,6 +16,10 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
+  if said[3] then
+    -- needs: recall_acked
+    recall_acked(ids, existing, said[3])
+  end
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do

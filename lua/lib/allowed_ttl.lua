@@ -1,14 +1,11 @@
 -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
 -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
 --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
+-- needs: span
 -- gives: allowed_ttl
 local function allowed_ttl(asked, allowed)
   if allowed == 'never' then
     return 0
-  end
-  local function span(text) -- what is not a duration counts as unset
-    local value = tonumber(text and text:match('^%d+$') or nil)
-    return value and value > 0 and value <= 315360000000 and value or nil -- ten years
   end
   local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
   default, least, most = span(default), span(least), span(most)

@@ -2,20 +2,29 @@
 -- needs: keys: messages, states, history, counters, settings
 -- gives: remove_acked
 local function remove_acked(ids)
-  local noted, heads, texts = redis.call('HGET', settings, 'outcomes'), {}, nil
-  if noted then
-    -- needs: head_of
-    texts = redis.call('HMGET', states, unpack(ids))
-    for n, id in ipairs(ids) do
-      heads[n] = head_of(id, texts[n])
+  local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
+  local noted, window, heads, texts = said[1], said[2], {}, nil
+  local note, at
+  if noted or window then
+    -- needs: now
+    at = now
+    if noted then
+      -- needs: head_of, note_acked
+      note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+      for n, id in ipairs(ids) do
+        heads[n] = head_of(id, texts[n])
+      end
     end
   end
   redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+  if window then
+    -- needs: remember_acked
+    remember_acked(ids, window, at)
+  end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
   redis.call('HINCRBY', counters, 'acked', #ids)
   if noted then
-    -- needs: note_acked
-    note_acked(ids, heads, texts)
+    note(ids, heads, texts)
   end
 end

@@ -75,7 +75,7 @@ class Queue(Batches[T], Managed[T]):
         Args:
             body: of the queue's type.
             id: the message's id for life, at most 200 bytes; None: a new one is drawn. If the queue has a
-                message with this id, in any state, nothing is sent.
+                message with this id, in any state, or acked it within its `dedup_window`, nothing is sent.
             delay: time until the first delivery; None: at once.
             ttl: time to live; None: the queue's default, which is no limit if nothing is set.
             priority: 9 (first) to 0 (last).

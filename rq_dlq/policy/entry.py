@@ -97,7 +97,7 @@ class Entry:
             if name in READERS:
                 entry |= {name: fields} if (fields := _read(name, value)) else {}
             else:
-                entry[name] = FIELDS[name].given(value, name) if name in FIELDS else value
+                entry[name] = FIELDS[name].read(value, name) if name in FIELDS else value
         return _checked(cls(entry, pinned))
 
 

@@ -206,6 +206,8 @@ TABLE: Final = (
           option="--max-in-flight", help="Deliveries at a time, of all consumers; or unlimited."),
     Field(where="outcomes", kind="N", given=_count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="Events of the outcome history that are kept, about; or none."),
+    Field(where="dedup_window", **PERIOD, none="none",
+          option="--dedup-window", help="How long the ids of acked messages are known; or none."),
 )  # fmt: skip
 
 FIELDS: Final[Mapping[str, Field]] = {field.where: field for field in TABLE}
@@ -280,8 +282,13 @@ def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
     for name, field in BY_PART[part].items():
         value: Any = more.get(name, getattr(policy, name, UNSET))
         if value is not UNSET:
-            wire[name] = round(value * 1000) if field.in_ms and value is not None else value
+            wire[name] = in_redis(field, value)
     return wire
+
+
+def in_redis(field: Field, value: Any) -> Any:
+    """A value that a policy holds, as it stands in Redis."""
+    return round(value * 1000) if field.in_ms and value is not None else value
 
 
 def in_seconds(field: Field, value: Any) -> Any:

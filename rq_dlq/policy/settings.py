@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 from rq_dlq.policy.expiry import TTLS
-from rq_dlq.policy.fields import PLAIN, REPORT_INTERVAL
+from rq_dlq.policy.fields import PLAIN, REPORT_INTERVAL, in_redis
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy.dead_letter import DeadLetterStrategy
     from rq_dlq.policy.expiry import ExpiryPolicy
     from rq_dlq.policy.redelivery import RedeliveryPolicy
+    from rq_dlq.values.durations import Duration
 
 USUAL: Final[dict[str, Any]] = {
     "dead": "keep",
@@ -36,6 +37,7 @@ class _Everywhere(TypedDict, total=False):
     expiry: ExpiryPolicy | Mapping[str, object] | UnsetType
     max_in_flight: int | UnsetType | None
     outcomes: int | UnsetType | None
+    dedup_window: Duration | UnsetType | None
 
 
 class Said(_Everywhere, total=False):
@@ -46,6 +48,7 @@ class Said(_Everywhere, total=False):
     expiry: times to live, and what becomes of expired messages: a policy or a mapping.
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
+    dedup_window: how long after its ack a send under a message's id adds nothing; None: an id is free then.
     """
 
     redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType
@@ -86,6 +89,7 @@ class QueueSettings:
         dead_letter: with every field.
         max_in_flight: deliveries at a time; None: no limit.
         outcomes: events that the outcome history keeps, about; None: it is not written.
+        dedup_window: seconds for which the ids of acked messages are known; None: they are not.
         dead_name: of the queue's dead-letter queue, also where dead letters are dropped.
         expired_name: of its expiry queue.
         sources: of every field, in a fixed order.
@@ -96,6 +100,7 @@ class QueueSettings:
     dead_letter: DeadLetterStrategy
     max_in_flight: int | None
     outcomes: int | None
+    dedup_window: float | None
     dead_name: str
     expired_name: str
     sources: tuple[Source, ...]
@@ -114,7 +119,7 @@ class QueueSettings:
             wire["dead_letter"] = _json(fates)
         if ttls:
             wire["expiry"] = ttls
-        plain = {row.name: getattr(self, row.name) for row in PLAIN}
+        plain = {row.name: in_redis(row, getattr(self, row.name)) for row in PLAIN}
         return wire | {name: str(value) for name, value in plain.items() if value is not None}
 
     def _fates(self) -> dict[str, JSON]:

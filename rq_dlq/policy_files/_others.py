@@ -20,7 +20,8 @@ def _reasons(*rows: tuple[Conversion, str, str]) -> Reasons:
 NO_TOPICS: Final = "there are queues only, no topics"
 IDS: Final = "a queue ignores an id that it already has"
 AUDIT: Final = (
-    "a queue ignores an id while it has the message, also as a dead letter; then the id is free again"
+    "a queue ignores an id while it has the message, also as a dead letter; then the id is free again, "
+    "or after the ack when the dedup_window of its policy is over"
 )
 KNOWN_IDS: Final = "a queue knows the ids of all its messages, exactly"
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"

@@ -84,6 +84,8 @@ def test_set_with_an_option_for_each_field(shell: Shell, broker: rq_dlq.Broker) 
         (["--max-in-flight", "unlimited"], Entry.of(max_in_flight=None)),
         (["--outcomes", "100000"], Entry.of(outcomes=100_000)),
         (["--outcomes", "none"], Entry.of(outcomes=None)),
+        (["--dedup-window", "2m"], Entry.of(dedup_window=120)),
+        (["--dedup-window", "none"], Entry.of(dedup_window=None)),
     ],
 )  # fmt: skip
 def test_set_says_this_and_nothing_else(
@@ -229,7 +231,7 @@ def test_ls_and_rm(shell: Shell, broker: rq_dlq.Broker) -> None:
 def test_explain_names_where_each_field_comes_from(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders.eu", redelivery=RedeliveryPolicy(multiplier=3)).send("a")
     shell("policy", "set", "orders.#", "--max-in-flight", "5", "--strategy", "discarding")
-    shell("policy", "set", "*.eu", "--max-delay", "1h", "--pin")
+    shell("policy", "set", "*.eu", "--max-delay", "1h", "--dedup-window", "2m", "--pin")
     found = explained(shell, "orders.eu")
     assert found["redelivery.max_delay"] == (3_600_000, "pinned *.eu")
     assert found["redelivery.multiplier"] == (3.0, "declared in code")
@@ -240,6 +242,7 @@ def test_explain_names_where_each_field_comes_from(shell: Shell, broker: rq_dlq.
     lines = [line.split() for line in shell("policy", "explain", "orders.eu").stdout.splitlines()]
     assert ["redelivery.max_delay", "1h", "pinned", "*.eu"] in lines
     assert ["dead_letter.expiration", "never", "default"] in lines
+    assert ["dedup_window", "2m", "pinned", "*.eu"] in lines
     assert ["expiry.discard", "no", "default"] in lines
     assert explained(shell, "DLQ.mails")["dead_letter.queue"][0] == "DLQ.mails"
 

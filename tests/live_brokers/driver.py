@@ -148,7 +148,8 @@ class Side:
             queue: its queue.
             mode: "transacted", "client" (CLIENT_ACKNOWLEDGE) or "auto".
             settings: `policy` (Classic's names), `client` (of it, what holds for Classic's client alone),
-                `non_blocking`, `prefetch`; `jetstream` (nats-py's names); `lease` in seconds.
+                `non_blocking`, `prefetch`; `jetstream` (nats-py's names); `lease` in seconds;
+                `window`, our `dedup_window`.
         """
         return self._opened(self._driver, queue, mode, settings)
 

@@ -42,9 +42,10 @@ class Here:
         self._broker = rq_dlq.Broker(url)
         self._clients: dict[str, Client] = {}
 
-    def open(self, *, consumer: str, queue: str, **given: Any) -> None:
-        """Declare what the consumer's policy says; without one the imported entries hold."""
-        made = self._broker.queue(queue, **declared(**given))
+    def open(self, *, consumer: str, queue: str, window: str | None = None, **given: Any) -> None:
+        """Declare what the consumer's policy says, and a `dedup_window`; else the imported entries hold."""
+        remembers: dict[str, Any] = {"dedup_window": window} if window else {}
+        made = self._broker.queue(queue, **declared(**given), **remembers)
         self._clients[consumer] = Client(made, made.session())
 
     def send(self, *, queue: str, body: str, consumer: str = "", **options: Any) -> str:

@@ -174,6 +174,16 @@ def same_id_after_ack(side: Side) -> Facts:
     return {"first": len(first), "again": len(consumer.take(1, 1))}
 
 
+@ALL.add("the same, with a `dedup_window` of 2 minutes here")
+def acked_id_remembered(side: Side) -> Facts:
+    side.send("remembered", "remembered", id="three")
+    consumer = side.consumer("remembered", jetstream=PATIENT, window="2m")
+    first = consumer.take(1)
+    consumer.do("ack", body="remembered")
+    side.again("remembered", "remembered", id="three")
+    return {"first": len(first), "again": len(consumer.take(1, 1))}
+
+
 @ALL.add("5 fetched, the consumer is silent, MaxDeliver 2", ends_in=KEPT)
 def silent_batch(side: Side) -> Facts:
     for number in range(5):

@@ -43,6 +43,7 @@ policies = st.sampled_from(
     ]
 )
 times = st.sampled_from([None, None, None, 1, 500, 3_000])
+windows = st.sampled_from([None, 600_000])  # longer than a test: Redis' own clock is not moved
 any_settings = st.builds(
     Settings,
     policy=policies,
@@ -57,6 +58,7 @@ any_settings = st.builds(
     most=st.sampled_from([None, None, 3_000]),
     max_in_flight=st.sampled_from([None, None, 1, 2, 4]),
     outcomes=st.sampled_from([None, 1_000, 1_000]),
+    dedup_window=windows,
 )
 
 batches = st.integers(1, 3)

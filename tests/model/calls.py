@@ -96,6 +96,11 @@ def told(call: Step) -> Step:
     return under({"outcomes": "100"}, call)
 
 
+def remembering(call: Step) -> Step:
+    """The call in a queue that remembers what is acked."""
+    return under({"dedup_window": "600000"}, call)
+
+
 def of_the_dead(call: Step) -> Step:
     """The call while D2 holds the dead letters."""
 

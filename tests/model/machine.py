@@ -25,7 +25,7 @@ from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
-from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies
+from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies, windows
 from tests.model.driver import CODEC, Driver, packed
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
@@ -48,13 +48,14 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         self.numbered = []
         self.staged, self.stream = [], {}
 
-    @initialize(policy=policies)
-    def begin(self, policy: RedeliveryPolicy) -> None:
+    @initialize(policy=policies, window=windows)
+    def begin(self, policy: RedeliveryPolicy, window: int | None) -> None:
         self.queue = Driver(self.raw, policy)
         self.keys = self.queue.keys
         self.one_sender = self.queue.sender()
-        self.model = OperatedModel(Settings(policy), self.clock.now)
-        self.run(self.queue.configure_call())
+        settings = Settings(policy, dedup_window=window)
+        self.model = OperatedModel(settings, self.clock.now)
+        self.run(self.queue.configure_call(settings.wire()))
         self.other = Driver(self.raw, policy, keys=QueueKeys("rq", "other"))
         self.other_model = OperatedModel(Settings(policy), self.clock.now)
 

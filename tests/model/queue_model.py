@@ -33,6 +33,7 @@ class Model:
         self.behind = False  # it left lapsed leases
         self.totals: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()  # the events of the outcome history
+        self.acked: dict[str, int] = {}  # ids that are remembered: when they were acked
         self.last = 0
 
     def at(self, place: str) -> list[Message]:
@@ -58,7 +59,7 @@ class Model:
         """Add messages, (id, priority) each; the places of those that were known."""
         known, ttl = [], self.settings.allowed(ttl)
         for place, (message_id, priority) in enumerate(items):
-            if message_id in self.messages:
+            if message_id in self.messages or self.remembers(message_id):
                 known.append(place)
                 continue
             self.last = number = max(self.now * 4096, self.last + 1)
@@ -151,9 +152,27 @@ class Model:
             del self.messages[message.id]
             self.totals["acked"] += 1
             self.tell("acked")
+            acked.append(message.id)
             return "acked"
 
-        return self.settle(held, act)
+        acked: list[str] = []
+        said = self.settle(held, act)
+        self.remember(acked)
+        return said
+
+    def remember(self, ids: list[str]) -> None:
+        """Where the settings say so; of those whose time is over, twice as many go."""
+        window = self.settings.dedup_window
+        if window is not None and ids:
+            self.acked.update(dict.fromkeys(ids, self.now))
+            over = sorted((at, name) for name, at in self.acked.items() if at <= self.now - window)
+            for _, name in over[: 2 * len(ids)]:
+                del self.acked[name]
+
+    def remembers(self, message_id: str) -> bool:
+        """Whether a message of this id was acked a short time ago."""
+        window, at = self.settings.dedup_window, self.acked.get(message_id)
+        return window is not None and at is not None and at > self.now - window
 
     def nack(
         self, held: Iterable[tuple[str, str]], *, delay: int | None, charge: bool, seed: float

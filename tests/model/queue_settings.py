@@ -25,6 +25,7 @@ class Settings:
     most: int | None = None
     max_in_flight: int | None = None
     outcomes: int | None = None
+    dedup_window: int | None = None
 
     def allowed(self, ttl: int) -> int:
         """The time to live that a message gets that was sent with this one; 0: none."""
@@ -49,7 +50,7 @@ class Settings:
         }
         if self.never or any(bounds):
             fields["expiry"] = "never" if self.never else " ".join(str(bound or "-") for bound in bounds)
-        for name in ("max_in_flight", "outcomes"):
+        for name in ("max_in_flight", "outcomes", "dedup_window"):
             if (said := getattr(self, name)) is not None:
                 fields[name] = str(said)
         return fields

@@ -92,6 +92,7 @@ def entry(draw: st.DrawFn) -> Entry:
     parts: dict[str, Any] = {
         "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),
+        "dedup_window": draw(st.sampled_from([UNSET, None, 120, "1h"])),
     }
     drawn = {
         "redelivery": policies.every | redelivery(),

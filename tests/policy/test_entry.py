@@ -41,6 +41,8 @@ def test_round_trip(entry: Entry) -> None:
         ),
         ({"outcomes": 0}, {"outcomes": None}),
         ({"outcomes": 100_000}, {"outcomes": 100_000}),
+        ({"dedup_window": "2m"}, {"dedup_window": 120_000}),
+        ({"dedup_window": None}, {"dedup_window": None}),
         (
             {"redelivery": {"delays": ["1s", 2]}},
             {
@@ -112,6 +114,7 @@ def test_a_policy_says_all_its_fields() -> None:
         ({"max_in_flight": 0}, "or None for no limit"),
         ({"outcomes": -1}, "or None for no outcome history"),
         ({"outcomes": True}, "or None for no outcome history"),
+        ({"dedup_window": 0}, "dedup_window: 0 is out of range"),
         ({"max_in_flight": 1, "pinned": 1}, "Pass True or False"),
     ],
 )

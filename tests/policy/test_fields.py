@@ -75,6 +75,9 @@ def test_no_option_means_two_fields() -> None:
 def test_what_is_said_stands_in_redis_as_a_number(row: Field) -> None:
     said: dict[str, Any] = {row.name: 7}
     entry = Entry.of(**said)
-    assert msgspec.json.decode(entry.encode()) == {row.name: 7}
-    assert PolicyMap({"#": entry}).settings("a").wire()[row.name] == "7"
+    stands = 7_000 if row.in_ms else 7
+    assert msgspec.json.decode(entry.encode()) == {row.name: stands}
+    assert Entry.decode(entry.encode()) == entry
+    settings = PolicyMap({"#": entry}).settings("a")
+    assert (getattr(settings, row.name), settings.wire()[row.name]) == (7, str(stands))
     assert row.name not in PolicyMap({}).settings("a").wire()

@@ -131,7 +131,7 @@ def test_nothing_that_toml_can_say_breaks_it() -> None:
         "inf",
         '""',
     ]
-    fields = ["redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "pinned"]
+    fields = ["redelivery", "dead_letter", "expiry", "max_in_flight", "outcomes", "dedup_window", "pinned"]
     names = ["initial_delay", "delays", "strategy", "name", "only", "prefix", "expiration", "discard"]
     for value in values:
         for field in fields:

@@ -33,6 +33,7 @@ NO_QUEUES = set(_keys.OTHERS)
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
     "acked", "ids", "records", "stated", "deadlines",  # the items of a call: _work.CHUNK
+    "over",  # twice the items of a call
     "entries",  # of a job's lists, at once
     "page", "short",  # of the records of a claim, or of a scan
     "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: _work.MOST

@@ -106,9 +106,9 @@ def expiration(side: Side) -> Facts:
     return {"at_first": at_first, "ends_in": at_last}
 
 
-def committed(side: Side, queue: str) -> int:
+def committed(side: Side, queue: str, **settings: str) -> int:
     """How many messages a consumer gets and commits."""
-    consumer = side.consumer(queue, policy=NONE)
+    consumer = side.consumer(queue, policy=NONE, **settings)
     seen = 0
     for _ in consumer.rest():
         consumer.do("commit")
@@ -133,3 +133,11 @@ def sent_after_ack(side: Side) -> Facts:
     first = committed(side, "own.after")
     side.again("own.after", "after", sent)
     return {"first": first, "again": committed(side, "own.after")}
+
+
+@SCENARIOS.add("the same, with a `dedup_window` of 2 minutes here")
+def remembered(side: Side) -> Facts:
+    sent = side.send("own.remembered", "remembered")
+    first = committed(side, "own.remembered", window="2m")
+    side.again("own.remembered", "remembered", sent)
+    return {"first": first, "again": committed(side, "own.remembered")}

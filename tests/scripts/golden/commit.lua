@@ -6,7 +6,7 @@ local number = ARGV[1]
 -- For each queue the number of its acks and those; then the number of its groups of messages and those, each with
 -- its delay and ttl (milliseconds; 0: none) and the number of messages.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes, acked_ids
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -89,10 +89,10 @@ local function read()
 end
 
 local function queue(n)
-  local base = 1 + (n - 1) * 12
+  local base = 1 + (n - 1) * 13
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
-  local wake, outcomes = KEYS[base + 11], KEYS[base + 12]
+  local wake, outcomes, acked_ids = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -102,25 +102,26 @@ local function queue(n)
     end
   end
   -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
-  -- state, is left as it is (I12). Returns how many it did not know.
+  -- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
   local function add(items, first, last, delay, ttl)
     local ids, seen = {}, {}
     for i = first, last, 2 do
       ids[#ids + 1] = items[i]
     end
-    local said = redis.call('HMGET', settings, 'expiry', 'paused')
+    local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
     local allowed, paused = said[1], said[2] == '1'
     if allowed then
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
       -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
       -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
       --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
       local function allowed_ttl(asked, allowed)
         if allowed == 'never' then
           return 0
-        end
-        local function span(text) -- what is not a duration counts as unset
-          local value = tonumber(text and text:match('^%d+$') or nil)
-          return value and value > 0 and value <= 315360000000 and value or nil -- ten years
         end
         local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
         default, least, most = span(default), span(least), span(most)
@@ -135,6 +136,22 @@ local function queue(n)
     end
     local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
     local existing = redis.call('HMGET', messages, unpack(ids))
+    if said[3] then
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+      local function recall_acked(ids, known, dedup_window)
+        local window = span(dedup_window)
+        for n, id in ipairs(window and ids or {}) do
+          local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+          known[n] = known[n] or at and at > now - window
+        end
+      end
+      recall_acked(ids, existing, said[3])
+    end
     local records, rows, stated, deadlines = {}, {}, {}, {}
     local scored, text
     for n, id in ipairs(ids) do
@@ -223,185 +240,216 @@ local function queue(n)
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
   local function remove_acked(ids)
-    local noted, heads, texts = redis.call('HGET', settings, 'outcomes'), {}, nil
-    if noted then
-      -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
-      -- that does not say them.
-      local function stated_head(text)
-        local at = text and text:find(' head=', 1, true)
-        if at then
-          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
-            return tonumber(birth), tonumber(flags), tonumber(expires)
+    local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
+    local noted, window, heads, texts = said[1], said[2], {}, nil
+    local note, at
+    if noted or window then
+      at = now
+      if noted then
+        -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+        -- that does not say them.
+        local function stated_head(text)
+          local at = text and text:find(' head=', 1, true)
+          if at then
+            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+              return tonumber(birth), tonumber(flags), tonumber(expires)
+            end
           end
         end
-      end
-      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-      -- that it blocks no other message, and a version that can read it finds it.
-      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+        -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+        -- that it blocks no other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
-      local function is_later(record, text)
-        return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-      end
-      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-      local TRANSIENT = 0x80
-
-      local function unpack_number(text, first, width)
-        local value = 0
-        for i = first, first + width - 1 do
-          value = value * 256 + text:byte(i)
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
         end
-        return value
-      end
+        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+        local TRANSIENT = 0x80
 
-      local function has_expiry(record)
-        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-      end
-
-      local function as_head(birth, flags, expires)
-        return {
-          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-        }
-      end
-
-      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-      -- something.
-      local function read_record(record)
-        if #record < 14 and (#record < 8 or has_expiry(record)) then
-          return { birth = 0, priority = 4 }
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
         end
-        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
-      end
-      -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
-      -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
-      -- true where it is of a later form.
-      local function head_of(id, text)
-        local birth, flags, expires = stated_head(text)
-        if birth then
-          if redis.call('HEXISTS', messages, id) == 0 then
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        local function as_head(birth, flags, expires)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          }
+        end
+
+        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+        -- something.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+        end
+        -- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+        -- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+        -- true where it is of a later form.
+        local function head_of(id, text)
+          local birth, flags, expires = stated_head(text)
+          if birth then
+            if redis.call('HEXISTS', messages, id) == 0 then
+              return nil, false
+            elseif is_later('', text) then
+              return nil, true
+            end
+            return as_head(birth, flags, expires > 0 and expires or nil), false
+          end
+          local record = redis.call('HGET', messages, id)
+          if not record then
             return nil, false
-          elseif is_later('', text) then
+          elseif is_later(record, text) then
             return nil, true
           end
-          return as_head(birth, flags, expires > 0 and expires or nil), false
+          return read_record(record), false
         end
-        local record = redis.call('HGET', messages, id)
-        if not record then
-          return nil, false
-        elseif is_later(record, text) then
-          return nil, true
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+        -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+        -- its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
         end
-        return read_record(record), false
-      end
-      texts = redis.call('HMGET', states, unpack(ids))
-      for n, id in ipairs(ids) do
-        heads[n] = head_of(id, texts[n])
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+        local function expiry_of(head, state)
+          return state.redriven == 0 and head.expires or nil
+        end
+        -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+        local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+        local function setting(name)
+          found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+          return found[FIELDS[name]]
+        end
+        -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+        local function read_json(text)
+          local decoded, value = pcall(cjson.decode, text or '')
+          return decoded and type(value) == 'table' and value or {}
+        end
+        -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+        -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+        -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+        -- their names once.
+        --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+        --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+        local names = {} -- of consumers, by their JSON
+        local function outcome(event, id, head, state, delay, detail)
+          local kept = setting('outcomes')
+          if not kept then
+            return
+          end
+          detail = detail or {}
+          local age = math.max(now - math.floor(head.birth / 4096), 0)
+          local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+          names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+          redis.pcall(
+            'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+            'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+            'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+            'reason', state.reason, 'cause', detail.cause or ''
+          )
+        end
+        -- Who was given the messages of a claim, as a JSON text.
+        local holders = {}
+        local function holder(token)
+          holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
+          return holders[token]
+        end
+        -- Notes in the outcome history what was acked, from the heads and the states that it had, where they can be read.
+        local function note_acked(ids, heads, texts)
+          for n, id in ipairs(ids) do
+            if heads[n] then -- else an ack was cut off
+              local state = parse_state(texts[n], heads[n].birth)
+              outcome('acked', id, heads[n], state, 0, { consumer = holder(state.token) })
+            end
+          end
+        end
+        note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+        for n, id in ipairs(ids) do
+          heads[n] = head_of(id, texts[n])
+        end
       end
     end
     redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
+    if window then
+      -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Remembers ids that are acked at this time for as long as the queue's dedup_window says: a send under one of them is
+      -- known (lib/recall_acked). Of those whose time is over, at most twice as many go as come (I9), and the key itself goes
+      -- when nothing was acked for as long (I13).
+      local function remember_acked(ids, dedup_window, at)
+        local window, rows, score = span(dedup_window), {}, string.format('%.0f', at)
+        if not window then
+          return
+        end
+        for _, id in ipairs(ids) do
+          rows[#rows + 1], rows[#rows + 2] = score, id
+        end
+        redis.call('ZADD', acked_ids, unpack(rows))
+        redis.call('PEXPIRE', acked_ids, window)
+        local over = redis.call('ZRANGEBYSCORE', acked_ids, '-inf', at - window, 'LIMIT', 0, 2 * #ids)
+        if #over > 0 then
+          redis.call('ZREM', acked_ids, unpack(over))
+        end
+      end
+      remember_acked(ids, window, at)
+    end
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
     redis.call('HINCRBY', counters, 'acked', #ids)
     if noted then
-      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
-      -- its default.
-      local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-      local MORE = ' [%w_]+=%S*'
-      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-      local function new_state(due)
-        return {
-          part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-          deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-        }
-      end
-
-      local function parse_state(text, birth)
-        local s = new_state(math.floor(birth / 4096))
-        local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-        if text then
-          part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-            text:match(STATE)
-        end
-        if part and (more == '' or more:gsub(MORE, '') == '') then
-          s.part, s.reason, s.mark, s.token = part, reason, mark, token
-          local at = tonumber(due)
-          s.due = at > 0 and at < LATER and at or s.due
-          s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-          s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-          s.delay, s.more = tonumber(delay), more
-        end
-        return s
-      end
-
-      local function format_state(s)
-        local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-        return table.concat({
-          part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-        }, ' ') .. s.more
-      end
-
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
-      local function expiry_of(head, state)
-        return state.redriven == 0 and head.expires or nil
-      end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-      local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-        return found[FIELDS[name]]
-      end
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-      local function read_json(text)
-        local decoded, value = pcall(cjson.decode, text or '')
-        return decoded and type(value) == 'table' and value or {}
-      end
-      -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
-      -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
-      -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
-      -- their names once.
-      --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
-      --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-      local names = {} -- of consumers, by their JSON
-      local function outcome(event, id, head, state, delay, detail)
-        local kept = setting('outcomes')
-        if not kept then
-          return
-        end
-        detail = detail or {}
-        local age = math.max(now - math.floor(head.birth / 4096), 0)
-        local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
-        names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
-        redis.pcall(
-          'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
-          'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
-          'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-          'reason', state.reason, 'cause', detail.cause or ''
-        )
-      end
-      -- Who was given the messages of a claim, as a JSON text.
-      local holders = {}
-      local function holder(token)
-        holders[token] = holders[token] or (redis.call('HGET', claims, token) or ''):match('^[^\t\n]*')
-        return holders[token]
-      end
-      -- Notes in the outcome history what was acked, from the heads and the states that it had, where they can be read.
-      local function note_acked(ids, heads, texts)
-        for n, id in ipairs(ids) do
-          if heads[n] then -- else an ack was cut off
-            local state = parse_state(texts[n], heads[n].birth)
-            outcome('acked', id, heads[n], state, 0, { consumer = holder(state.token) })
-          end
-        end
-      end
-      note_acked(ids, heads, texts)
+      note(ids, heads, texts)
     end
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.

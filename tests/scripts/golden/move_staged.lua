@@ -4,7 +4,8 @@ local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]),
 local early = ARGV[5] -- 1: from the caller that committed them
 local MOST = 524288 -- bytes, or one message (I9)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, wake, committed, staged = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, committed, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local staged = KEYS[11]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -67,25 +68,26 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
   local allowed, paused = said[1], said[2] == '1'
   if allowed then
+    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
     -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
     -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
     --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
     local function allowed_ttl(asked, allowed)
       if allowed == 'never' then
         return 0
-      end
-      local function span(text) -- what is not a duration counts as unset
-        local value = tonumber(text and text:match('^%d+$') or nil)
-        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
       local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
       default, least, most = span(default), span(least), span(most)
@@ -100,6 +102,22 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
+  if said[3] then
+    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
+    -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+    local function recall_acked(ids, known, dedup_window)
+      local window = span(dedup_window)
+      for n, id in ipairs(window and ids or {}) do
+        local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+        known[n] = known[n] or at and at > now - window
+      end
+    end
+    recall_acked(ids, existing, said[3])
+  end
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do

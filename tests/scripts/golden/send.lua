@@ -2,7 +2,7 @@
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 -- items from ARGV[4]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, wake, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local counters, settings, wake, acked_ids, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -82,25 +82,26 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
   local allowed, paused = said[1], said[2] == '1'
   if allowed then
+    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
     -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
     -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
     --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
     local function allowed_ttl(asked, allowed)
       if allowed == 'never' then
         return 0
-      end
-      local function span(text) -- what is not a duration counts as unset
-        local value = tonumber(text and text:match('^%d+$') or nil)
-        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
       end
       local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
       default, least, most = span(default), span(least), span(most)
@@ -115,6 +116,22 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
+  if said[3] then
+    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
+    -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+    local function recall_acked(ids, known, dedup_window)
+      local window = span(dedup_window)
+      for n, id in ipairs(window and ids or {}) do
+        local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+        known[n] = known[n] or at and at > now - window
+      end
+    end
+    recall_acked(ids, existing, said[3])
+  end
   local records, rows, stated, deadlines = {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
