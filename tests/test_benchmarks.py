@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions
+from tests.benchmarks import collisions, shared
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
 
@@ -19,6 +19,14 @@ def test_collisions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert f"$ python -m tests.benchmarks.collisions {TINY}" in said
     assert all(f"│ {spread:<6g} │" in said for spread in collisions.SPREADS)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.redis
+def test_shared(capsys: pytest.CaptureFixture[str]) -> None:
+    shared.main(["--queues", "7", "--seconds", "0.1", "--beside", str(shared.HERE)])
+    said = capsys.readouterr().out
+    assert f"$ python -m tests.benchmarks.shared --queues 7 --seconds 0.1 --beside {shared.HERE}" in said
+    assert "letters before older ones  │ 0.00" in said
 
 
 def test_what_a_round_comes_to() -> None:

@@ -80,8 +80,8 @@ class Commands(Group):
         _log(context.verbose)
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            message = "stopped"
+        except KeyboardInterrupt as error:
+            message = "; ".join(filter(None, ("stopped", sentence(error))))
             raise Failure(message, PART_WAY) from None
         except RqDlqError as error:
             if context.verbose > 1:
@@ -91,7 +91,7 @@ class Commands(Group):
 
 def sentence(error: BaseException) -> str:
     """The error's text and its notes, in one line."""
-    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return "; ".join(filter(None, [str(error), *getattr(error, "__notes__", ())]))
 
 
 def exit_code(error: RqDlqError) -> int:
