@@ -20,6 +20,11 @@ LOST = SharedDeadLetterStrategy("LOST")
 MANY, EACH = 250, 100  # queues, and how many of them a claim that waits looks at each second
 
 
+def server_time() -> int:
+    """The time of the server, which is on this machine; milliseconds."""
+    return int(datetime.now(UTC).timestamp() * 1000)
+
+
 async def died_in_turn(broker: Any, clock: Clock, queues: int, letters: int) -> list[int]:
     """Letters that died one after the other, each in a queue drawn at random; their bodies in that order."""
     await broker.policies.set("#", dead_letter=LOST)
@@ -78,6 +83,7 @@ async def test_what_others_took_meanwhile_is_passed(broker: Any, clock: Clock) -
 
 async def test_what_a_dead_consumer_held_comes_back(broker: Any, clock: Clock) -> None:
     """I15: without maintenance."""
+    clock.set(server_time() - 3_600_000)  # a look asks the server's own clock
     await broker.policies.set("#", dead_letter=LOST)
     await bury(broker.queue("a"), ["x"])
     first, other = broker.queue("LOST"), broker.queue("LOST")
@@ -87,6 +93,7 @@ async def test_what_a_dead_consumer_held_comes_back(broker: Any, clock: Clock) -
 
 
 async def test_what_expires_comes_without_maintenance(broker: Any, clock: Clock) -> None:
+    clock.set(server_time() - 3_600_000)
     await broker.policies.set("#", expiry=ExpiryPolicy(name="LATE"))
     await broker.queue("a").send("x", ttl="1s")
     clock.advance("1s")
@@ -134,7 +141,7 @@ async def test_a_name_is_given_and_taken_back(broker: Any) -> None:
 def many(sync_broker: rq_dlq.Broker, raw: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """More queues of one shared name than are looked at each second, none with letters."""
     monkeypatch.setattr("rq_dlq._work.shared.PER_SECOND", EACH)
-    clock.set(int(datetime.now(UTC).timestamp() * 1000))  # nothing is overdue by the server's clock
+    clock.set(server_time())  # nothing is overdue by the server's own clock
     sync_broker.policies.set("#", dead_letter=LOST)
     homes = [f"q{number:04}" for number in range(MANY)]
     raw.sadd("rq:queues", *homes)
