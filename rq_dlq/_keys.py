@@ -69,6 +69,11 @@ class QueueKeys(Keys):
         return self._key("confirm")
 
     @property
+    def settings(self) -> str:
+        """The queue's settings; where many queues are looked at, their other keys are not worked out."""
+        return self._key("settings")
+
+    @property
     def silent(self) -> str:
         """A key that never exists: clients that wait for dead letters sleep on it, not on `wake`."""
         return self._key("silent")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, idle
+from tests.benchmarks import collisions, idle, shared
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
 
@@ -27,6 +27,14 @@ def test_idle(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "hz 50" in said
     assert all(way in said for way in idle.WAYS)
+
+
+@pytest.mark.redis
+def test_shared(capsys: pytest.CaptureFixture[str]) -> None:
+    shared.main(["--queues", "7", "--seconds", "0.1", "--beside", str(shared.HERE)])
+    said = capsys.readouterr().out
+    assert f"$ python -m tests.benchmarks.shared --queues 7 --seconds 0.1 --beside {shared.HERE}" in said
+    assert "letters before older ones  │ 0.00" in said
 
 
 def test_what_a_round_comes_to() -> None:

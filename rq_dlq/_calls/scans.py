@@ -149,6 +149,17 @@ def size(keys: QueueKeys, index: Index) -> Command[int]:
     return Command((b"ZCARD", keys[index]), int)
 
 
+def times(keys: QueueKeys, index: str, limit: int) -> Command[list[float]]:
+    """The first scores of an index, which are times where it holds what is dead or expired."""
+    return Command((b"ZRANGE", keys[index], 0, limit - 1, b"WITHSCORES"), _read_times)
+
+
+def _read_times(reply: Any) -> list[float]:
+    if reply and isinstance(reply[0], list):  # in pairs, where a pool speaks RESP3
+        return [float(score) for _, score in reply]
+    return [float(score) for score in reply[1::2]]
+
+
 def position(keys: QueueKeys, index: Index, rank: int) -> Command[Position | None]:
     """The position after the row of this rank (-1: the last); None: there is no such row."""
     return Command((b"ZRANGE", keys[index], rank, rank, b"WITHSCORES"), _position)

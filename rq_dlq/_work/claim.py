@@ -12,8 +12,8 @@ from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._calls.delivery import claim as claim_call
 from rq_dlq._work.policies import open_queue
 from rq_dlq._work.settle import poison, release
+from rq_dlq._work.shared import claim_view
 from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
-from rq_dlq._work.views import members
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ def claim(
     yield from open_to_drain(queue)
     held_for = queue.lease if lease is None else lease
     if queue.view:
-        return (yield from _claim_view(queue, make, count, wait=wait, lease=held_for, stopped=stopped))
+
+        def claim_one(member: Queue[Any], number: int) -> Steps[list[D]]:
+            return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
+
+        return (yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped))
 
     def once(patience: int, **options: bool) -> Steps[tuple[list[D], int]]:
         return _claim_once(
@@ -186,42 +190,6 @@ def _claim_once(
         queue.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
         raise
     return good, 0 if deliveries else claimed.wait
-
-
-def _claim_view(
-    queue: Queue[Any],
-    make: Callable[[Row, str, int], D],
-    count: int,
-    *,
-    wait: int,
-    lease: int,
-    stopped: Callable[[], bool],
-) -> Steps[list[D]]:
-    """Claim from the queues of a view, beginning with a random one."""
-    left = wait
-    while True:
-        found: list[D] = []
-        shown = yield from members(queue)
-        first = int(seed() * len(shown))
-        for member in shown[first:] + shown[:first]:
-            if len(found) < count:
-                once = partial(_claim_once, member, make, count - len(found), lease)
-                try:
-                    found += yield from patiently(member, once, 0, stopped)
-                except BaseException:
-                    _keep_for_next(queue, {delivery.token for delivery in found})
-                    raise
-        if found or left <= 0 or stopped():
-            return found
-        left -= yield Wait(queue.keys.silent, max(1, min(left, MAX_BLOCK)))
-
-
-def _keep_for_next(queue: Queue[Any], tokens: set[str]) -> None:
-    """Keep the tokens of a view's claim that failed part-way, so that the next claim resumes them."""
-    for member in queue.members.values():
-        for token in tokens:
-            if token.partition("@")[2] == member.keys.home:
-                member.indeterminate_claims.append((os.getpid(), token))
 
 
 def _token(queue: Queue[Any]) -> tuple[str, bool]:

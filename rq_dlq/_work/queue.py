@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._calls import manage
 from rq_dlq._work.indeterminate import Settlements
+from rq_dlq._work.seen import Seen
 from rq_dlq._work.senders import Senders
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.names import Address, Naming
@@ -38,6 +39,7 @@ class Queue(Generic[T]):
         found: whether `view` is known.
         view: the name is one that policies gave to the dead letters or the expired messages of other queues.
         members: the queues that a view has shown so far, by their names and parts.
+        seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
         confirm: the replicas that have to confirm a send; None: none.
     """
@@ -60,6 +62,7 @@ class Queue(Generic[T]):
     found: bool = False
     view: bool = False
     members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
+    seen: Seen = field(default_factory=Seen)
     viewed: bool = False
     confirm: Confirm | None = None
 
@@ -78,6 +81,7 @@ class Queue(Generic[T]):
                 indeterminate_claims=deque(),
                 view=False,
                 members={},
+                seen=Seen(),
                 viewed=True,
             )
         return self.members[address]
@@ -101,7 +105,9 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
     """
     if queue.part not in {part, "live"}:
         only_live(queue, "look for the dead letters of")
-    return replace(queue, part=part, declared=None, said={}, indeterminate_claims=deque(), members={})
+    return replace(
+        queue, part=part, declared=None, said={}, indeterminate_claims=deque(), members={}, seen=Seen()
+    )
 
 
 def check_limit(limit: int | None) -> None:

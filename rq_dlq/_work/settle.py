@@ -151,6 +151,8 @@ def _settle(
         replies = yield from _say(queue, [(call(keys, part), part) for keys, part in parts])
         for (_, numbers), reply in zip(window, replies, strict=True):
             found |= zip(numbers, reply, strict=True)
+            if queue.view and any(settlement.outcome in {"kept", "released"} for settlement in reply):
+                queue.seen.returned(held[numbers[0]][1].partition("@")[2])
     return [found[n] for n in range(len(held))]
 
 

@@ -46,3 +46,27 @@ def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
 def seed() -> float:
     """A number in [0, 1), from which a script spreads the delays of a batch."""
     return random.random()  # noqa: S311 - spreads retries, guards nothing
+
+
+def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
+    """Run generators side by side, with the next calls of all of them in one round trip; their results.
+
+    None of them may wait. An error ends all.
+    """
+    results: dict[int, R] = {}
+    replies: dict[int, Any] = dict.fromkeys(range(len(several)))
+    while True:
+        pending: dict[int, Call[Any] | Command[Any] | Batch] = {}
+        for number, reply in replies.items():
+            try:
+                pending[number] = several[number].send(reply)  # type: ignore[assignment]
+            except StopIteration as stop:
+                results[number] = stop.value
+        if not pending:
+            return [results[number] for number in range(len(several))]
+        parts = [step.calls if isinstance(step, Batch) else (step,) for step in pending.values()]
+        read = iter((yield Batch([call for part in parts for call in part])))
+        replies = {
+            number: [next(read) for _ in step.calls] if isinstance(step, Batch) else next(read)
+            for number, step in pending.items()
+        }

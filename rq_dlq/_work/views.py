@@ -14,6 +14,8 @@ from rq_dlq._work.steps import Batch, Steps, chunks
 from rq_dlq.values.names import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq._work.queue import Queue
 
 T = TypeVar("T")
@@ -25,13 +27,18 @@ def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
     yield from find(queue)
     if not queue.view:
         return [queue]
+    homes: list[str] = yield upkeep.registered(queue.keys.namespace)
+    return [queue.member(address) for address in (yield from shown(queue, homes))]
+
+
+def shown(queue: Queue[Any], homes: Sequence[str]) -> Steps[list[Address]]:
+    """What a view shows of these queues now."""
     home = queue.keys.home
     # "DLQ.all" also means the dead letters of "all", and may be given to those of others as well.
-    own = [Address(home, queue.part)] if queue.name != home else []
+    own = [Address(home, queue.part)] if queue.name != home and home in homes else []
     wanted = ("dead", "expired") if queue.name != home or queue.part == "live" else (queue.part,)
-    given = yield from called(queue.keys.namespace, queue.name)
-    shown = dict.fromkeys([*own, *(address for address in given if address.part in wanted)])
-    return [queue.member(address) for address in shown]
+    given = yield from called(queue.keys.namespace, queue.name, homes)
+    return list(dict.fromkeys([*own, *(address for address in given if address.part in wanted)]))
 
 
 def find(queue: Queue[Any]) -> Steps[None]:
@@ -45,12 +52,12 @@ def is_given(keys: QueueKeys, name: str) -> Steps[bool]:
     """Whether a name is a view's now; a queue that was sent to is never hidden by a view."""
     if name == keys.home and (yield manage.was_sent_to(keys)):
         return False
-    return bool((yield from called(keys.namespace, name)))
+    homes: list[str] = yield upkeep.registered(keys.namespace)
+    return bool((yield from called(keys.namespace, name, homes)))
 
 
-def called(namespace: str, name: str) -> Steps[list[Address]]:
-    """The dead-letter and expiry queues that have this name now."""
-    homes: list[str] = yield upkeep.registered(namespace)
+def called(namespace: str, name: str, homes: Sequence[str]) -> Steps[list[Address]]:
+    """The dead-letter and expiry queues among those of these queues that have this name now."""
     found: list[Address] = []
     for part in chunks(homes, LOOKED_AT):
         given = yield Batch([manage.given_names(QueueKeys(namespace, home)) for home in part])

@@ -132,8 +132,10 @@ class Queue(Batches[T], Managed[T]):
 
         Args:
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
-                one message.
-            wait: how long to wait for the first message; None: do not wait.
+                one message. From a shared dead-letter queue they come in the order of their deaths, from a
+                hundred queues at most.
+            wait: how long to wait for the first message; None: do not wait. A shared dead-letter queue is
+                looked at a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.
 
         Returns:

@@ -80,8 +80,8 @@ class Commands(Group):
         _log(context.verbose)
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Failure("stopped", PART_WAY) from None
+        except KeyboardInterrupt as error:
+            raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
         except RqDlqError as error:
             if context.verbose > 1:
                 traceback.print_exception(error)
@@ -90,7 +90,7 @@ class Commands(Group):
 
 def sentence(error: BaseException) -> str:
     """The error's text and its notes, in one line."""
-    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return "; ".join(filter(None, [str(error), *getattr(error, "__notes__", ())]))
 
 
 def exit_code(error: RqDlqError) -> int:

@@ -10,10 +10,12 @@ from typing import Final
 from rq_dlq._work.given_names import check_names
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
+from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
+from rq_dlq.values.visible import visible
 
 NAMED: Final = 20  # problems of a file that are named
 ENTRIES: Final = (Column("pattern", "bold"), Column("field"), Column("value", wrap=True))
@@ -71,11 +73,12 @@ def set_all(
     done = 0
     try:
         for pattern, entry in reading.entries.items():
-            matched = context.broker.policies.put(pattern, entry)
+            with progress_bar(context.output.stderr, f"setting {visible(pattern)}") as progress:
+                matched = context.broker.policies.put(pattern, entry, progress=progress)
             done += 1
             context.output.say(f"set {pattern}: it matches {_show.many(matched, 'queue')}")
     except (KeyboardInterrupt, RqDlqError) as error:
-        if not done:
+        if not done and not hasattr(error, "__notes__"):
             raise
         why = sentence(error) or "interrupted"
         raise Failure(

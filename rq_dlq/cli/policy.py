@@ -14,10 +14,12 @@ from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._entries import refuse, set_all
 from rq_dlq.cli._options import pairs
+from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
 from rq_dlq.policy import Entry, Pattern, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
+from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from rq_dlq.policy import QueueSettings
@@ -97,9 +99,14 @@ def rm(context: Context, pattern: str) -> None:
     """Remove the entry of PATTERN."""
     text = Pattern.parse(pattern).text
     stored = context.broker.policies.read()
-    if text not in {*stored.entries, *stored.unreadable}:
-        raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them")
-    matched = context.broker.policies.remove(text)
+    with progress_bar(context.output.stderr, f"removing {visible(text)}") as progress:
+        matched = context.broker.policies.remove(text, progress=progress)
+    if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
+        message = (
+            f"there is no entry for {text!r}: `rq-dlq policy ls` lists them. "
+            f"Its {_show.many(matched, 'queue')} have what applies without it"
+        )
+        raise Failure(message)
     context.output.say(f"removed {text}: it matched {_show.many(matched, 'queue')}")
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened
 from rq_dlq.cli._options import pairs
+from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import many
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
@@ -144,19 +144,16 @@ def _send(
         Failure: it stopped part-way; the error says how many messages were sent.
     """
     sent = 0
-    columns = ("sending", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = context.output.stderr
-    disable = total < MANY or not console.is_terminal
     queue.stats()  # connects now, so that its warnings come before the progress bar
     try:
-        with Progress(*columns, console=console, transient=True, disable=disable) as progress:
-            task = progress.add_task("sending", total=total)
+        with progress_bar(context.output.stderr, "sending", shown=total >= MANY) as progress:
+            progress(0, total)
             while batch := list(islice(bodies, BATCH)):
                 new = queue.send_many(batch, **options)
                 if ids:
                     context.output.stdout.out("\n".join(new), highlight=False)
                 sent += len(batch)
-                progress.update(task, completed=sent)
+                progress(sent, total)
     except (KeyboardInterrupt, RqDlqError) as error:
         if not sent:
             raise

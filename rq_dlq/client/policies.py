@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from rq_dlq import _work
 from rq_dlq._keys import QueueKeys
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from rq_dlq.client.broker import Broker
     from rq_dlq.policy import PolicyMap, QueueSettings, Said
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how many queues are done, and of how many."""
 
 
 class Policies:
@@ -30,12 +34,18 @@ class Policies:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def set(self, pattern: str, *, pinned: bool = False, **said: Unpack[Said]) -> int:
+    def set(
+        self, pattern: str, *, pinned: bool = False, progress: Progress | None = None, **said: Unpack[Said]
+    ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
+
+        With many queues this takes some seconds. If it is interrupted, only some of the queues have the
+        entry. A note on the error says how many; it is safe to repeat the call.
 
         Args:
             pattern: of queue names.
             pinned: the entry overrides settings declared in code.
+            progress: called now and then with how many queues have the entry, and how many it matches.
             said: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.Said`. A policy or
                 strategy sets all its fields, a mapping only the fields that it has.
 
@@ -49,14 +59,15 @@ class Policies:
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
             message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
-        return self.put(pattern, Entry.of(pinned=pinned, **said))
+        return self.put(pattern, Entry.of(pinned=pinned, **said), progress=progress)
 
-    def put(self, pattern: str, entry: Entry) -> int:
+    def put(self, pattern: str, entry: Entry, *, progress: Progress | None = None) -> int:
         """Set the entry of a pattern to one that exists already; otherwise like `set`.
 
         Args:
             pattern: of queue names.
             entry: from `Entry.of` or a file of policies.
+            progress: as for `set`.
 
         Returns:
             How many queues the pattern matches now.
@@ -65,13 +76,14 @@ class Policies:
             PolicyError: it is not an entry, or it contradicts itself; nothing was changed.
         """
         check_entry(entry)
-        return self._put(pattern, entry)
+        return self._put(pattern, entry, progress)
 
-    def remove(self, pattern: str) -> int:
-        """Remove the entry of a pattern.
+    def remove(self, pattern: str, *, progress: Progress | None = None) -> int:
+        """Remove the entry of a pattern. If this is interrupted, repeat it, as for `set`.
 
         Args:
             pattern: as it was set.
+            progress: as for `set`.
 
         Returns:
             How many queues the pattern matched.
@@ -79,7 +91,7 @@ class Policies:
         Raises:
             PolicyError: this is not a valid pattern.
         """
-        return self._put(pattern, None)
+        return self._put(pattern, None, progress)
 
     def undeclare(self, queue: str) -> bool:
         """Withdraw the settings that programs declared for a queue in code.
@@ -118,9 +130,10 @@ class Policies:
         naming = self._broker.settings.naming
         return self._broker._run(_work.explain_policy(self._keys_of(queue), naming))
 
-    def _put(self, pattern: str, entry: Entry | None) -> int:
+    def _put(self, pattern: str, entry: Entry | None, progress: Progress | None) -> int:
         settings = self._broker.settings
-        return self._broker._run(_work.set_policy(settings.namespace, settings.naming, pattern, entry))
+        steps = _work.set_policy(settings.namespace, settings.naming, pattern, entry, progress)
+        return self._broker._run(steps)
 
     def _keys_of(self, queue: str) -> QueueKeys:
         settings = self._broker.settings

@@ -295,3 +295,41 @@ async def test_open_notes_what_was_declared(broker: Any) -> None:
     await broker.queue("orders", max_in_flight=3).open()
     assert await broker.queues() == ["orders"]
     assert (await broker.queue("orders").settings()).max_in_flight == 3
+
+
+# What it tells on the way
+
+
+async def test_progress(broker: Any, raw: Any) -> None:
+    raw.sadd("rq:queues", *(f"a.{n}" for n in range(60)), "b")
+    told: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        told.append((done, total))
+
+    assert await broker.policies.set("a.#", max_in_flight=1, progress=progress) == 60
+    assert await broker.policies.put("a.#", Entry.of(max_in_flight=2), progress=progress) == 60
+    assert await broker.policies.remove("a.#", progress=progress) == 60
+    assert told == [(1, 60), (26, 60), (51, 60), (60, 60)] * 3
+
+
+@pytest.mark.parametrize("verb", ["set", "remove"])
+async def test_who_breaks_off_is_told_how_far_it_came(verb: str, broker: Any, raw: Any) -> None:
+    raw.sadd("rq:queues", *(f"a.{n}" for n in range(60)))
+    await broker.policies.set("a.#", max_in_flight=1)
+
+    def stop(done: int, total: int) -> None:
+        if done > 1:
+            message = f"enough of {total}"
+            raise RuntimeError(message)
+
+    def limits() -> set[bytes | None]:
+        return {raw.hget(f"rq:{{a.{n}}}:settings", "max_in_flight") for n in range(60)}
+
+    options = {"max_in_flight": 2} if verb == "set" else {}
+    with pytest.raises(RuntimeError) as raised:
+        await getattr(broker.policies, verb)("a.#", progress=stop, **options)
+    assert raised.value.__notes__ == ["26 of 60 queues have the change: it is safe to repeat the call"]
+    assert len(limits()) == 2
+    assert await getattr(broker.policies, verb)("a.#", **options) == 60
+    assert limits() == {b"2" if verb == "set" else None}

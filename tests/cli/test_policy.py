@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from click.testing import CliRunner
+from rich.console import Console
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.cli._progress import progress_bar
 from rq_dlq.client import policies as policies_module
 from rq_dlq.errors import BrokerUnavailable, PolicyError
 from rq_dlq.policy import Entry, RedeliveryPolicy
@@ -193,11 +199,11 @@ def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(
 ) -> None:
     put = policies_module.Policies.put
 
-    def failing(self: Any, pattern: str, entry: Entry) -> int:
+    def failing(self: Any, pattern: str, entry: Entry, **options: Any) -> int:
         if pattern == "quotes":
             message = "gone"
             raise BrokerUnavailable(message)
-        return put(self, pattern, entry)
+        return put(self, pattern, entry, **options)
 
     monkeypatch.setattr(policies_module.Policies, "put", failing)
     told = shell("policy", "set", "--file", str(DATA / "policies.toml"), code=4).stderr
@@ -317,3 +323,53 @@ def test_jsonl(shell: Shell) -> None:
     shell("policy", "set", "a", "--max-in-flight", "1")
     lines = shell("policy", "ls", "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line)["pattern"] for line in lines] == ["a"]
+
+
+@contextmanager
+def interrupted(*_: Any) -> Iterator[Callable[[int, int], None]]:
+    """In place of the progress bar: Ctrl-C after the first queues."""
+
+    def stop(done: int, total: int) -> None:
+        if done < total:
+            raise KeyboardInterrupt
+
+    yield stop
+
+
+def test_who_stops_it_is_told_how_far_it_came(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the same command again does the rest."""
+    for name in ("a.b", "a.c", "a.d"):
+        broker.queue(name).open()
+
+    def limits() -> list[bytes | None]:
+        with redis.Redis(unix_socket_path=shell.url.removeprefix("unix://")) as raw:
+            keys = [f"{shell.namespace}:{{a.{name}}}:settings" for name in "bcd"]
+            return [raw.hget(key, "max_in_flight") for key in keys]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rq_dlq.cli._entries.progress_bar", interrupted)
+        told = shell("policy", "set", "a.#", "--max-in-flight", "1", code=4).stderr
+    assert (
+        "stopped part-way, after 0 of 1 entries: 1 of 3 queues have the change: it is safe to repeat" in told
+    )
+    assert limits() == [b"1", None, None]
+    assert "it matches 3 queues" in shell("policy", "set", "a.#", "--max-in-flight", "1").stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("rq_dlq.cli.policy"), "progress_bar", interrupted)
+        told = shell("policy", "rm", "a.#", code=4).stderr
+    assert "stopped; 1 of 3 queues have the change: it is safe to repeat the call" in told
+    told = shell("policy", "rm", "a.#", code=1).stderr
+    assert "there is no entry for 'a.#'" in told
+    assert "Its 3 queues have what applies without it" in told
+    assert limits() == [None] * 3
+
+
+def test_a_bar_only_on_a_terminal() -> None:
+    for terminal in (True, False):
+        screen = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+        with progress_bar(screen, "setting a.#") as progress:
+            progress(40, 60)
+        drawn = screen.file.getvalue()  # type: ignore[attr-defined]
+        assert ("setting a.#" in drawn and "40/60" in drawn) == terminal

@@ -1,0 +1,67 @@
+"""What a client remembers of a view from one claim to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rq_dlq.values.names import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+
+@dataclass
+class Rotation(Generic[T]):
+    """Items that are looked at in turn, some at a time."""
+
+    items: Sequence[T] = ()
+    begin: int = 0
+
+    def next(self, count: int) -> Sequence[T]:
+        """The next `count` items, or those up to the end."""
+        part = self.items[self.begin : self.begin + count]
+        self.begin = self.begin + count if self.begin + count < len(self.items) else 0
+        return part
+
+
+@dataclass
+class Seen:
+    """What a client has seen of a view. It only says where to claim; the claim's script decides.
+
+    Attributes:
+        looked: when the client last looked; milliseconds of the server's clock. None: never.
+        homes: the queues of the namespace; any of them may become a member.
+        members: the members of the view, and `known`, the same as a set.
+        oldest: when the oldest letter of a member died, for each member that has letters.
+        overdue: members where a claim may find letters that no index shows yet: leases have lapsed there,
+            messages have expired, or the outcome of an earlier claim is not known.
+    """
+
+    looked: int | None = None
+    homes: Rotation[str] = field(default_factory=Rotation[str])
+    members: Rotation[Address] = field(default_factory=Rotation[Address])
+    known: set[Address] = field(default_factory=set[Address])
+    oldest: dict[Address, float] = field(default_factory=dict[Address, float])
+    overdue: dict[Address, None] = field(default_factory=dict[Address, None])
+
+    def show(self, homes: Sequence[str], found: Sequence[Address]) -> list[Address]:
+        """Note that of these homes the view shows what was found; returns the new members."""
+        asked = set(homes)
+        gone = {address for address in self.known.difference(found) if address.home in asked}
+        new = [address for address in found if address not in self.known]
+        if gone or new:
+            self.known = self.known.difference(gone).union(new)
+            self.members.items = [*(one for one in self.members.items if one not in gone), *new]
+        for address in gone:
+            self.oldest.pop(address, None)
+            self.overdue.pop(address, None)
+        return new
+
+    def returned(self, home: str) -> None:
+        """Note that a letter went back to where it was, perhaps as the oldest there."""
+        for address in (Address(home, "dead"), Address(home, "expired")):
+            if address in self.known:
+                self.oldest[address] = 0.0  # the next claim reads when it died
