@@ -1,15 +1,22 @@
--- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. Returns for each
--- what became of it, or a verdict.
+-- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. A dead letter is kept
+-- there, as after a nack. Returns for each what became of it, or a verdict.
 -- drains
-local consumer = ARGV[1]
--- items from ARGV[2]: id, token, reason (poison or unprocessable), error
+local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
+-- items from ARGV[4]: id, token, reason (poison or unprocessable), error
 -- needs: settle_messages, remember, bury, put
-return settle_messages(2, 4, function(id, state, head, i)
-  remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
+local judged
+return settle_messages(4, 4, function(id, state, head, i)
+  local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
   if state.part == 'live' then
-    local detail = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
-    return bury(id, state, head, 'dead', ARGV[i + 2], detail)
+    remember(id, 'poisoned', state.deliveries, 0, consumer, failure.error)
+    return bury(id, state, head, 'dead', ARGV[i + 2], failure)
   end
-  put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
-  return 'kept'
+  judged = judged or (function()
+    -- needs: can_judge, judge
+    return can_judge() and judge or function() -- under a policy of a later version
+      put(id, state, head)
+      return 'kept'
+    end
+  end)()
+  return judged(id, state, head, 'poisoned', failure)
 end)

@@ -21,22 +21,29 @@ local function can_judge()
   return redelivery ~= false
 end
 
--- Returns what became of it: dead, expired, discarded, kept (in its dead-letter queue) or redelivered <delay>.
+-- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+-- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
 local function judge(id, state, head, event, failure)
-  if state.part ~= 'live' then
-    put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
+  local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
+  if over and event == 'lapsed' then
+    put(id, state, head)
     return 'kept'
   end
-  state[event] = state[event] + 1
+  local counted = event == 'poisoned' and 'nacked' or event
+  state[counted] = state[counted] + 1
   state.charged = state.charged + (failure.charge and 1 or 0)
-  redis.call('HINCRBY', counters, event, 1)
+  redis.call('HINCRBY', counters, counted, 1)
   failure.cause = event
   local limit = redelivery.max_redeliveries
-  local spent = type(limit) == 'number' and state.charged > limit
+  local spent = not over and type(limit) == 'number' and state.charged > limit
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
     delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+  end
+  if over then
+    -- needs: keep
+    return keep(id, state, head, delay, failure)
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)

@@ -1,7 +1,8 @@
 -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
--- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
--- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
--- needs: lapsed_before, read_records; keys: states, history; args: token, answer, suspects
+-- suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that rest.
+-- Returns whether only suspects are there; whether to look again, since it met only later forms; whether it leased none.
+-- What is rarely needed is defined when it is needed.
+-- needs: lapsed_before, read_records; keys: states, history; args: token, part, answer, suspects
 -- gives: lease_head
 local MOST = 524288 -- bytes that it leases, or one message (I9)
 
@@ -11,12 +12,12 @@ local function lease_head(source, most, reply)
     ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
   end
   local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
-  for _, text in ipairs(suspects == 'all' and {} or texts) do
-    met = met or text and text:find(lapsed_before)
+  for _, text in ipairs(part == 'live' and suspects == 'all' and {} or texts) do
+    met = met or text and text:find(part == 'live' and lapsed_before or ' rest=')
   end
   if met then
-    -- needs: past_suspects
-    rows, ids, texts = past_suspects(source, most)
+    -- needs: past_others
+    rows, ids, texts = past_others(source, most, reply)
   end
   if #rows == 0 then
     return met, false, false

@@ -1,10 +1,12 @@
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
--- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
--- after the clock stepped back, a message that was ready may be due in the future.
+-- contradicts, and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
 -- needs: member_of, score_of, expiry_of, format_state; keys: states, ready, scheduled, dead, expired, expiring
 -- gives: put
-local function put(id, state, head, waits)
+local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -19,5 +21,8 @@ local function put(id, state, head, waits)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  if rest or state.more:find(' rest=', 1, true) then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
   redis.call('HSET', states, id, format_state(state))
 end

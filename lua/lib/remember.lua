@@ -1,6 +1,7 @@
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
--- I13).
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 -- needs: now; keys: history
@@ -21,11 +22,15 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     while found do
       tab, found = found, text:find('\t', found + 1, true)
     end
-    local kept, from = '', 1
+    local kept, from, last = '', 1, ends[#ends] + 1
     if #ends >= 2 * KEEP then
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
-    line = kept .. text:sub(from, tab) .. '\n' .. line
+    local before = text:sub(from, tab) .. '\n'
+    if event == 'kept' and text:find('kept\t', last, true) == last then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
   end
   redis.call('HSET', history, id, line)
 end

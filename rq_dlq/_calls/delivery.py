@@ -145,9 +145,12 @@ def poison(
     reason: Literal["poison", "unprocessable"],
     cause: Cause,
     consumer: str,
+    seed: float,
+    default_policy: bytes,
 ) -> Call[list[Settlement]]:
-    """Poison: the messages are dead at once."""
-    return _settle("poison", keys, {"consumer": consumer}, held, reason, cause.cells(), done="dead")
+    """Poison: the messages are dead at once; the policy says how long a dead letter rests."""
+    args: dict[str, Argument] = {"consumer": consumer, "seed": seed, "default_policy": default_policy}
+    return _settle("poison", keys, args, held, reason, cause.cells(), done="dead")
 
 
 def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:

@@ -73,7 +73,7 @@ def claim(
     """Claim messages, and wait for the first.
 
     A message whose body does not decode is dead at once (`unprocessable`) and not returned. A dead letter
-    that does not decode stays leased until its lease runs out, so that it does not block those behind it.
+    that does not decode is kept, and rests, so that it does not block those behind it.
 
     Args:
         count: at most so many.
@@ -211,10 +211,9 @@ def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
-            if queue.part == "live":
-                (settlement,) = yield from poison(queue, [delivery._held], error, reason="unprocessable")
-                if undecodable is not None:
-                    undecodable(delivery, settlement, error)
+            (settlement,) = yield from poison(queue, [delivery._held], error, reason="unprocessable")
+            if undecodable is not None:
+                undecodable(delivery, settlement, error)
         else:
             good.append(delivery)
     return good

@@ -61,11 +61,14 @@ def poison(
     *,
     reason: Literal["poison", "unprocessable"] = "poison",
 ) -> Steps[list[Settlement]]:
-    """Poison: the messages are dead at once."""
+    """Poison: the messages are dead at once; dead letters stay what they are, as after a nack."""
     cause = Cause.of(error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
-        return delivery.poison(keys, chunk, reason=reason, cause=cause, consumer=queue.consumer)
+        return delivery.poison(
+            keys, chunk, reason=reason, cause=cause, consumer=queue.consumer,
+            seed=seed(), default_policy=queue.policy,
+        )  # fmt: skip
 
     return (yield from _settle(queue, held, call))
 

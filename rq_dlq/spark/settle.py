@@ -162,7 +162,10 @@ def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Cal
     if verb == "ack":
         return delivery.ack(queue.keys, held)
     if verb == "discard":
-        return delivery.poison(queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer)
+        return delivery.poison(
+            queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer, seed=seed(),
+            default_policy=queue.policy,
+        )  # fmt: skip
     return delivery.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
         default_policy=queue.policy,

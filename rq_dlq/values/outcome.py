@@ -28,7 +28,8 @@ class Outcome:
         at: when, by the server's clock (UTC).
         queue: where it happened; for dead letters, the queue in which they failed.
         id: the message's id.
-        event: acked, redelivered, dead, expired, discarded, released, redriven, purged or moved.
+        event: acked, redelivered, dead, expired, discarded, released, kept (a dead letter failed), redriven,
+            purged or moved.
         attempt: the number of deliveries up to the event.
         age: seconds since the message was sent.
         delay: seconds until the redelivery; 0: there is none.
@@ -37,7 +38,7 @@ class Outcome:
         fingerprint: identifies the kind of failure.
         reason: why the message is, or was until now, dead, expired or discarded: exhausted, poison,
             unprocessable or expired; empty: it is not.
-        cause: of a redelivery or an end: nacked, lapsed, poisoned, dead_lettered (by an operator), retired
+        cause: of a failure or an end: nacked, lapsed, poisoned, dead_lettered (by an operator), retired
             (it was kept long enough); empty: none of these.
     """
 

@@ -16,7 +16,7 @@ class Settlement(NamedTuple):
         outcome: acked, redelivered, dead, expired, discarded (by the queue's dead-letter strategy), released,
             kept (a dead letter that failed), settled (by an earlier try of this call), lost (the token is
             stale) or gone (there is no such message).
-        delay: seconds until it is redelivered.
+        delay: seconds until it is redelivered, of one that was kept from its dead-letter queue.
     """
 
     id: str

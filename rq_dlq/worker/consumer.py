@@ -165,12 +165,9 @@ class Consumer(ABC, Generic[D]):
         """Settle a call by its error; what became of the message, and the error that it was settled by.
 
         Only calls that the worker cut short are released: a message whose handler raises SystemExit would
-        come back at once, for ever. For the same reason a dead letter that fails is held until its lease
-        ends. It stays a dead letter.
+        come back at once, for ever.
         """
         queue = self.queue
-        if (queue.view or queue.part != "live") and not isinstance(error, Stopped):
-            return Settlement(delivery.id, "kept"), error
         if isinstance(error, Exception | Stopped):
             try:
                 (settlement,) = yield from _work.settle_by_error(queue, [delivery._held], error)

@@ -46,8 +46,8 @@ def report(delivery: Received[Any], settlement: Settlement, error: BaseException
     cause = f"{type(error).__name__}: {Cause.of(error).message[:200]}" if error is not None else ""
     cause = visible_line(cause)  # which a message may have chosen
     where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
-    if settlement.outcome == "redelivered":
-        logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay, cause)
+    if settlement.outcome in {"redelivered", "kept"}:
+        logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay or 0, cause)
     elif settlement.outcome in {"dead", "expired", "discarded"}:
         level = logging.INFO if settlement.outcome == "discarded" else logging.WARNING
         noun = "delivery" if tries == 1 else "deliveries"

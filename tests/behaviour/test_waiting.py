@@ -204,6 +204,20 @@ def test_who_waits_for_dead_letters_takes_no_one_s_call(live: rq_dlq.Broker, raw
     assert [letter.body for letter in grave.got] == ["x"]
 
 
+def test_who_waits_for_dead_letters_wakes_when_one_has_rested(live: rq_dlq.Broker) -> None:
+    queue, dead = live.queue("a"), live.queue("DLQ.a")
+    queue.send("x")
+    queue.claim()[0].poison()
+    (letter,) = dead.claim()
+    rest = 1.25
+    given_back = time.monotonic()
+    assert letter.nack(delay=rest).delay == rest
+    client = Client(dead)
+    client.join(5)
+    assert [letter.body for letter in client.got] == ["x"]
+    assert rest - 0.05 < client.at - given_back < rest + 0.5  # not when it looks again, after two seconds
+
+
 async def test_an_awaiting_client_wakes_and_can_be_cancelled(url: str, raw: Any) -> None:
     """A cancelled claim holds nothing back."""
     import asyncio  # noqa: PLC0415

@@ -80,7 +80,13 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "step_clock": (6, {"span": st.sampled_from([1_000, 500, 3_000, 500, 1, 250, 600_000, -1, -500, -1_000])}),
     "sweep": (3, {"limit": limits, "seed": seeds}),
     "release": (3, {"items": items, "lost": lost}),
-    "poison": (2, {"items": items, "reason": st.sampled_from(["poison", "unprocessable"]), "lost": lost}),
+    "poison": (
+        2,
+        {
+            "items": items, "reason": st.sampled_from(["poison", "unprocessable"]), "seed": seeds,
+            "lost": lost,
+        },
+    ),
     "extend": (2, {"items": items, "lease": leases, "lost": lost}),
     "claim_again": (2, {"place": places, "lease": leases}),
     "redrive": (3, {"place": graves, "chosen": some_ids, "limit": limits, "age": spans, "lost": lost}),

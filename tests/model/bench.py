@@ -7,8 +7,7 @@ from typing import Any
 from rq_dlq import _calls
 from rq_dlq.policy import RedeliveryPolicy
 from tests.conftest import Clock
-from tests.model.driver import Driver
-from tests.model.world import CAUSE
+from tests.model.driver import CAUSE, Driver
 
 
 class Bench:

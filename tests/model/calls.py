@@ -11,8 +11,8 @@ from rq_dlq._calls.delivery import Suspects
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.wanted import ALL as WHOLE
-from tests.model.driver import packed
-from tests.model.world import CAUSE, World
+from tests.model.driver import CAUSE, packed
+from tests.model.world import World
 
 Step = Callable[[World], Call[Any]]
 T = ("l1", "l2", "l3")

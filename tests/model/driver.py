@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from redis.exceptions import ResponseError
 
 from rq_dlq import _calls
-from rq_dlq._calls import Call, Command, Part, Sender, scans
+from rq_dlq._calls import Call, Command, Held, Part, Sender, scans
 from rq_dlq._calls.delivery import Claimed, Suspects
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.codec import Codec
+from rq_dlq.values.failure import Cause
 from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.values.wanted import ALL
 from tests.conftest import MOVED_CLOCK
 
 R = TypeVar("R")
+CAUSE = Cause("Error", "no", "f00", "the traceback")
 CODEC: Codec[bytes] = Codec(bytes, 10_000)
 LONG = {"m5": b"x" * 3_000}  # bodies of which no script reads what it needs (lua/lib/head_word.lua)
 LIVE: tuple[_calls.Place, ...] = ("ready", "scheduled")
@@ -114,6 +116,14 @@ class Driver:
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
             suspects=suspects, thorough=thorough, consumer='"c"', seed=seed, default_policy=self.wire,
         )  # fmt: skip
+
+    def poison_call(
+        self, held: Sequence[Held], reason: Literal["poison", "unprocessable"] = "poison", seed: float = 0.25
+    ) -> Call[list[Settlement]]:
+        """Poison, by the queue's policy."""
+        return _calls.delivery.poison(
+            self.keys, held, reason=reason, cause=CAUSE, consumer='"c"', seed=seed, default_policy=self.wire
+        )
 
     def browse(self, place: _calls.Place) -> list[Received[bytes]]:
         """All that is at a place, in order."""

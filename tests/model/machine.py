@@ -26,12 +26,11 @@ from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import ACTIONS, IDS, NUMBERS, SETTLING, policies, windows
-from tests.model.driver import CODEC, Driver, packed
+from tests.model.driver import CAUSE, CODEC, Driver, packed
 from tests.model.operated_model import OperatedModel
 from tests.model.operator_steps import OperatorSteps, check_places, same
 from tests.model.queue_settings import Settings
 from tests.model.session_steps import SessionSteps
-from tests.model.world import CAUSE
 
 
 class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
@@ -140,6 +139,10 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
                 waits = {ONLY_SUSPECTS if self.model.only_suspects else 0}
             assert claimed.wait in waits
             self.told = open_door
+        elif not given:
+            rests = [m.rests for m in self.model.at(part) if m.rests > self.model.now]
+            wait = min(rests, default=self.model.now - 1) - self.model.now
+            assert claimed.wait == (0 if self.model.behind else wait)
         self.check_claimed(claimed, given, token)
         if again is not None:  # where nothing was given, it may be by now
             given = self.model.claim(token, part, count, lease, seed, suspects=suspects, thorough=thorough)
@@ -174,13 +177,13 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         )  # fmt: skip
         said = self.settle(call, self.model.nack(pairs, delay=delay, charge=charge, seed=seed), lost)
         for settlement in said:
-            if settlement.outcome == "redelivered":
+            if settlement.outcome in {"redelivered", "kept"}:
                 assert settlement.delay == self.model.messages[settlement.id].delay / 1000
 
-    def poison(self, items: list[tuple[int, str]], reason: Any, lost: bool) -> None:
+    def poison(self, items: list[tuple[int, str]], reason: Any, seed: float, lost: bool) -> None:
         pairs = self.pairs(items)
-        call = _calls.delivery.poison(self.keys, pairs, reason=reason, cause=CAUSE, consumer='"c"')
-        self.settle(call, self.model.poison(pairs, reason), lost)
+        modelled = self.model.poison(pairs, reason, seed)
+        self.settle(self.queue.poison_call(pairs, reason, seed), modelled, lost)
 
     def release(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)

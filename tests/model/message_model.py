@@ -26,6 +26,7 @@ class Message:
     reason: str = ""
     holder: str | None = None  # the token of who has it
     delay: int = 0  # of the last redelivery
+    rests: int = 0  # a dead letter: until then no claim takes it
     counts: Counter[str] = field(default_factory=Counter[str])
     story: list[Event] = field(default_factory=list[Event])
 

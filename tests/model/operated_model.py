@@ -25,7 +25,7 @@ class OperatedModel(Model):
 
     def revive(self, message: Message) -> None:
         message.part, message.reason, message.due, message.delay = "live", "", self.now, 0
-        message.waits, message.counts["charged"] = False, 0
+        message.waits, message.rests, message.counts["charged"] = False, 0, 0
         message.counts["redriven"] += 1
 
     def purge(self, place: str, ids: Sequence[str], limit: int, before: float) -> list[str]:

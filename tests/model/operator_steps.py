@@ -11,11 +11,10 @@ from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import IDS
-from tests.model.driver import LIVE, PLACES, Driver
+from tests.model.driver import CAUSE, LIVE, PLACES, Driver
 from tests.model.message_model import Message
 from tests.model.operated_model import OperatedModel
 from tests.model.queue_settings import Settings
-from tests.model.world import CAUSE
 
 COUNTS = ("nacked", "lapsed", "released", "redriven", "charged")
 

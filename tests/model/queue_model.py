@@ -15,6 +15,7 @@ from tests.model.queue_settings import Settings
 STEPS = 10  # messages that a claim moves at most in each step of maintenance
 BEHIND = 15  # messages that a thorough claim sweeps besides where it does nothing else
 PAST = 1_000  # suspects that a claim looks past at most
+REST = 1_000  # milliseconds that a dead letter rests at least
 
 
 class Model:
@@ -107,7 +108,8 @@ class Model:
         """Hand out what stands first; a worker takes one suspect, alone, or looks past them."""
         past = PAST if suspects == "none" else 0
         for _ in range(STEPS):
-            head = self.at("ready" if part == "live" else part)[: room and room + past]
+            standing = [m for m in self.at("ready" if part == "live" else part) if m.rests <= self.now]
+            head = standing[: room and room + past]
             given, passed = self.take_of(head, part, room, suspects, token)
             self.only_suspects = 0 < passed == len(head)
             if given or self.only_suspects:
@@ -181,12 +183,15 @@ class Model:
         drawn = draws(seed)
         return self.settle(held, lambda m: self.judge(m, "nacked", drawn, charge=charge, delay=delay))
 
-    def poison(self, held: Iterable[tuple[str, str]], reason: str) -> list[str]:
+    def poison(self, held: Iterable[tuple[str, str]], reason: str, seed: float) -> list[str]:
         """Never again."""
+        drawn = draws(seed)
 
         def act(message: Message) -> str:
+            if message.part != "live":
+                return self.judge(message, "nacked", drawn, charge=True, delay=None)
             self.note(message, "poisoned", 0)
-            return self.bury(message, "dead", reason) if message.part == "live" else "kept"
+            return self.bury(message, "dead", reason)
 
         return self.settle(held, act)
 
@@ -198,7 +203,7 @@ class Model:
         """At its old place."""
         self.count(message, "released")
         self.tell("released")
-        message.waits = False
+        message.waits, message.rests = False, 0
         return "released"
 
     def extend(self, held: Iterable[tuple[str, str]], lease: int) -> list[bool]:
@@ -296,16 +301,19 @@ class Model:
         self, message: Message, event: str, drawn: Iterator[float], *, charge: bool, delay: int | None
     ) -> str:
         """What becomes of a message that failed. Exhausted beats expired; a dead letter stays one."""
-        if message.part != "live":
+        if message.part != "live" and event == "lapsed":
+            message.rests = 0
             return "kept"
         self.count(message, event)
         message.counts["charged"] += charge
-        if self.settings.policy.spent(message.counts["charged"]):
+        if message.part == "live" and self.settings.policy.spent(message.counts["charged"]):
             self.note(message, event, 0)
             return self.bury(message, "dead", "exhausted")
         if delay is None:
             n = max(message.counts["charged"], 1)
             delay = self.settings.policy.delay_ms(n, next(drawn), message.delay)
+        if message.part != "live":
+            return self.keep(message, delay)
         self.note(message, event, delay)
         if message.deadline and self.now + delay >= message.deadline:
             return self.bury(message, "expired", "expired")
@@ -314,6 +322,16 @@ class Model:
             message.due = self.later(delay, message.number)
         self.tell("redelivered")
         return "redelivered"
+
+    def keep(self, message: Message, delay: int) -> str:
+        """A dead letter that failed stays one, and rests; of such failures its story tells the newest."""
+        message.delay = max(delay, REST)
+        message.rests = self.now + message.delay
+        if message.story and message.story[-1][0] == "kept":
+            message.story.pop()
+        self.note(message, "kept", message.delay)
+        self.tell("kept")
+        return "kept"
 
     def later(self, delay: int, number: int) -> int:
         """When a delay is over; never the millisecond of birth (see lua/lib/order.lua)."""
@@ -331,7 +349,8 @@ class Model:
         if fate == "discard":
             self.discard(message)
             return "discarded"
-        message.part, message.reason, message.due, message.waits = fate, reason, self.now, False
+        message.part, message.reason, message.due = fate, reason, self.now
+        message.waits, message.rests = False, 0
         return fate
 
     def discard(self, message: Message) -> None:

@@ -10,7 +10,6 @@ import pytest
 from rq_dlq import _calls
 from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
-from tests.model.world import CAUSE
 
 
 def test_what_was_ready_survives_a_step_back_of_the_clock(bench: Bench) -> None:
@@ -86,7 +85,7 @@ def test_a_batch_that_is_due_first_wakes_someone_whatever_comes_first_in_it(benc
 
 def test_whatever_makes_a_message_ready_wakes_someone(bench: Bench) -> None:
     run, keys, held = bench.queue.run, bench.keys, [("m", "t")]
-    poison = _calls.delivery.poison(keys, held, reason="poison", cause=CAUSE, consumer='"c"')
+    poison = bench.queue.poison_call(held)
     bench.send(("m", 4), delay=1_000)
     bench.step(1_000)
     verbs: dict[str, Callable[[], object]] = {

@@ -11,13 +11,11 @@ from rq_dlq._calls import Call, Part
 from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
-from rq_dlq.values.failure import Cause
 from rq_dlq.values.settlement import Settlement
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.model.driver import Driver
+from tests.model.driver import CAUSE, Driver
 
 PARTS: tuple[Part, ...] = ("live", "dead", "expired")
-CAUSE = Cause("Error", "no", "f00", "the traceback")
 
 
 class World:
@@ -58,8 +56,7 @@ class World:
         self.queue.run(self.poisoned(token, *ids))
 
     def poisoned(self, token: str, *ids: str) -> Call[list[Settlement]]:
-        held = [(message_id, token) for message_id in ids]
-        return _calls.delivery.poison(self.keys, held, reason="poison", cause=CAUSE, consumer='"c"')
+        return self.queue.poison_call([(message_id, token) for message_id in ids])
 
     def nack(
         self, token: str, *ids: str, delay: int | None = None, policy: RedeliveryPolicy | None = None

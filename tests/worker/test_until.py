@@ -155,6 +155,10 @@ def test_drained_dead_letters_stay_where_their_handler_failed(colour: str, broke
 
     register(dead, colour, fail)
     assert drain(broker).tally.counts == {"acked": 1, "kept": 1}
+    (letter,) = broker.queue("a").dlq.browse()
+    assert (letter.nacked, letter.history[-1].event) == (1, "kept")
+    assert letter.history[-1].cause.message == "bad"
+    assert broker.queue("a").dlq.redrive() == 1
 
 
 @pytest.mark.parametrize(

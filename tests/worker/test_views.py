@@ -44,7 +44,7 @@ def maintained(broker: rq_dlq.Broker) -> bool:
 
 @COLOURS
 def test_handled_and_settled(colour: str, lost: Any, broker: rq_dlq.Broker, working: Working) -> None:
-    """What succeeds is acked in its own queue; what fails comes back there when its lease is over."""
+    """What succeeds is acked in its own queue; what fails is given back there, and rests."""
     seen: list[str] = []
 
     def plain(body: str) -> None:

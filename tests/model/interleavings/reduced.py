@@ -87,6 +87,8 @@ class Reduction:
                 reason="poison" if message.reason and message.reason != "expired" else message.reason,
                 # Who settled it last is told so when it repeats its call, which it does at once; no more.
                 token=names.get(message.holder, ""),
+                # A rest that has ended decides nothing.
+                rests=message.rests - now + NOW if message.rests > now else 0,
                 counts=counts,
                 story=(STORY,)
                 if counts.charged or (self.workers and counts.lapsed)

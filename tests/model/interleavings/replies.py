@@ -72,7 +72,7 @@ def check_claimed(step: Step, reply: Claimed) -> None:
     ranks = [rank(after[name]) for name in given]
     assert ranks == sorted(ranks), f"I8: handed out in the order {given}"
     place = "dead" if step.verb == "claim the dead" else "ready"
-    left = [name for name, message in after.items() if message.place == place]
+    left = [name for name, message in after.items() if message.place == place and message.rests <= NOW]
     room = count if place == "dead" else min(count, has_room(step.after) + len(given))
     if step.verb in WORKERS:
         check_suspects(step, given, left, room)
@@ -80,7 +80,11 @@ def check_claimed(step: Step, reply: Claimed) -> None:
         return
     assert len(given) == min(room, len(given) + len(left)), f"I15: {given} of {count}, {left} are left"
     assert all(rank(after[name]) > ranks[-1] for name in left if ranks), f"I8: {given} came before {left}"
-    assert place == "dead" or reply.wait == (0 if left and room else -1), f"told to wait {reply.wait}"
+    waits = 0 if left and room else -1
+    if place == "dead":
+        rests = [message.rests for message in after.values() if message.place == place]
+        waits = -1 if given or not rests else min(rests) - NOW
+    assert reply.wait == waits, f"told to wait {reply.wait}"
     check_kept_up(step.after)
 
 

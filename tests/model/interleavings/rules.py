@@ -30,11 +30,13 @@ COUNTED = {
     "nacked": Counts(charged=1, nacked=1),
     "lapsed": Counts(charged=1, lapsed=1),
     "forgiven": Counts(lapsed=1),
+    "kept": Counts(charged=1, nacked=1),
     "released": Counts(released=1),
     "redriven": Counts(redriven=1),
 }
-TOLD = {"nacked", "lapsed", "forgiven", "poisoned", "dead_lettered", "redriven"}
-TOTALS = {"nacked", "lapsed", "forgiven", "released", "redriven", "exhausted", "poison", "expired"}
+TOLD = {"nacked", "lapsed", "forgiven", "poisoned", "kept", "dead_lettered", "redriven"}
+TOTALS = {"nacked", "lapsed", "forgiven", "kept", "released", "redriven", "exhausted", "poison", "expired"}
+COUNTED_AS = {"forgiven": "lapsed", "kept": "nacked"}
 
 
 class Step(NamedTuple):
@@ -91,7 +93,10 @@ def became(step: Step, name: str, old: Message | None, new: Message | None) -> l
     told = ["lapsed" if event == "forgiven" else event for event in seen if event in TOLD]
     if old.place == "expired" and new.place not in {"expired", "leased"}:
         told.insert(0, "expired")
-    said = [line.split(b"\t")[0].decode() for line in new.story[len(old.story) :]]
+    stays = len(old.story)
+    if told == ["kept"] and old.story[-1].startswith(b"kept\t"):
+        stays -= 1  # of such failures the newest is told
+    said = [line.split(b"\t")[0].decode() for line in new.story[stays:]]
     assert said == told, f"I6: the story of {name} tells {said}, after {told}"
     counts = [old.counts, *(COUNTED[event] for event in seen if event in COUNTED)]
     expected = Counts(*map(sum, zip(*counts, strict=True)))
@@ -102,7 +107,7 @@ def became(step: Step, name: str, old: Message | None, new: Message | None) -> l
     for event in seen:
         if event in CHECKS:
             CHECKS[event](change)
-    return ["lapsed" if event == "forgiven" else event for event in seen if event in TOTALS]
+    return [COUNTED_AS.get(event, event) for event in seen if event in TOTALS]
 
 
 def events(change: Change) -> Iterator[str]:
@@ -111,8 +116,10 @@ def events(change: Change) -> Iterator[str]:
     handed_on = step.verb == "divide a claim"
     if old.place == "leased" and not handed_on:
         cause = leaves(step, name, old)
-        if old.part == "live" or cause in {"released", "poisoned"}:  # a dead letter stays one, uncharged
+        if old.part == "live" or cause == "released":
             yield cause
+        elif cause in {"nacked", "poisoned"}:  # a dead letter stays one; a lapse leaves it as it was
+            yield "kept"
         told_so = new.token == old.token and not new.holder
         assert step.verb in SETTLES or not told_so, f"I2: {old.token} would be told that it settled {name}"
     elif step.verb == "dead-letter":
@@ -199,6 +206,13 @@ def expired(change: Change) -> None:
     assert over or step.verb == "expire now", f"I7: {name} expired early"
 
 
+def kept(change: Change) -> None:
+    returned(change)
+    _, name, old, new = change
+    assert (new.part, new.reason) == (old.part, old.reason), f"I6: {name} died anew"
+    assert new.rests == NOW + TICK, f"{name} rests for {new.rests - NOW} ms"
+
+
 def promoted(change: Change) -> None:
     _, name, old, new = change
     assert old.due == new.due <= NOW, f"I5: {name} became ready {old.due - NOW} ms early"
@@ -211,6 +225,7 @@ def redriven(change: Change) -> None:
 def delivered(change: Change) -> None:
     step, name, _, new = change
     assert new.due <= NOW, f"I5: {name} was handed out {new.due - NOW} ms early"
+    assert change.old.rests <= NOW, f"I5: {name} was handed out while it rested"
     assert new.token == step.args[0], f"I2: {name} was handed to {new.token}"
     if new.part == "live":
         assert new.counts.charged <= BUDGET, f"I6: {name} is spent, and was handed out"
@@ -236,8 +251,9 @@ def divided(change: Change) -> None:
 
 CHECKS: dict[str, Callable[[Change], None]] = {
     "nacked": failed, "lapsed": failed, "forgiven": returned, "released": returned, "exhausted": died,
-    "poison": died, "expired": expired, "promoted": promoted, "redriven": redriven, "delivered": delivered,
-    "prioritize": prioritized, "deliver now": delivered_now, "divide a claim": divided,
+    "kept": kept, "poison": died, "expired": expired, "promoted": promoted, "redriven": redriven,
+    "delivered": delivered, "prioritize": prioritized, "deliver now": delivered_now,
+    "divide a claim": divided,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from rq_dlq import _calls
 from rq_dlq._calls import Call, claims, scans
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.wanted import ALL as WHOLE
-from tests.model.driver import Driver, packed
+from tests.model.driver import CAUSE, Driver, packed
 from tests.model.interleavings import actions
 from tests.model.interleavings.actions import (
     ALL,
@@ -31,7 +31,6 @@ from tests.model.interleavings.actions import (
 )  # fmt: skip
 from tests.model.interleavings.reduced import TICK
 from tests.model.interleavings.world import WAITING, Queue
-from tests.model.world import CAUSE
 from tests.verbs import VERBS, Again
 
 POLICY = RedeliveryPolicy(initial_delay=TICK / 1_000, multiplier=1, collision_avoidance=0, max_redeliveries=1)
@@ -137,9 +136,6 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
             default_policy=queue.wire,
         )  # fmt: skip
 
-    def poison(items: Items) -> Call[Any]:
-        return _calls.delivery.poison(keys, items, reason="poison", cause=CAUSE, consumer='"c"')
-
     def commit(items: Items, names: tuple[str, ...]) -> Call[Any]:
         groups = [_calls.delivery.Outgoing(0, 0, packed((name, 4))) for name in names]
         return _calls.delivery.commit(queue.sender(), [_calls.delivery.Share(keys, items, groups)])
@@ -156,7 +152,7 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
         "ack all": settle("ack_all", lambda items: _calls.delivery.ack_all(keys, items), "-"),
         "nack": settle("nack", nack(None), "scheduled", *GRAVES),
         "nack at once": settle("nack", nack(0), "ready", *GRAVES),
-        "poison": settle("poison", poison, *GRAVES),
+        "poison": settle("poison", queue.poison_call, *GRAVES),
         "release": settle("release", lambda items: _calls.delivery.release(keys, items), "ready", *GRAVES),
         "extend": settle("extend", lambda items: _calls.delivery.extend(keys, items, lease=TICK)),
     }

@@ -13,6 +13,7 @@ NAMES = (*HASHES, *INDEXES, "wake")
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/lib/record.lua, order.lua
 CONSUMER = b'"c"'
+REST = " rest="  # in the state of a dead letter (lua/lib/put.lua)
 
 Cells = Sequence[Sequence[bytes]]  # of each key of NAMES, flat
 
@@ -37,6 +38,7 @@ class Message(NamedTuple):
         touched: it has a state line.
         token: of who holds it, or settled it last.
         due: when it was or will be ready, or when it died.
+        rests: until when it rests, if it is dead; 0: it does not.
     """
 
     birth: int
@@ -50,6 +52,7 @@ class Message(NamedTuple):
     due: int = 0
     counts: Counts = Counts()
     story: tuple[bytes, ...] = ()
+    rests: int = 0
 
     @property
     def priority(self) -> int:
@@ -160,7 +163,8 @@ def _message(record: bytes, state: bytes | None, place: str | None, story: bytes
     if state is None:
         assert place in WAITING, f"I1: a message is in {place}, without a state"
         return Message(birth, flags, expires, place, due=birth // PER_MS, story=lines)
-    says, marked, due, *counts, _ = state.decode().split(" ")
+    line, _, rests = state.decode().partition(REST)
+    says, marked, due, *counts, _ = line.split(" ")
     assert len(counts) == len(Counts._fields), f"a state is damaged: {state.decode()}"
     part, _, reason = says.partition("/")
     held = marked.startswith("+")
@@ -169,7 +173,7 @@ def _message(record: bytes, state: bytes | None, place: str | None, story: bytes
     here = "leased" if place is None else place
     return Message(
         birth, flags, expires, here, True, part, reason, marked[1:],
-        int(due) or birth // PER_MS, Counts(*map(int, counts)), lines,
+        int(due) or birth // PER_MS, Counts(*map(int, counts)), lines, int(rests or 0),
     )  # fmt: skip
 
 
@@ -246,4 +250,6 @@ def _record(message: Message) -> bytes:
 def _state(message: Message) -> bytes:
     says = f"{message.part}/{message.reason}" if message.reason else message.part
     mark = "+" if message.place == "leased" else "-"
-    return " ".join((says, mark + message.token, *map(str, (message.due, *message.counts, 0)))).encode()
+    rest = f"{REST}{message.rests}" if message.rests else ""
+    line = " ".join((says, mark + message.token, *map(str, (message.due, *message.counts, 0))))
+    return (line + rest).encode()

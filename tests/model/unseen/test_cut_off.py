@@ -17,7 +17,6 @@ from rq_dlq.errors import BrokerRefused
 from tests.model.bench import Bench
 from tests.model.driver import Driver, packed
 from tests.model.stops import Stopped
-from tests.model.world import CAUSE
 
 
 @pytest.mark.parametrize("chosen", [{"ids": ["m"]}, {"limit": 9}])
@@ -49,9 +48,7 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
 
 SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
     "acked": lambda keys: _calls.delivery.ack(keys, [("m", "u")]),
-    "discarded": lambda keys: _calls.delivery.poison(
-        keys, [("m", "u")], reason="poison", cause=CAUSE, consumer='"c"'
-    ),
+    "discarded": lambda keys: Driver(None, keys=keys).poison_call([("m", "u")]),
 }
 
 

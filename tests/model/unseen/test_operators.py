@@ -15,8 +15,7 @@ from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
 from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
-from tests.model.driver import Driver, packed
-from tests.model.world import CAUSE
+from tests.model.driver import CAUSE, Driver, packed
 
 SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 
@@ -115,9 +114,7 @@ def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
     bench.send(*[(name, 4) for name in ("acked", "dead", "released")])
     bench.claim("t", 3)
     bench.queue.run(_calls.delivery.ack(bench.keys, [("acked", "t")]))
-    bench.queue.run(
-        _calls.delivery.poison(bench.keys, [("dead", "t")], reason="poison", cause=CAUSE, consumer='"c"')
-    )
+    bench.queue.run(bench.queue.poison_call([("dead", "t")]))
     bench.queue.run(_calls.delivery.release(bench.keys, [("released", "t")]))
     bench.queue.run(_calls.manage.redrive(bench.queue.sender(), place="dead", by='"c"', limit=1))
     bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=["dead"], **SAID))

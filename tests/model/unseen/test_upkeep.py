@@ -12,8 +12,7 @@ from rq_dlq._calls import Call
 from rq_dlq.values.durations import TEN_YEARS
 from tests.audit import audit
 from tests.model.bench import Bench
-from tests.model.driver import Driver
-from tests.model.world import CAUSE
+from tests.model.driver import CAUSE, Driver
 
 
 def test_a_delay_of_one_millisecond(bench: Bench) -> None:
@@ -32,7 +31,7 @@ def test_what_need_not_outlive_its_failure_is_dropped(bench: Bench, flags: int) 
     bench.queue.run(_calls.delivery.send(bench.queue.sender(), delay=0, ttl=0, items=items))
     bench.claim("t", 2)
     held = [("m", "t"), ("stays", "t")]
-    bench.queue.run(_calls.delivery.poison(bench.keys, held, reason="poison", cause=CAUSE, consumer='"c"'))
+    bench.queue.run(bench.queue.poison_call(held))
     assert bench.raw.hkeys(bench.keys["messages"]) == [b"stays"]
 
 

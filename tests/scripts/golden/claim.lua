@@ -155,7 +155,7 @@ if lapsed + fallen_due + outlived > 0 then
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
   -- its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
@@ -199,9 +199,11 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
-  -- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
-  -- after the clock stepped back, a message that was ready may be due in the future.
-  local function put(id, state, head, waits)
+  -- contradicts, and whoever meets that row removes it (I9).
+  --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+  --   be due in the future.
+  --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+  local function put(id, state, head, waits, rest)
     local member = member_of(id, head, state.due)
     if state.part == 'dead' then
       redis.call('ZADD', dead, state.due, member)
@@ -216,6 +218,9 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    if rest or state.more:find(' rest=', 1, true) then
+      state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+    end
     redis.call('HSET', states, id, format_state(state))
   end
   -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
@@ -267,7 +272,8 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
   -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
-  -- I13).
+  -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+  -- died.
   --   event  at  delivery  delay  consumer  error  traceback
   -- at: now, unless the caller gives another time.
   local KEEP = 15
@@ -286,11 +292,15 @@ if lapsed + fallen_due + outlived > 0 then
       while found do
         tab, found = found, text:find('\t', found + 1, true)
       end
-      local kept, from = '', 1
+      local kept, from, last = '', 1, ends[#ends] + 1
       if #ends >= 2 * KEEP then
         kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
       end
-      line = kept .. text:sub(from, tab) .. '\n' .. line
+      local before = text:sub(from, tab) .. '\n'
+      if event == 'kept' and text:find('kept\t', last, true) == last then
+        kept, before = '', text:sub(1, last - 1)
+      end
+      line = kept .. before .. line
     end
     redis.call('HSET', history, id, line)
   end
@@ -378,22 +388,39 @@ if lapsed + fallen_due + outlived > 0 then
     return redelivery ~= false
   end
 
-  -- Returns what became of it: dead, expired, discarded, kept (in its dead-letter queue) or redelivered <delay>.
+  -- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+  -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
   local function judge(id, state, head, event, failure)
-    if state.part ~= 'live' then
-      put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
+    local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
+    if over and event == 'lapsed' then
+      put(id, state, head)
       return 'kept'
     end
-    state[event] = state[event] + 1
+    local counted = event == 'poisoned' and 'nacked' or event
+    state[counted] = state[counted] + 1
     state.charged = state.charged + (failure.charge and 1 or 0)
-    redis.call('HINCRBY', counters, event, 1)
+    redis.call('HINCRBY', counters, counted, 1)
     failure.cause = event
     local limit = redelivery.max_redeliveries
-    local spent = type(limit) == 'number' and state.charged > limit
+    local spent = not over and type(limit) == 'number' and state.charged > limit
     local delay = 0
     if not spent then
       delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
       delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+    end
+    if over then
+      -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
+      -- (lib/past_resting), so that it does not come back at once, time and again.
+      local SHORTEST = 1000 -- milliseconds
+
+      local function keep(id, state, head, delay, failure)
+        state.delay = math.max(delay, SHORTEST)
+        remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+        put(id, state, head, false, now + state.delay)
+        outcome('kept', id, head, state, state.delay, failure)
+        return 'kept ' .. state.delay
+      end
+      return keep(id, state, head, delay, failure)
     end
     remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
     local expiry = expiry_of(head, state)
@@ -723,8 +750,9 @@ if capacity > 0 then
     return records, last
   end
   -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
-  -- suspect alone, where it stands first, or looks past suspects. Returns whether only those are there; whether to look
-  -- again, since it met only later forms; whether it leased none. What is rarely needed is defined when it is needed.
+  -- suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that rest.
+  -- Returns whether only suspects are there; whether to look again, since it met only later forms; whether it leased none.
+  -- What is rarely needed is defined when it is needed.
   local MOST = 524288 -- bytes that it leases, or one message (I9)
 
   local function lease_head(source, most, reply)
@@ -733,83 +761,134 @@ if capacity > 0 then
       ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
     end
     local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
-    for _, text in ipairs(suspects == 'all' and {} or texts) do
-      met = met or text and text:find(lapsed_before)
+    for _, text in ipairs(part == 'live' and suspects == 'all' and {} or texts) do
+      met = met or text and text:find(part == 'live' and lapsed_before or ' rest=')
     end
     if met then
-      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-      local function read_json(text)
-        local decoded, value = pcall(cjson.decode, text or '')
-        return decoded and type(value) == 'table' and value or {}
-      end
-      -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-      -- an arithmetic that is not known, so a later version brought it.
-      local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
-
-      local function is_number(value)
-        return type(value) == 'number' and value == value -- NaN is not itself
-      end
-
-      local function read_policy(text)
-        local found = read_json(text).redelivery
-        if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
-          return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
-        end
-        local sound = is_number(found.initial_delay) and is_number(found.multiplier)
-        sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
-        for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
-          sound = sound and is_number(wait)
-        end
-        return sound and found or nil
-      end
-      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-      local function setting(name)
-        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-        return found[FIELDS[name]]
-      end
-      -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
-      -- there is no limit here: the next failure is judged by the default one.
-      local stands = read_policy(setting('redelivery') or default_policy)
-      local allowed = stands and stands.max_redeliveries
-      local function is_spent(charged)
-        return type(allowed) == 'number' and charged > allowed
-      end
-      -- The id in a member of an index (lib/order says what precedes it).
-      local function id_of(member)
-        return member:sub(member:byte(1) < 16 and 9 or 3)
-      end
-      -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
-      -- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
-      -- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
-      -- out, but buried (I6).
-      local PAST, PAGE = 1000, 100
-
-      local function past_suspects(source, most)
-        local found, named, stated = {}, {}, {}
-        for first = 0, most + PAST - 1, PAGE do
-          local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, most + PAST) - 1), {}
-          for n, row in ipairs(rows) do
-            ids[n] = id_of(row)
+      -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
+      local function past_others(source, most, reply)
+        if part == 'live' then
+          -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+          local function read_json(text)
+            local decoded, value = pcall(cjson.decode, text or '')
+            return decoded and type(value) == 'table' and value or {}
           end
-          for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
-            local charged = text and tonumber(text:match(lapsed_before))
-            local suspect = charged and not is_spent(charged)
-            local alone = suspect and suspects == 'alone'
-            if not suspect or alone and #found == 0 then
-              found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
+          -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
+          -- an arithmetic that is not known, so a later version brought it.
+          local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+          local function is_number(value)
+            return type(value) == 'number' and value == value -- NaN is not itself
+          end
+
+          local function read_policy(text)
+            local found = read_json(text).redelivery
+            if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+              return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
             end
-            if alone or #found == most then
-              return found, named, stated
+            local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+            sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+            for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+              sound = sound and is_number(wait)
+            end
+            return sound and found or nil
+          end
+          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+          local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+          local function setting(name)
+            found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+            return found[FIELDS[name]]
+          end
+          -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
+          -- there is no limit here: the next failure is judged by the default one.
+          local stands = read_policy(setting('redelivery') or default_policy)
+          local allowed = stands and stands.max_redeliveries
+          local function is_spent(charged)
+            return type(allowed) == 'number' and charged > allowed
+          end
+          -- The id in a member of an index (lib/order says what precedes it).
+          local function id_of(member)
+            return member:sub(member:byte(1) < 16 and 9 or 3)
+          end
+          -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
+          -- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
+          -- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
+          -- out, but buried (I6).
+          local PAST, PAGE = 1000, 100
+
+          local function past_suspects(source, most)
+            local found, named, stated = {}, {}, {}
+            for first = 0, most + PAST - 1, PAGE do
+              local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, most + PAST) - 1), {}
+              for n, row in ipairs(rows) do
+                ids[n] = id_of(row)
+              end
+              for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+                local charged = text and tonumber(text:match(lapsed_before))
+                local suspect = charged and not is_spent(charged)
+                local alone = suspect and suspects == 'alone'
+                if not suspect or alone and #found == 0 then
+                  found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
+                end
+                if alone or #found == most then
+                  return found, named, stated
+                end
+              end
+              if #rows < PAGE then
+                break
+              end
+            end
+            return found, named, stated
+          end
+          return past_suspects(source, most)
+        end
+        -- The id in a member of an index (lib/order says what precedes it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        -- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids
+        -- and states. It looks past 1,000 resting ones, and where that finds none, past as many from a random place on, so that
+        -- however many rest (I9), they do not block those behind them. If it finds none, the reply says when the first rest ends.
+        local PAST, PAGE = 1000, 100
+
+        local function past_resting(source, most, reply)
+          local found, named, stated, wakes = {}, {}, {}, nil
+
+          local function look(from, upto)
+            for first = from, upto - 1, PAGE do
+              local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, upto) - 1), {}
+              for n, row in ipairs(rows) do
+                ids[n] = id_of(row)
+              end
+              for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+                local ends = tonumber(text and text:match(' rest=(%d+)') or 0)
+                if ends > now then
+                  wakes = math.min(wakes or ends, ends)
+                else
+                  found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
+                end
+                if #found == most then
+                  return
+                end
+              end
+              if #rows < PAGE then
+                return
+              end
             end
           end
-          if #rows < PAGE then
-            break
+
+          look(0, most + PAST)
+          local size = redis.call('ZCARD', source)
+          if #found == 0 and size > most + PAST then
+            local from = math.floor(tonumber(seed) * size)
+            look(from, from + PAST)
           end
+          reply[2] = #found == 0 and wakes and wakes - now or reply[2]
+          return found, named, stated
         end
-        return found, named, stated
+        return past_resting(source, most, reply)
       end
-      rows, ids, texts = past_suspects(source, most)
+      rows, ids, texts = past_others(source, most, reply)
     end
     if #rows == 0 then
       return met, false, false
@@ -875,7 +954,7 @@ if capacity > 0 then
           --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
           -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
           -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+          -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
           -- its default.
           local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
           local MORE = ' [%w_]+=%S*'
@@ -1004,9 +1083,11 @@ if capacity > 0 then
           end
           -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
           -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
-          -- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
-          -- after the clock stepped back, a message that was ready may be due in the future.
-          local function put(id, state, head, waits)
+          -- contradicts, and whoever meets that row removes it (I9).
+          --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+          --   be due in the future.
+          --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+          local function put(id, state, head, waits, rest)
             local member = member_of(id, head, state.due)
             if state.part == 'dead' then
               redis.call('ZADD', dead, state.due, member)
@@ -1021,6 +1102,9 @@ if capacity > 0 then
               redis.call('ZADD', expiring, head.expires, id)
             end
             state.mark = '-'
+            if rest or state.more:find(' rest=', 1, true) then
+              state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+            end
             redis.call('HSET', states, id, format_state(state))
           end
           -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about

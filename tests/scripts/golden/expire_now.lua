@@ -102,7 +102,7 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
 -- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
@@ -316,9 +316,11 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
--- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
--- after the clock stepped back, a message that was ready may be due in the future.
-local function put(id, state, head, waits)
+-- contradicts, and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -333,6 +335,9 @@ local function put(id, state, head, waits)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  if rest or state.more:find(' rest=', 1, true) then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
   redis.call('HSET', states, id, format_state(state))
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about

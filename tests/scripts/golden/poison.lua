@@ -1,8 +1,8 @@
--- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. Returns for each
--- what became of it, or a verdict.
+-- Settles messages that can never succeed: straight to the dead-letter queue, whatever the budget. A dead letter is kept
+-- there, as after a nack. Returns for each what became of it, or a verdict.
 -- drains
-local consumer = ARGV[1]
--- items from ARGV[2]: id, token, reason (poison or unprocessable), error
+local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
+-- items from ARGV[4]: id, token, reason (poison or unprocessable), error
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, outcomes = KEYS[11], KEYS[12], KEYS[13]
@@ -150,7 +150,7 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
 -- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
@@ -208,7 +208,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
--- I13).
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -227,11 +228,15 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     while found do
       tab, found = found, text:find('\t', found + 1, true)
     end
-    local kept, from = '', 1
+    local kept, from, last = '', 1, ends[#ends] + 1
     if #ends >= 2 * KEEP then
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
-    line = kept .. text:sub(from, tab) .. '\n' .. line
+    local before = text:sub(from, tab) .. '\n'
+    if event == 'kept' and text:find('kept\t', last, true) == last then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
   end
   redis.call('HSET', history, id, line)
 end
@@ -306,9 +311,11 @@ local function member_of(id, head, due)
 end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
--- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
--- after the clock stepped back, a message that was ready may be due in the future.
-local function put(id, state, head, waits)
+-- contradicts, and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -323,6 +330,9 @@ local function put(id, state, head, waits)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  if rest or state.more:find(' rest=', 1, true) then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
   redis.call('HSET', states, id, format_state(state))
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
@@ -377,12 +387,157 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
-return settle_messages(2, 4, function(id, state, head, i)
-  remember(id, 'poisoned', state.deliveries, 0, consumer, ARGV[i + 3])
+local judged
+return settle_messages(4, 4, function(id, state, head, i)
+  local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
   if state.part == 'live' then
-    local detail = { cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
-    return bury(id, state, head, 'dead', ARGV[i + 2], detail)
+    remember(id, 'poisoned', state.deliveries, 0, consumer, failure.error)
+    return bury(id, state, head, 'dead', ARGV[i + 2], failure)
   end
-  put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
-  return 'kept'
+  judged = judged or (function()
+    -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
+    -- an arithmetic that is not known, so a later version brought it.
+    local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+    local function is_number(value)
+      return type(value) == 'number' and value == value -- NaN is not itself
+    end
+
+    local function read_policy(text)
+      local found = read_json(text).redelivery
+      if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+        return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
+      end
+      local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+      sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+      for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+        sound = sound and is_number(wait)
+      end
+      return sound and found or nil
+    end
+    -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
+    -- the same operations on doubles in the same order. Change both or neither.
+    --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the wait before (nil: worked out)
+    -- cjson.null is true in Lua, so the type of a field that can be null is checked.
+    local CEILING, JAVA_LONG = 315360000000, 2 ^ 63 -- ten years; the largest long, as near as a double comes
+
+    local function grown(p, n) -- bounded, as 0 * inf is not a number
+      return p.initial_delay * math.min(p.multiplier ^ (n - 1), JAVA_LONG)
+    end
+
+    local function rq_delay(p, n, r)
+      local limit = type(p.max_delay) == 'number' and p.max_delay or CEILING
+      local listed = type(p.delays) == 'table' and p.delays[math.min(n, #p.delays)]
+      local base = listed or math.min(grown(p, n), limit)
+      local wait = base + base * (p.collision_avoidance * r)
+      return math.floor(wait > limit and 2 * limit - wait or wait)
+    end
+
+    local function java_spread(p, wait, r)
+      return math.floor(math.min(wait + wait * (p.collision_avoidance * r), JAVA_LONG))
+    end
+
+    local function artemis_delay(p, n, r)
+      return math.min(java_spread(p, math.floor(math.min(grown(p, n), JAVA_LONG)), r), p.max_delay)
+    end
+
+    local function activemq_delay(p, n, r, previous)
+      local wait, limit = p.initial_delay, type(p.max_delay) == 'number' and p.max_delay or JAVA_LONG
+      if previous and n > 1 then
+        wait, n = previous, 2 -- one step: the state knows the wait before, so the work is bounded (I9)
+      end
+      for _ = 2, n do
+        if wait > 0 and p.multiplier > 1 then
+          wait = math.min(math.floor(math.min(wait * p.multiplier, JAVA_LONG)), limit)
+        else
+          wait = math.max(p.redelivery_delay, 0) -- Python refuses a wait below 0; a script has to go on
+        end
+        wait = java_spread(p, wait, r)
+      end
+      return wait
+    end
+
+    local arithmetics = { rq = rq_delay, artemis = artemis_delay, activemq = activemq_delay }
+
+    local function policy_delay(redelivery, n, r, previous)
+      return arithmetics[redelivery.arithmetic](redelivery, n, r, previous)
+    end
+    -- Decides what becomes of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy
+    -- is the one in Redis, so whoever sweeps judges a lapse as the consumer would.
+    local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
+    local redelivery, drawn
+
+    -- The client draws one number a call; steps of the golden ratio from there spread a batch evenly over [-1, 1).
+    local function draw()
+      drawn = drawn and (drawn + 0.6180339887498949) % 1 or tonumber(seed)
+      return 2 * drawn - 1
+    end
+
+    -- Whether the policy is one that this version knows: what a later one brought is not read as the default.
+    local function can_judge()
+      if redelivery == nil then
+        local stands, later = read_policy(setting('redelivery'))
+        redelivery = stands or not later and read_policy(default_policy)
+      end
+      return redelivery ~= false
+    end
+
+    -- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+    -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
+    local function judge(id, state, head, event, failure)
+      local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
+      if over and event == 'lapsed' then
+        put(id, state, head)
+        return 'kept'
+      end
+      local counted = event == 'poisoned' and 'nacked' or event
+      state[counted] = state[counted] + 1
+      state.charged = state.charged + (failure.charge and 1 or 0)
+      redis.call('HINCRBY', counters, counted, 1)
+      failure.cause = event
+      local limit = redelivery.max_redeliveries
+      local spent = not over and type(limit) == 'number' and state.charged > limit
+      local delay = 0
+      if not spent then
+        delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
+        delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+      end
+      if over then
+        -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
+        -- (lib/past_resting), so that it does not come back at once, time and again.
+        local SHORTEST = 1000 -- milliseconds
+
+        local function keep(id, state, head, delay, failure)
+          state.delay = math.max(delay, SHORTEST)
+          remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+          put(id, state, head, false, now + state.delay)
+          outcome('kept', id, head, state, state.delay, failure)
+          return 'kept ' .. state.delay
+        end
+        return keep(id, state, head, delay, failure)
+      end
+      remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
+      local expiry = expiry_of(head, state)
+      if spent then
+        return bury(id, state, head, 'dead', 'exhausted', failure)
+      elseif expiry and now + delay >= expiry then
+        return bury(id, state, head, 'expired', 'expired', failure)
+      end
+      state.delay = failure.forgiven and state.delay or delay -- from which the next delay may grow
+      if delay > 0 then -- without a delay it returns to its old position (I8)
+        state.due = now + delay
+        if state.due == math.floor(head.birth / 4096) then -- see lib/order
+          state.due = state.due + 1
+        end
+      end
+      put(id, state, head, delay > 0)
+      outcome('redelivered', id, head, state, delay, failure)
+      return 'redelivered ' .. delay
+    end
+    return can_judge() and judge or function() -- under a policy of a later version
+      put(id, state, head)
+      return 'kept'
+    end
+  end)()
+  return judged(id, state, head, 'poisoned', failure)
 end)

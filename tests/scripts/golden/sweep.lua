@@ -96,7 +96,7 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
 -- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
@@ -140,9 +140,11 @@ local function expiry_of(head, state)
 end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
--- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
--- after the clock stepped back, a message that was ready may be due in the future.
-local function put(id, state, head, waits)
+-- contradicts, and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -157,6 +159,9 @@ local function put(id, state, head, waits)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  if rest or state.more:find(' rest=', 1, true) then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
   redis.call('HSET', states, id, format_state(state))
 end
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
@@ -211,7 +216,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
--- I13).
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died.
 --   event  at  delivery  delay  consumer  error  traceback
 -- at: now, unless the caller gives another time.
 local KEEP = 15
@@ -230,11 +236,15 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     while found do
       tab, found = found, text:find('\t', found + 1, true)
     end
-    local kept, from = '', 1
+    local kept, from, last = '', 1, ends[#ends] + 1
     if #ends >= 2 * KEEP then
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
-    line = kept .. text:sub(from, tab) .. '\n' .. line
+    local before = text:sub(from, tab) .. '\n'
+    if event == 'kept' and text:find('kept\t', last, true) == last then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
   end
   redis.call('HSET', history, id, line)
 end
@@ -322,22 +332,39 @@ local function can_judge()
   return redelivery ~= false
 end
 
--- Returns what became of it: dead, expired, discarded, kept (in its dead-letter queue) or redelivered <delay>.
+-- event: nacked, lapsed or, of a dead letter, poisoned. Returns what became of it: dead, expired, discarded, redelivered
+-- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
 local function judge(id, state, head, event, failure)
-  if state.part ~= 'live' then
-    put(id, state, head) -- a dead-letter queue has no dead-letter queue: it stays where it is
+  local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
+  if over and event == 'lapsed' then
+    put(id, state, head)
     return 'kept'
   end
-  state[event] = state[event] + 1
+  local counted = event == 'poisoned' and 'nacked' or event
+  state[counted] = state[counted] + 1
   state.charged = state.charged + (failure.charge and 1 or 0)
-  redis.call('HINCRBY', counters, event, 1)
+  redis.call('HINCRBY', counters, counted, 1)
   failure.cause = event
   local limit = redelivery.max_redeliveries
-  local spent = type(limit) == 'number' and state.charged > limit
+  local spent = not over and type(limit) == 'number' and state.charged > limit
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
     delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
+  end
+  if over then
+    -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
+    -- (lib/past_resting), so that it does not come back at once, time and again.
+    local SHORTEST = 1000 -- milliseconds
+
+    local function keep(id, state, head, delay, failure)
+      state.delay = math.max(delay, SHORTEST)
+      remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
+      put(id, state, head, false, now + state.delay)
+      outcome('kept', id, head, state, state.delay, failure)
+      return 'kept ' .. state.delay
+    end
+    return keep(id, state, head, delay, failure)
   end
   remember(id, event, state.deliveries, delay, failure.consumer, failure.error)
   local expiry = expiry_of(head, state)

@@ -31,7 +31,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), or a field that this version does not know, kept as it is. One that is not there has
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
 -- its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
@@ -361,9 +361,11 @@ local function there()
   local expired, expiring, wake = to_expired, to_expiring, to_wake
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
-  -- contradicts, and whoever meets that row removes it (I9). waits: for state.due. The due time alone would not tell:
-  -- after the clock stepped back, a message that was ready may be due in the future.
-  local function put(id, state, head, waits)
+  -- contradicts, and whoever meets that row removes it (I9).
+  --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+  --   be due in the future.
+  --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+  local function put(id, state, head, waits, rest)
     local member = member_of(id, head, state.due)
     if state.part == 'dead' then
       redis.call('ZADD', dead, state.due, member)
@@ -378,11 +380,15 @@ local function there()
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    if rest or state.more:find(' rest=', 1, true) then
+      state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+    end
     redis.call('HSET', states, id, format_state(state))
   end
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
   -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
-  -- I13).
+  -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+  -- died.
   --   event  at  delivery  delay  consumer  error  traceback
   -- at: now, unless the caller gives another time.
   local KEEP = 15
@@ -401,11 +407,15 @@ local function there()
       while found do
         tab, found = found, text:find('\t', found + 1, true)
       end
-      local kept, from = '', 1
+      local kept, from, last = '', 1, ends[#ends] + 1
       if #ends >= 2 * KEEP then
         kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
       end
-      line = kept .. text:sub(from, tab) .. '\n' .. line
+      local before = text:sub(from, tab) .. '\n'
+      if event == 'kept' and text:find('kept\t', last, true) == last then
+        kept, before = '', text:sub(1, last - 1)
+      end
+      line = kept .. before .. line
     end
     redis.call('HSET', history, id, line)
   end
