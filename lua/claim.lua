@@ -2,14 +2,15 @@
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
 -- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
--- where nothing is known to come, -2 where only suspects are ready and it may take none, else the milliseconds until
--- something does. A claim that finds nothing replies 0 unless nothing was ready.
+-- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
+-- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
 local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
-local seed, default_policy, lapse_error = ARGV[11], ARGV[12], ARGV[13]
+local opening = ARGV[11] -- see lib/is_open
+local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 -- needs: now; keys: ready, dead, expired, claims, wake, alarm
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)

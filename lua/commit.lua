@@ -1,9 +1,10 @@
 -- Ends a session: what it sent and what it acked take effect together, in several queues, or not at all. On a cluster
 -- the queues must share a hash tag. That all is sent is noted before anything is acked, so a repetition acks the rest
--- (I12). Returns 1; or 0 and what is not held: the queue's number and the id, in pairs.
+-- (I12). Returns 1; 0 and what is not held: the queue's number and the id, in pairs; or -1 where a queue was deleted
+-- since the client opened it. In the last two cases nothing was done.
 local number = ARGV[1]
--- items from ARGV[2]: acks, id, token; groups, delay, ttl, count, id, payload
--- For each queue the number of its acks and those; then the number of its groups of messages and those, each with
+-- items from ARGV[2]: opening, acks, id, token; groups, delay, ttl, count, id, payload
+-- For each queue when it was opened (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of messages and those, each with
 -- its delay and ttl (milliseconds; 0: none) and the number of messages.
 -- needs: holds, done, note_done
 local at = 2
@@ -13,14 +14,18 @@ local function read()
 end
 
 local function queue(n)
-  -- needs: add, remove_acked, let_go; keys: states; family: n
-  return { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
+  -- needs: add, remove_acked, let_go; keys: states, settings; family: n
+  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
+  q.opening = redis.call('HGET', settings, 'opening')
+  return q
 end
 
-local queues, lost = {}, { 0 }
+local queues, lost, deleted = {}, { 0 }, false
 while at <= #ARGV do
   local n = #queues + 1
   local q, seen = queue(n), {}
+  deleted = deleted or ARGV[at] ~= '' and ARGV[at] ~= q.opening
+  at = at + 1
   for _ = 1, read() do
     local id, token = ARGV[at], ARGV[at + 1]
     at = at + 2
@@ -39,6 +44,8 @@ while at <= #ARGV do
 end
 if #lost > 1 then
   return lost
+elseif deleted and not done then
+  return { -1 }
 end
 for _, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do

@@ -1,9 +1,10 @@
 -- Moves or copies waiting messages to another queue of the same hash tag: the same id and record, the story carried
 -- on. An id that the other queue knows is left as it is in both. If the script is cut off, a message may be in both
--- queues; the same move again completes it. Returns how many.
-local number, place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- queues; the same move again completes it. Returns how many: none where the other queue was deleted since the client
+-- looked for it.
+local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- keep: 1 to copy; reason: cells of a cause
--- items from ARGV[6]: id
+-- items from ARGV[7]: id
 -- needs: done
 if done then
   return done
@@ -13,11 +14,14 @@ end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local copies = keep == '1'
 local function there()
-  -- needs: put, remember, remember_expiry, wake_one; family: to_
-  return put, remember, remember_expiry, wake_one
+  -- needs: put, remember, remember_expiry, wake_one, is_open; family: to_
+  return put, remember, remember_expiry, wake_one, is_open
 end
-local put_there, remember_there, remember_expiry_there, wake_there = there()
-local moved = each_chosen(index, 6, function(id, state, head, member)
+local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
+if not is_there then
+  return 0
+end
+local moved = each_chosen(index, 7, function(id, state, head, member)
   local record, story = redis.call('HGET', messages, id), redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'

@@ -11,7 +11,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.policy.fields import WRITTEN
 
 NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
-SETTINGS = {*WRITTEN, "version", "declared", "paused"}
+SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
     "birth", "sent", "nacked", "lapsed", "released", "redriven", "exhausted", "poison", "unprocessable",

@@ -1,12 +1,15 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command.
--- needs: keys: messages, ready, scheduled, dead, expired, settings; args: part, count
+-- command. A claim ends here where the queue was deleted since the client opened it.
+-- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
 -- gives: capacity
 local capacity = count
 if part == 'live' then
-  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight')
+  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
+  if opening ~= '' and said[3] ~= opening then
+    return { now, -3 }
+  end
   local most = tonumber((said[2] or ''):match('^%d+$') or nil)
   if said[1] == '1' then
     capacity = 0

@@ -21,6 +21,7 @@ Suspects: TypeAlias = Literal["all", "alone", "none"]
 """How a claim treats suspects, messages whose lease ran out before. Claims by hand take all. A worker's claim
 takes one alone or, while its process runs another, none."""
 ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
+DELETED = -3  # the wait of a claim if the queue was deleted since its opening
 _MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
@@ -31,7 +32,8 @@ class Claimed:
     Attributes:
         now: the server's clock, milliseconds.
         wait: 0: claim again at once; -1: nothing is known to come; ONLY_SUSPECTS: this claim may not take
-            the messages that are ready; else milliseconds until something comes.
+            the messages that are ready; DELETED: the queue was deleted since its opening; else milliseconds
+            until something comes.
         count: how many messages were claimed. A repetition of a claim for "count" has the same count,
             whatever became of the messages.
         rows: the messages, except for such a claim.
@@ -43,9 +45,23 @@ class Claimed:
     rows: Sequence[Row] = ()
 
 
-def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
-    """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
-    return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
+def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = "") -> Call[int]:
+    """Add messages; items: id, payload.
+
+    Args:
+        opening: of the queue, when the client opened it; empty: any.
+
+    Returns:
+        A call that reads as how many the queue did not know yet; -1: the queue was deleted since its opening,
+        so nothing was added.
+    """
+    args: dict[str, Argument] = {
+        "number": sender.number,
+        "delay": delay,
+        "ttl": ttl,
+        "opening": opening,
+    }
+    return Call("send", sender.keys, args, items, int)
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:
@@ -75,6 +91,7 @@ def claim(
     consumer: str,
     seed: float,
     default_policy: bytes,
+    opening: str = "",
     answer: Literal["rows", "count"] = "rows",
 ) -> Call[Claimed]:
     """Hand out up to `count` messages for `lease` milliseconds.
@@ -85,6 +102,7 @@ def claim(
         suspects: "all", unless a worker claims; then the first lapse of a message is not charged.
         thorough: claim nothing before all lapsed leases are swept. If they are too many for one script, the
             claim returns nothing, with a wait of 0.
+        opening: of the queue, when the client opened it; empty: any.
         answer: "count": another process reads the messages, see `read_claim`.
     """
     args: dict[str, Argument] = {
@@ -98,6 +116,7 @@ def claim(
         "suspects": suspects,
         "answer": answer,
         "thorough": int(thorough),
+        "opening": opening,
         "seed": seed,
         "default_policy": default_policy,
         "lapse_error": LAPSE.cells(),
@@ -229,6 +248,7 @@ class Share:
     keys: QueueKeys
     held: Sequence[Held]
     outgoing: Sequence[Outgoing]
+    opening: str = ""
 
 
 def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
@@ -247,13 +267,20 @@ def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
     return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
 
 
-def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str]]:
-    """Send and ack in several queues, all or nothing. Reads as the ids not held; if any, nothing was done."""
+def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str] | None]:
+    """Send and ack in several queues, all or nothing.
+
+    Reads as the ids not held; None: a queue was deleted since its opening. In both cases nothing was done.
+    """
+
+    def read(reply: Any) -> list[str] | None:
+        return None if reply[0] < 0 else read_ids(reply[2::2])
+
     items: list[Argument] = []
     for share in shares:
-        items += (len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
+        items += (share.opening, len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
         for group in share.outgoing:
             items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
     args: dict[str, Argument] = {"number": sender.number}
     families = [share.keys for share in shares]
-    return Call("commit", sender.keys, args, items, lambda reply: read_ids(reply[2::2]), families)
+    return Call("commit", sender.keys, args, items, read, families)

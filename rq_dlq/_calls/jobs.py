@@ -15,8 +15,8 @@ from rq_dlq._keys import MoreKeys
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
-Verdict = Literal["committed", "before", "gone"]
-_VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone"}
+Verdict = Literal["committed", "before", "gone", "deleted"]
+_VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "deleted"}
 
 
 def attempt_of(name: str, *, delay: int, ttl: int) -> str:
@@ -48,6 +48,7 @@ def commit_job(
     call: str,
     grace: int,
     remembered: int,
+    opening: str = "",
 ) -> Call[Verdict]:
     """Add the messages of all these lists to the queue, or none.
 
@@ -57,12 +58,19 @@ def commit_job(
         call: a random word, by which a repetition is recognized.
         grace: milliseconds that the caller has to move the messages before maintenance does.
         remembered: milliseconds that the commit is remembered.
+        opening: of the queue, when the client opened it; empty: any.
 
     Returns:
         A call that reads as "committed"; "before": another call committed this batch, or a later one;
-        "gone": a list has expired, or is not as long as it was.
+        "gone": a list has expired, or is not as long as it was; "deleted": the queue was, since its opening.
     """
-    args: dict[str, Argument] = {"batch": batch, "call": call, "grace": grace, "remembered": remembered}
+    args: dict[str, Argument] = {
+        "batch": batch,
+        "call": call,
+        "grace": grace,
+        "remembered": remembered,
+        "opening": opening,
+    }
     lists = [_staged(keys, job, attempt) for attempt in lengths]
     items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
     whole = MoreKeys(keys, {"job": keys.job(job)})

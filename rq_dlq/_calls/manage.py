@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
 
 
+class Left(NamedTuple):
+    """Why a queue was not deleted: how many messages are in it, and how many lists that a job committed."""
+
+    ready: int
+    scheduled: int
+    leased: int
+    dead: int
+    expired: int
+    committed: int
+
+    def __str__(self) -> str:
+        counts = self._asdict() | {"committed lists of jobs": self.committed}
+        del counts["committed"]
+        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
 class Changed(NamedTuple):
     """How many messages a call on a range changed, and where the range goes on (None: it is over)."""
 
@@ -94,15 +110,27 @@ def prioritize(sender: Sender, *, place: Place, ids: Sequence[str], priority: in
 
 
 def transfer(
-    sender: Sender, target: QueueKeys, *, place: Place, ids: Sequence[str], keep: bool, by: str, cause: Cause
+    sender: Sender,
+    target: QueueKeys,
+    *,
+    opening: str = "",
+    place: Place,
+    ids: Sequence[str],
+    keep: bool,
+    by: str,
+    cause: Cause,
 ) -> Call[int]:
-    """Move these to another queue, or copy them. Reads as how many, without those that it knew already."""
+    """Move these to another queue, or copy them.
+
+    Reads as how many, without those that it knew already; none if it was deleted since its `opening`.
+    """
     args: dict[str, Argument] = {
         "number": sender.number,
         "place": place,
         "keep": int(keep),
         "by": by,
         "reason": cause.cells(),
+        "opening": opening,
     }
     both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
     return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, int)
@@ -116,6 +144,18 @@ def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
 def reset(keys: QueueKeys) -> Call[int]:
     """Set the totals to zero. Reads as how many messages are in the queue."""
     return Call("reset", keys, {}, (), int)
+
+
+def delete(sender: Sender, *, everything: bool) -> Call[int | Left]:
+    """Remove a queue's keys, also with messages in it if `everything`.
+
+    Reads as how many messages were removed; or, if that was refused, what is in the queue.
+    """
+
+    def read(reply: Any) -> int | Left:
+        return Left(*reply) if isinstance(reply, list) else int(reply)
+
+    return Call("delete", sender.keys, {"number": sender.number, "everything": int(everything)}, (), read)
 
 
 def register(keys: QueueKeys) -> Command[int]:
@@ -133,9 +173,29 @@ def is_registered(namespace: str, name: str) -> Command[int]:
     return Command((b"SISMEMBER", _keys.queues(namespace), name), int)
 
 
+def open_as(keys: QueueKeys, opening: str) -> Command[int]:
+    """Open a queue, unless it is open; the opening is a word that no other opening has."""
+    return Command((b"HSETNX", keys["settings"], b"opening", opening), int)
+
+
+def close(keys: QueueKeys) -> Command[int]:
+    """Close a queue: what is sent to it is refused until it is opened again."""
+    return Command((b"HDEL", keys["settings"], b"opening"), int)
+
+
+def opening(keys: QueueKeys) -> Command[str]:
+    """The opening of a queue; empty: it is not open."""
+    return Command((b"HGET", keys["settings"], b"opening"), lambda reply: (reply or b"").decode())
+
+
 def was_sent_to(keys: QueueKeys) -> Command[int]:
     """Whether anything was ever sent to a queue."""
     return Command((b"EXISTS", keys["messages"], keys["counters"]), int)
+
+
+def within(keys: QueueKeys) -> tuple[Command[int], ...]:
+    """How many messages a queue has, and how many lists of jobs that are not moved yet."""
+    return Command((b"HLEN", keys["messages"]), int), Command((b"ZCARD", keys["committed"]), int)
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:
@@ -186,11 +246,6 @@ def policy_version(namespace: str) -> Command[bytes | None]:
 def add_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
     """Record names that policies give to dead-letter or expiry queues."""
     return Command((b"SADD", _keys.aliases(namespace), *names), int)
-
-
-def drop_aliases(namespace: str, names: Sequence[str]) -> Command[int]:
-    """Forget names that no policy gives any more."""
-    return Command((b"SREM", _keys.aliases(namespace), *names), int)
 
 
 def is_alias(namespace: str, name: str) -> Command[int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The commands of the scripts, by how many arguments they need besides a key: a server counts the arguments
 # before it checks the rights.
 _ARGUMENTS = {
-    0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST ZCARD",
+    0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST UNLINK ZCARD",
     1: b"HDEL HEXISTS HGET HMGET LPUSH PEXPIRE SET ZREM ZSCORE",
     2: b"HINCRBY HSET LRANGE LTRIM PSETEX ZADD ZCOUNT ZRANGE ZRANGEBYSCORE",
     3: b"XADD",
@@ -32,7 +32,7 @@ FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name i
 # A consumer that claims also has to settle, so all of these rights are checked before the first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "extend")}
 # The plain commands that write.
-WRITES = frozenset(b"DEL HDEL HSET LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
+WRITES = frozenset(b"DEL HDEL HSET HSETNX LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
 
 
 class Rights:

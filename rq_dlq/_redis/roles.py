@@ -133,10 +133,16 @@ def _opening(keys: QueueKeys) -> Steps:
     """What comes before the first send or claim: register the queue's name, resolve its policies."""
     namespace = keys.namespace
     yield from _naming(keys)
+    yield from _listing(keys)
+    yield manage.add_aliases(namespace, [ID])
+
+
+def _listing(keys: QueueKeys) -> Steps:
+    """Open a queue and list its name, or the other way round."""
+    yield manage.open_as(keys, ID)
+    yield manage.close(keys)
     yield manage.register(keys)
     yield manage.unregister(keys)
-    yield manage.add_aliases(namespace, [ID])
-    yield manage.drop_aliases(namespace, [ID])
 
 
 def _naming(keys: QueueKeys) -> Steps:
@@ -148,6 +154,7 @@ def _naming(keys: QueueKeys) -> Steps:
     yield manage.was_sent_to(keys)
     yield manage.given_names(keys)
     yield manage.configured(keys)
+    yield manage.opening(keys)
     yield manage.policies(namespace)
     yield manage.policy_version(namespace)
 
@@ -199,6 +206,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield from _upkeep(keys)
     yield from _looking(keys)
     yield manage.add_aliases(keys.namespace, [ID])
+    yield from _listing(keys)
     yield outcomes.trim(keys, through="0-1")
     yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
     yield upkeep.forget_maintainers(keys.namespace, [ID])
@@ -230,8 +238,8 @@ ROLES = {
             "maintenance",
             "maintains the queues, and does what operators do: redrive, purge, move, pause, set policies",
             (
-                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "redrive", "purge"),
-                *("transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
+                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
+                *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
             ),
             _maintaining,
         ),

@@ -3,8 +3,8 @@
     -- needs: judge, holds; keys: states, messages; args: seed
     -- gives: settle
 
-A line names what fragments give, then keys, then arguments that the script has to bind. In column 0 it speaks
-for the whole file, indented for the block that it stands in.
+A line names what fragments give, then keys (`all`: every key of the queue), then arguments that the script
+has to bind. In column 0 it speaks for the whole file, indented for the block that it stands in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
+from rq_dlq import _keys
+
 T = TypeVar("T")
+ALL = "all"  # stands for every key of the queue
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
 _PART = re.compile(r"(?:(keys|args|family): )?(\w+(?:, \w+)*)")
 _GIVES = re.compile(r"^-- gives: (.+)\n", re.MULTILINE)
@@ -56,6 +59,7 @@ def needs(file: str, line: str) -> Needs | None:
             raise ValueError(f"{file}.lua needs {text!r}: not names, keys, args or family, each once")
         said[part[1] or "names"] = tuple(part[2].split(", "))
     names, keys, args, family = (said.get(kind, ()) for kind in ("names", "keys", "args", "family"))
+    keys = (*(_keys.NAMES if ALL in keys else ()), *(key for key in keys if key != ALL))
     return Needs(file, found[1], names, keys, args, "".join(family))
 
 

@@ -8,6 +8,7 @@ from rq_dlq._work import batches, select, session
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm
+from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own
 from rq_dlq._work.health import Health, Maintainer, maintainers

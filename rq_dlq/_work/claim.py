@@ -8,12 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq._calls import manage
+from rq_dlq._calls.delivery import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._calls.delivery import claim as claim_call
 from rq_dlq._work.policies import open_queue
+from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.shared import claim_view
-from rq_dlq._work.steps import MAX_BLOCK, Steps, Wait, seed
+from rq_dlq._work.steps import MAX_BLOCK, Batch, Steps, Wait, seed
+from rq_dlq._work.views import find
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
 
 if TYPE_CHECKING:
@@ -84,27 +87,41 @@ def claim(
         undecodable: called with each message whose body does not decode.
         stopped: ends the wait.
     """
-    yield from open_to_drain(queue)
     held_for = queue.lease if lease is None else lease
-    if queue.view:
-
-        def claim_one(member: Queue[Any], number: int) -> Steps[list[D]]:
-            return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
-
-        return (yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped))
 
     def once(patience: int, **options: bool) -> Steps[tuple[list[D], int]]:
-        return _claim_once(
-            queue, make, count, held_for, patience, permit=permit, undecodable=undecodable, **options
+        yield from open_to_drain(queue)
+        if queue.view:
+            return [], DELETED
+        return (
+            yield from _claim_once(
+                queue, make, count, held_for, patience, permit=permit, undecodable=undecodable, **options
+            )
         )
 
-    return (yield from patiently(queue, once, wait, stopped))
+    def claim_one(member: Queue[Any], number: int) -> Steps[list[D]]:
+        return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
+
+    found = yield from patiently(queue, once, wait, stopped)
+    if queue.view and not found:
+        return (yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped))
+    return found
 
 
 def open_to_drain(queue: Queue[Any]) -> Steps[None]:
-    """Open a queue before its first claim, even if Redis has no memory to register it."""
+    """Open a queue before its first claim, even if Redis has no memory to register it.
+
+    A claim does not make a queue, so that a name which nobody sends to stays free for dead letters. The next
+    claim looks again.
+    """
     if queue.opened:
         return
+    queue.found = False
+    yield from find(queue)
+    if not queue.view and queue.declared is None:
+        opening, sent = yield Batch([manage.opening(queue.keys), manage.was_sent_to(queue.keys)])
+        if not opening and not sent:
+            return
     try:
         yield from open_queue(queue)
     except MissingRights:
@@ -131,7 +148,7 @@ def patiently(
         stops = stopped()
         patience = 0 if stops else max(0, min(left, MAX_BLOCK))
         claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=rounds > 0)
-        if claimed or wait_for == ONLY_SUSPECTS or (patience == 0 and (wait_for != 0 or stops)):
+        if claimed or wait_for in {ONLY_SUSPECTS, DELETED} or (patience == 0 and (wait_for != 0 or stops)):
             return claimed
         if wait_for == 0:
             rounds -= 1
@@ -176,6 +193,7 @@ def _claim_once(
             consumer=queue.consumer,
             seed=seed(),
             default_policy=queue.policy,
+            opening=queue.opening if queue.opened else "",
         )
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
         good = yield from _decodable(queue, deliveries, undecodable)
@@ -189,7 +207,9 @@ def _claim_once(
             permit.note(None)
         queue.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
         raise
-    return good, 0 if deliveries else claimed.wait
+    if claimed.wait == DELETED:
+        forget(queue)
+    return good, 0 if deliveries or claimed.wait == DELETED else claimed.wait
 
 
 def _token(queue: Queue[Any]) -> tuple[str, bool]:

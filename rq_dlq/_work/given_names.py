@@ -9,12 +9,12 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rq_dlq._calls import manage
+from rq_dlq._work.registry import in_use
 from rq_dlq.errors import InvalidName, PolicyError, UpgradeRequired
 from rq_dlq.policy.policy_map import DECLARED
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.steps import Steps
@@ -46,7 +46,7 @@ def free_names(
     asked = settings.dead_name, settings.expired_name
     for name, usual in zip(asked, usual_names(keys.home, naming), strict=True):
         problem = None if name == usual else _unusable(name, naming)
-        if name != usual and not problem and (yield manage.is_registered(keys.namespace, name)):
+        if name != usual and not problem and (yield from in_use(replace(keys, home=name))):
             problem = why_taken(name)
         if problem and strict and declares(settings, name):
             raise PolicyError(problem)
@@ -67,7 +67,10 @@ def _unusable(name: str, naming: Naming) -> str | None:
 
 def why_taken(name: str) -> str:
     """Why the name of a queue cannot be given."""
-    return f"{name!r} is a queue of its own: choose another name for what dies or expires in others"
+    return (
+        f"{name!r} is a queue of its own: choose another name for what dies or expires in others, or delete "
+        f"that queue: `rq-dlq queue rm {name}`"
+    )
 
 
 def check_not_own(home: str, entry: Entry) -> None:
@@ -90,31 +93,28 @@ def declares(settings: QueueSettings, name: str) -> bool:
     return any(source.source == DECLARED and source.field in fields for source in settings.sources)
 
 
-def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequence[str]) -> None:
+def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequence[str]) -> list[str]:
     """Check the names that an entry gives.
 
+    Returns:
+        Those of existing queues, which have to give way.
+
     Raises:
-        PolicyError: a name for dead letters or expired messages is the name of an existing queue.
+        PolicyError: a name for dead letters or expired messages cannot be given.
     """
     check_not_own(pattern.text, entry)
     changed = replace(stored, entries={**stored.entries, pattern.text: entry})
-    known = set(homes)
     parts = entry.part("dead_letter"), entry.part("expiry")
-    for part in parts:
-        if name := part.get("name"):
-            _check_name(str(name), stored.naming, known)
-    if not any(affix in part for part in parts for affix in ("prefix", "suffix")):
-        return
-    for home in filter(pattern.matches, homes):
+    given = {str(name) for part in parts if (name := part.get("name"))}
+    affixed = any(affix in part for part in parts for affix in ("prefix", "suffix"))
+    for home in filter(pattern.matches, homes) if affixed else ():
         try:
             settings = changed.settings(home)
         except UpgradeRequired:  # reported when the entry is applied
             continue
-        for name in {settings.dead_name, settings.expired_name} - {*usual_names(home, stored.naming)}:
-            _check_name(name, stored.naming, known)
-
-
-def _check_name(name: str, naming: Naming, homes: Container[str]) -> None:
-    problem = why_taken(name) if name in homes else _unusable(name, naming)
-    if problem:
-        raise PolicyError(problem)
+        given |= {settings.dead_name, settings.expired_name} - {*usual_names(home, stored.naming)}
+    taken = given.intersection(homes)
+    for problem in [_unusable(name, stored.naming) for name in sorted(given - taken)]:
+        if problem:
+            raise PolicyError(problem)
+    return sorted(taken)

@@ -16,7 +16,8 @@ import msgspec
 
 from rq_dlq._calls import jobs
 from rq_dlq._work.confirm import taken_in
-from rq_dlq._work.policies import open_live
+from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.registry import enlist
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
 from rq_dlq.values.durations import human
@@ -129,7 +130,12 @@ def commit(
         yield Batch([said, jobs.cut(keys, job, note, 1), jobs.keep(keys, job, note, ttl)])
         here = {note: 1, **here}
     confirm = queues[0].confirm
-    (verdict,), why = yield from taken_in(confirm, keys, [order.commit(keys, job, here)])
+    while True:
+        call = order.commit(keys, job, here, queues[0].opening)
+        (verdict,), why = yield from taken_in(confirm, keys, [call])
+        if verdict != "deleted":
+            break
+        yield from open_again(queues[0], "write to")
     if verdict == "gone":
         raise _gone(job, keys.home, ttl)
     if why:
@@ -151,10 +157,19 @@ class Order(msgspec.Struct, frozen=True):
     remembered: int
     others: dict[str, dict[str, int]]
 
-    def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int]) -> Call[jobs.Verdict]:
+    def commit(
+        self, keys: QueueKeys, job: str, lengths: Mapping[str, int], opening: str
+    ) -> Call[jobs.Verdict]:
         """Commit the lists of one queue."""
         return jobs.commit_job(
-            keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace, remembered=self.remembered
+            keys,
+            job,
+            lengths,
+            batch=self.batch,
+            call=self.call,
+            grace=self.grace,
+            remembered=self.remembered,
+            opening=opening,
         )
 
 
@@ -185,7 +200,11 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
     order = msgspec.json.decode(text, type=Order) if text else None
     for home, lengths in order.others.items() if order else ():
         there = replace(keys, home=home)
-        (verdict,), why = yield from taken_in(confirm, there, [order.commit(there, job, lengths)])  # type: ignore[union-attr]
+        verdict, why = "deleted", ""
+        while verdict == "deleted":
+            opening, _ = yield from enlist(there)
+            call = order.commit(there, job, lengths, opening)  # type: ignore[union-attr]
+            (verdict,), why = yield from taken_in(confirm, there, [call])
         if verdict == "gone":
             message = f"job {job}: what it has committed to {home!r} is gone, since it was not moved in time"
             raise BrokerRefused(message)
@@ -226,14 +245,14 @@ def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
     return dropped
 
 
-def roll_forward(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Move up to `limit` messages that were committed but not moved in time; how many."""
+def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[int]:
+    """Move up to `limit` messages that were committed but not moved in time (`early`: at once); how many."""
     moved = 0
     while moved < limit and (head := (yield jobs.next_committed(keys))):
         if head[1].startswith(NOTE):
             yield from _tell(keys, *head)
             continue
-        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=False)
+        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=early)
         if not count:
             break
         moved += count

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
-from rq_dlq._work.queue import only_live
+from rq_dlq._work.queue import forget, only_live
+from rq_dlq._work.registry import give_way, register
 from rq_dlq._work.steps import Batch, Steps, chunks, together
-from rq_dlq._work.views import find, is_given
+from rq_dlq._work.views import find
 from rq_dlq.errors import PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
 from rq_dlq.policy.policy_map import VERSION
@@ -44,7 +45,7 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
         return
     yield from find(queue)
     if not queue.view:
-        yield from _register(queue)
+        yield from register(queue)
     if queue.view and queue.declared is not None:
         message = f"{queue.name!r} has no policy: it shows what failed in other queues. Set it on those"
         raise PolicyError(message)
@@ -66,26 +67,14 @@ def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
     only_live(queue, verb)
 
 
-def _register(queue: Queue[Any]) -> Steps[None]:
-    """Register the queue's name before the map is read, so that a client that changes the map now finds it.
+def open_again(queue: Queue[Any], verb: str) -> Steps[None]:
+    """Open a queue that was deleted after it was opened.
 
-    A client that gives the name to dead letters records that first and then reads the list of queues, so one
-    of the two sees the other. Only the client that added a name to the list removes it, and checks again
-    afterwards, since another client may have relied on it.
+    Raises:
+        InvalidInput: a policy has given its name to dead letters since.
     """
-    keys = queue.keys
-    while True:
-        new, noted = yield Batch([manage.register(keys), manage.is_alias(keys.namespace, keys.home)])
-        if not noted:
-            return
-        if not (yield from is_given(keys, keys.home)):
-            yield manage.drop_aliases(keys.namespace, [keys.home])
-            return
-        if new:
-            yield manage.unregister(keys)
-        if not new or (yield from is_given(keys, keys.home)):
-            queue.view = True
-            return
+    forget(queue)
+    yield from open_live(queue, verb)
 
 
 class _Map:
@@ -195,10 +184,11 @@ def _write(
     """
     namespace = keys.namespace
     noting = [manage.add_aliases(namespace, given)] if given else []
-    looks = [manage.is_registered(namespace, name) for name in given]
+    others = [replace(keys, home=name) for name in given]
+    looks = [look(other) for other in others for look in (manage.opening, manage.was_sent_to)]
     replies = yield Batch([*noting, configure, manage.policy_version(namespace), *looks])
-    written, version, *registered = replies[len(noting) :]
-    taken = [name for name, used in zip(given, registered, strict=True) if used]
+    written, version, *found = replies[len(noting) :]
+    taken = [name for name, *used in zip(given, found[::2], found[1::2], strict=True) if any(used)]
     return written, version, taken[0] if taken else None
 
 
@@ -229,12 +219,15 @@ def set_policy(
         How many queues it matches.
 
     Raises:
-        PolicyError: the pattern or the entry is invalid, or gives dead letters the name of a queue.
+        PolicyError: the pattern or the entry is invalid, or gives dead letters the name of a queue that is
+            not empty.
     """
     parsed = Pattern.parse(pattern)
     if entry is not None:
         homes, fields = yield Batch([upkeep.registered(namespace), manage.policies(namespace)])
-        check_names(PolicyMap.read(fields, naming), parsed, entry, homes)
+        for name in check_names(PolicyMap.read(fields, naming), parsed, entry, homes):
+            if not (yield from give_way(QueueKeys(namespace, name))):
+                raise PolicyError(why_taken(name))
     yield manage.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
     homes = yield upkeep.registered(namespace)
     matched = [QueueKeys(namespace, home) for home in filter(parsed.matches, homes)]
@@ -272,6 +265,7 @@ def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
 def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
     """Pause deliveries, or resume them; whether that changed anything."""
     only_live(queue, "pause")
+    forget(queue)
     yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
     only_live(queue, "pause")
     return (yield manage.pause(queue.keys, paused=paused))  # type: ignore[no-any-return]
@@ -279,7 +273,7 @@ def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
 
 def reset(queue: Queue[Any]) -> Steps[int]:
     """Set the totals to zero; how many messages are in the queue."""
-    yield from open_live(queue, "reset")
+    yield from open_again(queue, "reset")
     return (yield manage.reset(queue.keys))  # type: ignore[no-any-return]
 
 

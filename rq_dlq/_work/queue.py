@@ -33,6 +33,8 @@ class Queue(Generic[T]):
         declared: the policies that the program declares in code, which are written to Redis; None: none.
         said: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
+        opened: whether the queue was opened.
+        opening: the word for that; who deletes the queue ends it.
         senders: of its broker.
         indeterminate_claims: processes and tokens; the next claim of that process resumes one (I12).
         indeterminate: settlements whose outcome is not known.
@@ -56,6 +58,7 @@ class Queue(Generic[T]):
     ids: Ids
     naming: Naming = field(default_factory=Naming)
     opened: bool = False
+    opening: str = ""
     senders: Senders = field(default_factory=Senders)
     indeterminate_claims: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
     indeterminate: Settlements = field(default_factory=Settlements)
@@ -77,6 +80,7 @@ class Queue(Generic[T]):
                 keys=replace(self.keys, home=address.home),
                 part=address.part,  # type: ignore[arg-type]
                 opened=True,
+                opening="",
                 found=True,
                 indeterminate_claims=deque(),
                 view=False,
@@ -85,6 +89,11 @@ class Queue(Generic[T]):
                 viewed=True,
             )
         return self.members[address]
+
+
+def forget(queue: Queue[Any]) -> None:
+    """Have the queue opened again by its next verb, since it was deleted, or may have been."""
+    queue.opened = queue.found = queue.view = False
 
 
 def place_of(queue: Queue[Any]) -> Place:

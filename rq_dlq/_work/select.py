@@ -227,8 +227,9 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     only_live(target, "put messages into")
     homes = yield upkeep.registered(target.keys.namespace)
     if target.name not in homes:
-        message = f"there is no queue {target.name!r} to put messages into: send something to it first"
+        message = f"there is no queue {target.name!r} to put messages into: send to it first, or open() it"
         raise InvalidInput(message)
+    opening = yield manage.opening(target.keys)
     shown = yield from sources(queue, choice)
     if shown and all(source.keys == target.keys for source in shown):
         message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"
@@ -238,7 +239,14 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.home} ({place})")
         return manage.transfer(
-            sender, target.keys, place=place, ids=ids, keep=keep, by=queue.consumer, cause=cause
+            sender,
+            target.keys,
+            opening=opening,
+            place=place,
+            ids=ids,
+            keep=keep,
+            by=queue.consumer,
+            cause=cause,
         )
 
     places: tuple[Place, ...] = ("ready", "scheduled", "dead", "expired")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
-from rq_dlq._work.policies import open_live
+from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -73,13 +73,33 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    sender = queue.senders.lend(queue.keys)
-    call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=item)
-    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
-    queue.senders.take_back(sender)
-    if why:
+    if why := (yield from _put(queue, [item], options)):
         raise unconfirmed(item[:1], why)
     return item[0]
+
+
+def _put(queue: Queue[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions) -> Steps[str]:
+    """Send items (id, payload, …); why they are not confirmed. A queue that was deleted is opened again.
+
+    Raises:
+        InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
+    """
+    # One sender each, since they may arrive out of order.
+    left, why = [(queue.senders.lend(queue.keys), items) for items in chunks], ""
+    while True:
+        calls = [
+            delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
+            for sender, items in left
+        ]
+        added, problem = yield from taken_in(queue.confirm, queue.keys, calls)
+        why = why or problem
+        refused = [pair for pair, number in zip(left, added, strict=True) if number < 0]
+        for sender, _ in left:
+            queue.senders.take_back(sender)
+        if not refused:
+            return why
+        left = [(queue.senders.lend(queue.keys), items) for _, items in refused]
+        yield from open_again(queue, "send to")
 
 
 def packed(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
@@ -114,16 +134,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
             chunks = _window(queue, source, options, sent)
             if not chunks:
                 return sent
-            # One sender each, since they may arrive out of order.
-            senders = [queue.senders.lend(queue.keys) for _ in chunks]
-            calls = [
-                delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
-                for sender, items in zip(senders, chunks, strict=True)
-            ]
-            _, why = yield from taken_in(queue.confirm, queue.keys, calls)
-            for sender in senders:
-                queue.senders.take_back(sender)
-            if why:
+            if why := (yield from _put(queue, chunks, options)):
                 raise unconfirmed(sent[before:], why)
     except RqDlqError as error:
         if before:

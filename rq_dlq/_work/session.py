@@ -10,7 +10,7 @@ from rq_dlq._calls import delivery as calls
 from rq_dlq._calls import repetition
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
-from rq_dlq._work.policies import open_live
+from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.send import packed
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error
 from rq_dlq._work.steps import MOST
@@ -43,6 +43,7 @@ class Session:
     """The messages that a session has claimed, and those that it will send.
 
     Attributes:
+        targets: the queues that it sends to.
         sender: of the current commit.
         indeterminate: a commit whose outcome is not known; the next one repeats it (I12).
     """
@@ -52,9 +53,10 @@ class Session:
     outgoing: dict[QueueKeys, dict[tuple[int, int], list[Any]]] = field(
         default_factory=dict["QueueKeys", dict[tuple[int, int], list[Any]]]
     )
+    targets: dict[QueueKeys, Queue[Any]] = field(default_factory=dict["QueueKeys", "Queue[Any]"])
     sent: int = 0
     sender: Sender | None = None
-    indeterminate: Call[list[str]] | None = None
+    indeterminate: Call[list[str] | None] | None = None
 
     @property
     def held(self) -> list[Leased[Any]]:
@@ -63,7 +65,7 @@ class Session:
 
     def clear(self) -> None:
         """Forget everything, for the next transaction."""
-        self.claimed, self.outgoing, self.sent = [], {}, 0
+        self.claimed, self.outgoing, self.targets, self.sent = [], {}, {}, 0
         self.sender = self.indeterminate = None
 
 
@@ -93,6 +95,7 @@ def send(
     if session.sent == MOST:
         raise InvalidInput(f"a session sends at most {MOST:,} messages: commit() before more")
     item = packed(queue, body, message_id, options)
+    session.targets[queue.keys] = queue
     groups = session.outgoing.setdefault(queue.keys, {})
     groups.setdefault((options.delay, options.ttl), []).extend(item)
     session.sent += 1
@@ -114,6 +117,7 @@ def commit(session: Session) -> Steps[int]:
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
         Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
         BrokerUnavailable: the outcome is not known; commit again to find out. It does nothing twice.
+        InvalidInput: it sends to a name that a policy has given to dead letters since; nothing was done.
     """
     held = session.held
     if before := session.indeterminate:
@@ -124,12 +128,17 @@ def commit(session: Session) -> Steps[int]:
             return 0
         call = session.indeterminate = _ending(session, shares)
     keys = next(iter(session.outgoing), session.queue.keys)
-    lost: list[str]
+    lost: list[str] | None
     try:
         (lost,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
     except RqDlqError as error:
         session.indeterminate = call if before or is_indeterminate(error) else None
         raise
+    if lost is None:
+        session.indeterminate = None
+        for queue in session.targets.values():
+            yield from open_again(queue, "send to")
+        return (yield from commit(session))
     if why and not lost:
         raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
     session.indeterminate = None
@@ -161,6 +170,7 @@ def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
                 calls.Outgoing(delay, ttl, list(items))
                 for (delay, ttl), items in session.outgoing.get(family, {}).items()
             ],
+            session.targets[family].opening if family in session.targets else "",
         )
         for family in dict.fromkeys((*acks, *session.outgoing))
     ]
@@ -172,7 +182,7 @@ def _sent(session: Session) -> list[str]:
     return [message_id for items in groups for message_id in items[::2]]
 
 
-def _ending(session: Session, shares: list[calls.Share]) -> Call[list[str]]:
+def _ending(session: Session, shares: list[calls.Share]) -> Call[Any]:
     """The one script that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not shares[0].outgoing:
         return calls.ack_all(shares[0].keys, shares[0].held)
@@ -182,7 +192,7 @@ def _ending(session: Session, shares: list[calls.Share]) -> Call[list[str]]:
 
 def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
     """Send nothing, and settle each delivery by itself; how many were still held."""
-    session.outgoing, session.sent = {}, 0
+    session.outgoing, session.targets, session.sent = {}, {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")
     settlements = yield from _give_back(session.queue, [delivery._held for delivery in held], failed)

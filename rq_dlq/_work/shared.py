@@ -111,9 +111,12 @@ def _claim_oldest(
         for address in overdue:
             left -= yield from take(address, 0)
         refused = (yield from _look_at(queue, overdue, 0)) or refused
-        for share in (yield from _shares(queue, left)) if left > 0 else ():
-            if (yield from take(share.address, share.letters)) == share.letters:
-                _note(seen, share.address, share.oldest)
+        while left > 0 and len(found) < SOURCES and (shares := (yield from _shares(queue, left))):
+            for share in shares:
+                got = yield from take(share.address, share.letters)
+                left -= got
+                # A member that has fewer is passed over until the next look: its other letters rest.
+                _note(seen, share.address, share.oldest if got == share.letters else None)
     except BaseException:
         _keep_for_next(queue, found)
         raise

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from rq_dlq._work.given_names import check_names
+from rq_dlq._work.given_names import check_names, why_taken
+from rq_dlq._work.registry import gives_way
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
@@ -93,7 +94,9 @@ def _taken(context: Context, reading: Reading) -> list[Problem]:
     homes, stored = broker.queues(), broker.policies.read()
     for pattern, entry in reading.entries.items():
         try:
-            check_names(stored, Pattern.parse(pattern), entry, homes)
+            for name in check_names(stored, Pattern.parse(pattern), entry, homes):
+                if not broker._run(gives_way(broker.queue(name)._core.keys)):
+                    raise PolicyError(why_taken(name))  # noqa: TRY301 - as check_names does
             stored = replace(stored, entries={**stored.entries, pattern: entry})
         except PolicyError as error:
             at = [

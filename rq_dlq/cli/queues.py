@@ -1,4 +1,4 @@
-"""`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them."""
+"""`rq-dlq queue …` and `rq-dlq peek`: look at queues, pause them, empty them, delete them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def queue() -> None:
-    """Look at queues, pause them, empty them."""
+    """Look at queues, pause them, empty them, delete them."""
 
 
 @queue.command("ls")
@@ -99,6 +99,24 @@ def purge(context: Context, name: str, *, yes: bool) -> None:
         f"Remove {_show.many(found.stats().waiting, 'waiting message')} of {found.name} for good", yes=yes
     )
     context.output.say(f"removed {_show.many(found.purge(), 'message')}")
+
+
+@queue.command("rm")
+@click.argument("name")
+@click.option("--all", "everything", is_flag=True, help="With all messages in it, leased ones too.")
+@yes_option
+@pass_context
+def rm(context: Context, name: str, *, everything: bool, yes: bool) -> None:
+    """Delete an empty queue: its name, its totals and outcomes, and what programs declared for it.
+
+    Entries of the map of policies stay. The next send creates the queue again.
+    """
+    found = used(context, name)
+    if everything:
+        counts = found.stats()
+        number = counts.waiting + counts.leased + counts.dead + counts.expired
+        confirm(f"Delete {name} with {_show.many(number, 'message')} in it for good", yes=yes)
+    context.output.say(f"deleted {name}: {_show.many(found.delete(everything=everything), 'message')} in it")
 
 
 @click.command(cls=Command)

@@ -56,7 +56,7 @@ class Queue(Batches[T], Managed[T]):
         return DeadLetters(_work.sibling(self._core, "expired"), self._broker)
 
     def open(self) -> None:
-        """Register the queue's name and write its declared settings, as the first send or claim would."""
+        """Register the queue's name and write its declared settings, as the first send would."""
         self._run(_work.open_queue(self._core))
 
     def send(

@@ -12,7 +12,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import CrossSlot, InvalidName, SharedDeadLetterStrategy
+from rq_dlq import CrossSlot, InvalidInput, InvalidName, PolicyError, SharedDeadLetterStrategy
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one, snapshot
@@ -218,3 +218,21 @@ async def test_a_session_through_a_shared_name(broker: Any) -> None:
 def test_braces_elsewhere(name: str) -> None:
     with pytest.raises(InvalidName, match="braces only around a hash tag in front"):
         rq_dlq.Broker("redis://localhost").queue(name)
+
+
+async def test_a_deleted_queue_is_opened_again_or_gives_way(broker: Any, raw: Any) -> None:
+    """The list of queues, the aliases and the queue's keys may be on three nodes."""
+    await broker.queue("a").open()
+    producer = broker.queue("b")
+    await producer.send("x")
+    assert await broker.queue("b").delete(everything=True) == 1
+    assert await broker.queues() == ["a"]
+    assert await producer.send("y", id="y") == "y"
+    assert await broker.queues() == ["a", "b"]
+    with pytest.raises(PolicyError, match="'b' is a queue of its own"):
+        await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("b"))
+    await (await one(producer)).ack()
+    await broker.policies.set("a", dead_letter=SharedDeadLetterStrategy("b"))
+    with pytest.raises(InvalidInput, match="cannot send to 'b'"):
+        await producer.send("z")
+    assert not raw.exists("rq:{b}:messages")

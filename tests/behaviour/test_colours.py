@@ -27,8 +27,8 @@ TWINS = {
 # All that `dir()` shows of each: what users type.
 NAMES = {
     "Broker": "close policies queue queues url",
-    "Queue": """ack claim dlq expired explain extend maintain nack name open outcomes pause peek poison purge
-        release reset resume select send send_many session settings stats""",
+    "Queue": """ack claim delete dlq expired explain extend maintain nack name open outcomes pause peek poison
+        purge release reset resume select send send_many session settings stats""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
         priority reason redelivered redriven release released settled""",

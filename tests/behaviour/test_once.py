@@ -106,7 +106,7 @@ async def test_what_a_batch_has_to_load_comes_after_the_rest_of_it(broker: Any) 
 
 async def test_a_copy_is_one_copy(broker: Any, sync_broker: rq_dlq.Broker) -> None:
     queue, other, taken = broker.queue("a"), broker.queue("b"), list[str]()
-    assert await other.claim() == []
+    await other.open()
     sent = await queue.send_many(range(5))
     lost = await lose_replies(broker, "transfer")
     meanwhile(lost, lambda: taken.extend(acked(sync_broker.queue("b"))))
@@ -215,7 +215,7 @@ BY_HAND: dict[str, Change] = {
 @pytest.mark.parametrize("verb", BY_HAND)
 async def test_a_repetition_says_how_many(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
-    assert await broker.queue("b").claim() == []
+    await broker.queue("b").open()
     if verb == "redrive":
         await bury(queue, range(3))
     else:

@@ -174,10 +174,10 @@ async def test_a_queue_that_is_opened_later_has_it(broker: Any) -> None:
     assert await wait_of(broker.queue("a.b")) == 3
 
 
-async def test_a_queue_that_was_only_claimed_from_has_it(broker: Any, sync_broker: rq_dlq.Broker) -> None:
+async def test_a_queue_that_was_only_claimed_from_gets_it(broker: Any, sync_broker: rq_dlq.Broker) -> None:
     queue = broker.queue("a")
     assert await queue.claim() == []
-    assert await broker.policies.set("a", redelivery=waits(3)) == 1
+    assert await broker.policies.set("a", redelivery=waits(3)) == 0
     sync_broker.queue("a").send("x")
     assert (await (await one(queue)).nack()).delay == 3
 
@@ -208,7 +208,7 @@ async def test_nothing_said_is_nothing_stored(broker: Any, raw: Any) -> None:
     await queue.settings()
     await broker.policies.read()
     await broker.policies.remove("#")
-    assert not raw.exists("rq:{a}:settings")
+    assert raw.hkeys("rq:{a}:settings") == [b"opening"]
     assert not raw.exists("rq:policies")
     assert not raw.exists("rq:aliases")
 
@@ -251,7 +251,7 @@ async def test_everything_can_be_declared(broker: Any, clock: Clock) -> None:
 async def test_none_declares_nothing(broker: Any, raw: Any) -> None:
     """But for dead letters, where None says that they are discarded."""
     await broker.queue("a", redelivery=None).send("x")
-    assert not raw.exists("rq:{a}:settings")
+    assert raw.hkeys("rq:{a}:settings") == [b"opening"]
     queue = broker.queue("b", dead_letter=None)
     await queue.send("x")
     assert (await (await one(queue)).poison()).outcome == "discarded"
@@ -280,7 +280,8 @@ async def test_nothing_to_withdraw(broker: Any, raw: Any) -> None:
     await broker.queue("a").send("x")
     for name in ("a", "b", "EXP.a"):
         assert await broker.policies.undeclare(name) is False
-    assert not raw.keys("rq:*settings")
+    assert raw.keys("rq:*settings") == [b"rq:{a}:settings"]
+    assert raw.hkeys("rq:{a}:settings") == [b"opening"]
     with pytest.raises(rq_dlq.InvalidName):
         await broker.policies.undeclare("a b")
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -144,6 +145,7 @@ def check_settings(raw: Any) -> dict[str, dict[bytes, bytes]]:
         home.decode(): raw.hgetall(f"rq:{{{home.decode()}}}:settings") for home in raw.smembers("rq:queues")
     }
     for home, fields in stored.items():
+        fields.pop(b"opening", None)
         if not fields:
             continue
         declared = Entry.decode(fields[b"declared"]) if b"declared" in fields else None
@@ -273,14 +275,68 @@ def test_who_takes_a_queue_off_the_list_looks_once_more(sync_broker: rq_dlq.Brok
     turns.turn(opener)  # it has found that the name is free
     while not raw.hexists("rq:{a}:settings", "names"):
         turns.turn(namer)
-    unlist = _calls.manage.unregister(QueueKeys("rq", "LOST")).parts
-    while getattr(turns.pending[opener], "parts", None) != unlist:
+    close = _calls.manage.close(QueueKeys("rq", "LOST")).parts
+    while getattr(turns.pending[opener], "parts", None) != close:
         turns.turn(opener)
     for client in (namer, other, opener):
         while client in turns.going:
             turns.turn(client)
     assert turns.errors == [None, None, None]
     assert check_lost(sync_broker, raw)
+
+
+def used(name: str) -> tuple[Client, Client, Client]:
+    """A program that uses a queue: it opens the queue, later sends, or claims, without another look."""
+    queues: list[Any] = []
+
+    def opened(broker: rq_dlq.Broker) -> Steps[Any]:
+        queues[:] = [broker.queue(name)._core]
+        return _work.open_queue(queues[0])
+
+    def sent(_: rq_dlq.Broker) -> Steps[Any]:
+        return _work.send_one(queues[0], "x", None, _work.SendOptions())
+
+    def claimed(_: rq_dlq.Broker) -> Steps[Any]:
+        return _work.claim(queues[0], lambda *_: SimpleNamespace(body="x"))
+
+    return Client(opened), Client(sent), Client(claimed)
+
+
+def deletes(name: str) -> Client:
+    """Delete a queue if it is empty."""
+    return Client(lambda broker: _work.delete(broker.queue(name)._core, everything=False))
+
+
+def test_what_is_sent_while_the_queue_is_deleted(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    """It is in a queue that is open and listed, whoever opened it when."""
+    opened, sent, claimed = used("LOST")
+    ends = set()
+    for other in (sends("LOST"), claimed):
+        for turns in drawn_orders(sync_broker, raw, [opened], [deletes("LOST"), sent, other], number=300):
+            refused = turns.errors[0] is not None
+            assert turns.errors[1:] == [None, None]
+            assert raw.smembers("rq:queues") == {b"LOST"}
+            assert raw.hexists("rq:{LOST}:settings", "opening")
+            ends.add((refused, raw.hlen("rq:{LOST}:messages")))
+    assert {(True, 1), (False, 1), (True, 2), (False, 2)} <= ends
+
+
+def test_a_queue_gives_way_to_dead_letters_or_keeps_what_was_sent(
+    sync_broker: rq_dlq.Broker, raw: Any
+) -> None:
+    """A producer that opened it long ago, one that opens it now, one who deletes it, and the policy."""
+    opened, sent, _ = used("LOST")
+    ends = {True: 0, False: 0}
+    for others in ([sent], [sent, sends("LOST")], [sent, deletes("LOST")], [sends("LOST"), deletes("LOST")]):
+        clients = [sets("a", SHARED), *others]
+        for turns in drawn_orders(sync_broker, raw, [opened, opens("a")], clients, number=300):
+            is_queue = check_lost(sync_broker, raw)
+            senders = turns.errors[
+                1 : 1 + sum(client is sent or client is not others[-1] for client in others)
+            ]
+            assert is_queue or None not in senders
+            ends[is_queue] += 1
+    assert min(ends.values()) > 0
 
 
 def _set_only(pattern: str, entry: Entry) -> Steps[Any]:

@@ -305,7 +305,7 @@ async def test_prioritized_once(broker: Any) -> None:
 async def test_moved_once(consumed: bool, place: str, broker: Any) -> None:
     """I12: told once in its history; and not again when it was consumed between the two tries."""
     queue, other = broker.queue("a"), broker.queue("b")
-    assert await other.claim() == []
+    await other.open()
     await (bury(queue, range(5)) if place == "dead" else queue.send_many(range(5)))
     lost = await lose_replies(broker, "transfer", times=3 if consumed else 1)
     if consumed:
@@ -324,7 +324,7 @@ async def test_moved_once(consumed: bool, place: str, broker: Any) -> None:
 async def test_copied_once(broker: Any) -> None:
     """I12."""
     queue, other = broker.queue("a"), broker.queue("b")
-    assert await other.claim() == []
+    await other.open()
     sent = await queue.send_many(range(5))
     lost = await lose_replies(broker, "transfer")
     await queue.select().copy(other)

@@ -232,7 +232,7 @@ async def test_it_can_be_said_again_after_a_fault(verb: str, broker: Any) -> Non
 @pytest.mark.parametrize("verb", [*VERBS, "move", "copy"])
 async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
-    await broker.queue("b").claim()
+    await broker.queue("b").open()
     message_id = await queue.send("x")
     delivery = await one(queue)
     before = snapshot(raw)

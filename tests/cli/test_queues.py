@@ -118,3 +118,27 @@ def test_only_queues_that_are_used_are_paused_and_reset(shell: Shell, broker: rq
         assert "there is no queue 'nope'" in shell("queue", verb, "nope", code=1).stderr
         assert "it takes only what failed" in shell("queue", verb, "DLQ.orders", code=2).stderr
     assert broker.queues() == ["orders"]
+
+
+def test_rm_deletes_an_empty_queue(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("a")
+    orders.ack(orders.claim())
+    assert "deleted orders" in shell("queue", "rm", "orders").stderr
+    assert broker.queues() == []
+    assert "there is no queue 'orders'" in shell("queue", "rm", "orders", code=1).stderr
+
+
+def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(["a", "b"])
+    orders.claim()[0].poison("bad")
+    refused = shell("queue", "rm", "orders", code=2).stderr
+    assert "not empty: 1 ready, 1 dead" in refused
+    assert "rq-dlq queue rm orders --all" in refused
+    assert "Delete orders with 2 messages" in shell("queue", "rm", "orders", "--all", code=2).stderr
+    assert broker.queues() == ["orders"]
+    assert "2 messages" in shell("queue", "rm", "orders", "--all", "--yes").stderr
+    assert broker.queues() == []
+    broker.queue("orders").send("a")
+    assert "it takes only what failed" in shell("queue", "rm", "DLQ.orders", "--all", "--yes", code=2).stderr

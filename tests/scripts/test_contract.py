@@ -29,6 +29,8 @@ MOST_LINES = 70
 SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error"
 # Keys beside those of every queue: the map of policies, and what remembers a session, a job, a stream.
 NO_QUEUES = set(_keys.OTHERS)
+# Verbs that work on all keys of a queue, also on those that they do not name.
+WHOLE = {"delete"}
 
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
@@ -40,6 +42,7 @@ BOUNDED = {
     "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number
     "unset", "cells",  # the fields of a queue's settings
+    "rest",  # the keys of a queue
 }  # fmt: skip
 
 
@@ -67,7 +70,9 @@ def test_every_key_and_argument_is_used(name: str) -> None:
     script = SCRIPTS[name]
     body = re.sub(r"^local [\w, ]+ = .*(?:KEYS|ARGV)\[\d+\].*$", "", code(script.source), flags=re.MULTILINE)
     unused = [
-        word for word in script.keys + script.args if not re.search(rf"(?<![.\w']){word}\b(?! = )", body)
+        word
+        for word in script.keys + script.args
+        if name not in WHOLE and not re.search(rf"(?<![.\w']){word}\b(?! = )", body)
     ]
     assert not unused, f"{name}.lua binds what it does not use"
     takes_items = "ARGV" in body and name != "retire"  # which shares a fragment with those that do
@@ -193,8 +198,8 @@ def full_name(key: str) -> str:
 
 def test_a_wrong_name_is_an_error_before_anything_is_sent() -> None:
     script = SCRIPTS["send"]
-    right = {"number": 0, "delay": 0, "ttl": 0}
-    for wrong in ({"delay": 0}, {**right, "more": 0}, {"number": 0, "delay": 0, "tll": 0}):
+    right = {"number": 0, "delay": 0, "ttl": 0, "opening": ""}
+    for wrong in ({"delay": 0}, {**right, "more": 0}, {"number": 0, "delay": 0, "tll": 0, "opening": ""}):
         with pytest.raises(TypeError, match=r"send\.lua takes number, delay, ttl"):
             script.arguments(wrong)
-    assert script.arguments({"ttl": 3, "delay": 2, "number": 1}) == [1, 2, 3]
+    assert script.arguments({"ttl": 3, "opening": "o", "delay": 2, "number": 1}) == [1, 2, 3, "o"]

@@ -67,6 +67,8 @@ def wrong(name: str, text: str, names: Names) -> list[str]:
     lines = lines_of(name, text)
     declared = [key for line in lines for key in (*line.names, *line.keys, *line.args)]
     missing, superfluous = names.free - set(declared), set(declared) - names.free
+    if {*_keys.NAMES} <= {*declared}:  # `keys: all`
+        superfluous -= {*_keys.NAMES}
     twice = {key for line in lines for key in line.names if declared.count(key) > 1 and not line.indent}
     strange = {key for line in lines for key in line.keys} - KEYS
     return [

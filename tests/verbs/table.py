@@ -39,6 +39,7 @@ CONSUMER: frozenset[Role] = frozenset({"consumer"})
 MAINTENANCE: frozenset[Role] = frozenset({"maintenance"})
 LOOKS: frozenset[Role] = frozenset({"maintenance", "read-only"})
 HELD = frozenset(T)
+EVERY = frozenset({"d1", "x1", "gone", *T, "r1", "r2", "e1", "s1", "s2"})  # of the queue
 
 SENDING = (
     Verb(
@@ -203,6 +204,11 @@ OPERATING = (
         selects="move",
         call=of_the_returned(transfer("ready", "r1", "r2", "e1", "x1")), cut_off=both("r1", "e1", "x1"),
         say=lambda at: at.queue.select().move(at.other),
+    ),
+    Verb(
+        name="delete", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
+        call=lambda w: _calls.manage.delete(w.queue.sender(), everything=True), cut_off=EVERY,
+        say=lambda at: at.queue.delete(everything=True),
     ),
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,

@@ -184,6 +184,7 @@ WITHOUT = {
     "move_staged": "it adds messages as send does",
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
+    "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(
         ("ack_claim", "divide_claim"),
         "known fault: a message of the claim whose state was overwritten is orphaned, no sweep finds it",

@@ -2,14 +2,15 @@
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
 -- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
--- where nothing is known to come, -2 where only suspects are ready and it may take none, else the milliseconds until
--- something does. A claim that finds nothing replies 0 unless nothing was ready.
+-- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
+-- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
 local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
 local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
-local seed, default_policy, lapse_error = ARGV[11], ARGV[12], ARGV[13]
+local opening = ARGV[11] -- see lib/is_open
+local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -708,10 +709,13 @@ local only_suspects, passed = false, false
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
--- command.
+-- command. A claim ends here where the queue was deleted since the client opened it.
 local capacity = count
 if part == 'live' then
-  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight')
+  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
+  if opening ~= '' and said[3] ~= opening then
+    return { now, -3 }
+  end
   local most = tonumber((said[2] or ''):match('^%d+$') or nil)
   if said[1] == '1' then
     capacity = 0

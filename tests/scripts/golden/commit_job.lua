@@ -2,33 +2,40 @@
 -- move there afterwards, a chunk at a time (`move_staged`), if need be by maintenance. `job` remembers for a while
 -- which batch was committed last (0 for a job that is not a stream) and by which call, so that the call can be
 -- repeated (I12). Returns 1; 0 where another call committed this batch or a later one; -1 where a list has outlived
--- its time to live or is not whole. In both of these cases nothing is committed.
+-- its time to live or is not whole; -2 where the queue was deleted since the client opened it. In these cases nothing
+-- is committed.
 local batch, call = tonumber(ARGV[1]), ARGV[2]
 local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves
--- items from ARGV[5]: member, length (of the list)
+local opening = ARGV[5]
+-- items from ARGV[6]: member, length (of the list)
 local AT_ONCE = 1000 -- members in one ZADD
-local committed, job = KEYS[1], KEYS[2]
--- families from KEYS[3]: staged
+local settings, committed, job = KEYS[1], KEYS[2], KEYS[3]
+-- families from KEYS[4]: staged
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local lists = (#ARGV - 4) / 2
+local lists = (#ARGV - 5) / 2
 local last, by = (redis.call('GET', job) or ''):match('^(%d+) (%S+)$')
 if by ~= call then
   if last and tonumber(last) >= batch then
     return 0
   end
+  -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+  local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+  if not is_open then
+    return -2
+  end
   local chunks = {}
   for n = 1, lists do
-    local staged = KEYS[2 + n]
-    if redis.call('LLEN', staged) ~= tonumber(ARGV[4 + 2 * n]) then
+    local staged = KEYS[3 + n]
+    if redis.call('LLEN', staged) ~= tonumber(ARGV[5 + 2 * n]) then
       return -1
     end
     if n % AT_ONCE == 1 then
       chunks[#chunks + 1] = {}
     end
     local entries = chunks[#chunks]
-    entries[#entries + 1], entries[#entries + 2] = now + grace, ARGV[3 + 2 * n]
+    entries[#entries + 1], entries[#entries + 2] = now + grace, ARGV[4 + 2 * n]
   end
   for _, entries in ipairs(chunks) do
     redis.call('ZADD', committed, unpack(entries)) -- the moment it counts
@@ -36,7 +43,7 @@ if by ~= call then
   redis.call('SET', job, string.format('%.0f', batch) .. ' ' .. call, 'PX', remembered)
 end
 for n = 1, lists do
-  local staged = KEYS[2 + n]
+  local staged = KEYS[3 + n]
   redis.call('PERSIST', staged)
 end
 return 1

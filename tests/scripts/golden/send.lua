@@ -1,6 +1,8 @@
--- Adds messages to the queue. Returns how many it did not know.
+-- Adds messages to the queue. Returns how many it did not know; -1 where the queue was deleted since the client opened
+-- it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
--- items from ARGV[4]: id, payload (its first byte the flags, without the expiry's)
+local opening = ARGV[4]
+-- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
@@ -17,8 +19,12 @@ local function note_done(count, more)
   redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
   return count
 end
+-- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
 if done then
   return done
+elseif not is_open then
+  return -1
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -218,4 +224,4 @@ local function add(items, first, last, delay, ttl)
   end
   return #records / 2
 end
-return note_done(add(ARGV, 4, #ARGV, delay, ttl))
+return note_done(add(ARGV, 5, #ARGV, delay, ttl))

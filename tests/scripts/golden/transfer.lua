@@ -1,14 +1,15 @@
 -- Moves or copies waiting messages to another queue of the same hash tag: the same id and record, the story carried
 -- on. An id that the other queue knows is left as it is in both. If the script is cut off, a message may be in both
--- queues; the same move again completes it. Returns how many.
-local number, place, keep, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- queues; the same move again completes it. Returns how many: none where the other queue was deleted since the client
+-- looked for it.
+local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- keep: 1 to copy; reason: cells of a cause
--- items from ARGV[6]: id
+-- items from ARGV[7]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, outcomes, to_messages, to_states, to_history = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local to_ready, to_scheduled, to_dead, to_expired, to_expiring = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_counters, to_wake, sender = KEYS[21], KEYS[22], KEYS[23]
+local to_counters, to_settings, to_wake, sender = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -358,7 +359,7 @@ local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = ex
 local copies = keep == '1'
 local function there()
   local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
-  local expired, expiring, wake = to_expired, to_expiring, to_wake
+  local expired, expiring, settings, wake = to_expired, to_expiring, to_settings, to_wake
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
   -- contradicts, and whoever meets that row removes it (I9).
@@ -434,10 +435,15 @@ local function there()
       redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
     end
   end
-  return put, remember, remember_expiry, wake_one
+  -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+  local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+  return put, remember, remember_expiry, wake_one, is_open
 end
-local put_there, remember_there, remember_expiry_there, wake_there = there()
-local moved = each_chosen(index, 6, function(id, state, head, member)
+local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
+if not is_there then
+  return 0
+end
+local moved = each_chosen(index, 7, function(id, state, head, member)
   local record, story = redis.call('HGET', messages, id), redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'

@@ -1,0 +1,29 @@
+-- Removes a queue: all of its keys. Refused while anything is in it, unless everything is to go with it. What a job has
+-- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
+-- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
+-- drains
+-- luacheck: ignore 211 (it needs the keys that it does not name, too)
+local number, everything = ARGV[1], ARGV[2] -- everything: 1, or 0: only an empty queue
+-- needs: done; keys: all, sender
+if done then
+  return done
+end
+-- needs: note_done
+local present, lists = redis.call('HLEN', messages), redis.call('ZCARD', committed)
+if lists > 0 or (present > 0 and everything ~= '1') then
+  local left, leased = {}, present
+  for n, index in ipairs({ ready, scheduled, dead, expired }) do
+    left[n] = redis.call('ZCARD', index)
+    leased = leased - left[n]
+  end
+  return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
+end
+local rest = {}
+for _, key in ipairs(KEYS) do
+  if key ~= messages and key ~= sender then
+    rest[#rest + 1] = key
+  end
+end
+-- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
+redis.call('UNLINK', messages, unpack(rest))
+return note_done(present)

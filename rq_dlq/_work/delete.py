@@ -1,0 +1,51 @@
+"""Deleting a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._calls import manage
+from rq_dlq._work.jobs import roll_forward
+from rq_dlq._work.queue import forget, only_live
+from rq_dlq._work.registry import unlist
+from rq_dlq._work.senders import once
+from rq_dlq._work.steps import CHUNK, WINDOW, Steps
+from rq_dlq._work.views import find
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rq_dlq._work.queue import Queue
+
+
+def delete(queue: Queue[Any], *, everything: bool) -> Steps[int]:
+    """Delete a queue and its name; how many messages were in it.
+
+    The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
+
+    Args:
+        everything: also with messages in it. What jobs have committed is moved into the queue first, since
+            their commits for other queues are kept with it.
+
+    Raises:
+        InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
+    """
+    only_live(queue, "delete")
+    yield from find(queue)
+    only_live(queue, "delete")
+    before: manage.Left | None = None
+    while True:
+        found = yield from once(queue.senders, queue.keys, manage.delete, everything=everything)
+        if not isinstance(found, manage.Left):
+            break
+        if not everything or found == before:
+            message = (
+                f"{queue.name!r} was not deleted, since it is not empty: {found}. Drain or purge it first, "
+                "or delete it with all that is in it: `delete(everything=True)`, "
+                f"`rq-dlq queue rm {queue.name} --all`"
+            )
+            raise InvalidInput(message)
+        before = found
+        yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
+    yield from unlist(queue.keys)
+    forget(queue)
+    return found

@@ -1,0 +1,45 @@
+-- Removes a queue: all of its keys. Refused while anything is in it, unless everything is to go with it. What a job has
+-- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
+-- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
+-- drains
+-- luacheck: ignore 211 (it needs the keys that it does not name, too)
+local number, everything = ARGV[1], ARGV[2] -- everything: 1, or 0: only an empty queue
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, alarm, committed = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local outcomes, acked_ids, sender = KEYS[16], KEYS[17], KEYS[18]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+
+-- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
+-- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
+-- repeated.
+local function note_done(count, more)
+  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
+  return count
+end
+if done then
+  return done
+end
+local present, lists = redis.call('HLEN', messages), redis.call('ZCARD', committed)
+if lists > 0 or (present > 0 and everything ~= '1') then
+  local left, leased = {}, present
+  for n, index in ipairs({ ready, scheduled, dead, expired }) do
+    left[n] = redis.call('ZCARD', index)
+    leased = leased - left[n]
+  end
+  return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
+end
+local rest = {}
+for _, key in ipairs(KEYS) do
+  if key ~= messages and key ~= sender then
+    rest[#rest + 1] = key
+  end
+end
+-- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
+redis.call('UNLINK', messages, unpack(rest))
+return note_done(present)
