@@ -382,7 +382,7 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
             step = steps.send(reply)
             calls = step.calls if isinstance(step, Batch) else [step]
             scripts += sum(isinstance(call, Call) for call in calls)
-            assert len(calls) <= 4 * 25
+            assert len(calls) <= 5 * 25
             reply = sync_broker._connected()._perform(step)
     assert scripts == 1 + len(homes)
     assert len(check_settings(raw)) == len(homes)

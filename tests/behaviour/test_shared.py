@@ -49,12 +49,25 @@ async def test_a_letter_that_comes_back_is_the_oldest_again(broker: Any, clock: 
     """Also where there are more queues than a claim looks at."""
     await died_in_turn(broker, clock, queues=60, letters=60)
     lost = broker.queue("LOST")
-    for verb in ("release", "nack", "poison"):
-        first, second = await lost.claim(2)
-        assert (first.body, second.body) == (0, 1)
-        await getattr(second, verb)()
-        await getattr(first, verb)()
+    first, second = await lost.claim(2)
+    assert (first.body, second.body) == (0, 1)
+    await second.release()
+    await first.release()
     assert await bodies(lost, 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_queues_whose_letters_rest_are_in_nobodys_way(count: int, broker: Any, clock: Clock) -> None:
+    await died_in_turn(broker, clock, queues=3, letters=12)
+    lost = broker.queue("LOST")
+    failing = await lost.claim(6)
+    assert [delivery.body for delivery in failing] == [*range(6)]
+    for delivery in failing:
+        await delivery.nack(delay="1h")
+    claims = [await bodies(lost, count) for _ in range(6 // count + 1)]
+    assert sorted(sum(claims, [])) == [*range(6, 12)]
+    clock.advance("2h")
+    assert sorted(await bodies(lost, 100)) == [*range(6)]
 
 
 async def test_more_queues_than_one_claim_takes_from(broker: Any, clock: Clock) -> None:
