@@ -1,5 +1,5 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know.
+-- state, is left as it is (I12). Returns which items it knew: 1 is the first.
 -- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
@@ -16,10 +16,12 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
-  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
-    if not existing[n] and not seen[id] then
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
@@ -62,5 +64,5 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2
+  return known
 end

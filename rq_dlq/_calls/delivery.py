@@ -44,9 +44,10 @@ class Claimed:
     rows: Sequence[Row] = ()
 
 
-def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[int]:
-    """Add messages; items: id, payload. Reads as how many the queue did not know yet."""
-    return Call("send", sender.keys, {"number": sender.number, "delay": delay, "ttl": ttl}, items, int)
+def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument]) -> Call[list[int]]:
+    """Add messages; items: id, payload. Reads as the places of those that the queue knew already."""
+    args: dict[str, Argument] = {"number": sender.number, "delay": delay, "ttl": ttl}
+    return Call("send", sender.keys, args, items, lambda reply: [int(number) - 1 for number in reply])
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,7 +12,7 @@ from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_live
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
-from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Message
@@ -27,13 +27,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """The options that all messages of one call share; durations in milliseconds, ttl 0: none."""
+    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
+
+    `new`: an id that the queue knows is an error.
+    """
 
     delay: int = 0
     ttl: int = 0
     priority: int = DEFAULT_PRIORITY
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     persistent: bool = True
+    new: bool = False
 
 
 def send_options(
@@ -41,7 +45,9 @@ def send_options(
     ttl: Duration | None,
     priority: int,
     headers: Mapping[str, str] | None,
-    persistent: bool = True,  # noqa: FBT001, FBT002 - as its callers pass it on
+    *,
+    persistent: bool = True,
+    new: bool = False,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
@@ -54,6 +60,7 @@ def send_options(
         priority,
         headers or NO_HEADERS,
         persistent,
+        new,
     )
 
 
@@ -62,6 +69,7 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
 
     Raises:
         Unconfirmed: too few replicas have it.
+        KnownId: it was to be new, and is not.
     """
     only_live(queue, "send to")
     item = packed(queue, body, message_id, options)
@@ -69,10 +77,12 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         yield from open_live(queue, "send to")
     sender = queue.senders.lend(queue.keys)
     call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=item)
-    _, why = yield from taken_in(queue.confirm, queue.keys, [call])
+    (known,), why = yield from taken_in(queue.confirm, queue.keys, [call])
     queue.senders.take_back(sender)
     if why:
         raise unconfirmed(item[:1], why)
+    if known and options.new:
+        raise _known(item[:1])
     return item[0]
 
 
@@ -94,6 +104,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     Raises:
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
+        KnownId: they were to be new, and some are not; those after this round trip were not sent.
     """
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
@@ -101,6 +112,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         raise InvalidInput(message)
     yield from open_live(queue, "send to")
     sent: list[str] = []
+    told: list[list[int]]
     before, source = 0, iter(bodies)
     try:
         while True:
@@ -114,15 +126,28 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
                 delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items)
                 for sender, items in zip(senders, chunks, strict=True)
             ]
-            _, why = yield from taken_in(queue.confirm, queue.keys, calls)
+            told, why = yield from taken_in(queue.confirm, queue.keys, calls)
             for sender in senders:
                 queue.senders.take_back(sender)
             if why:
                 raise unconfirmed(sent[before:], why)
+            if options.new and any(told):
+                known = (items[2 * n] for items, places in zip(chunks, told, strict=True) for n in places)
+                raise _known([str(message_id) for message_id in known])
     except RqDlqError as error:
         if before:
             error.add_note(f"{before:,} messages before it were sent")
         raise
+
+
+def _known(ids: Sequence[str]) -> KnownId:
+    """The error for messages that were to be new."""
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
+    return KnownId(
+        f"{what}: the queue has it already, dead or alive, so nothing was sent under it; "
+        "`rq-dlq msg explain` says where it is",
+        ids,
+    )
 
 
 def _window(

@@ -102,7 +102,7 @@ local function queue(n)
     end
   end
   -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
-  -- state, is left as it is (I12). Returns how many it did not know.
+  -- state, is left as it is (I12). Returns which items it knew: 1 is the first.
   local function add(items, first, last, delay, ttl)
     local ids, seen = {}, {}
     for i = first, last, 2 do
@@ -135,10 +135,12 @@ local function queue(n)
     end
     local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
     local existing = redis.call('HMGET', messages, unpack(ids))
-    local records, rows, stated, deadlines = {}, {}, {}, {}
+    local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
     local scored, text
     for n, id in ipairs(ids) do
-      if not existing[n] and not seen[id] then
+      if existing[n] or seen[id] then
+        known[#known + 1] = n
+      else
         local payload = items[first + 2 * n - 1]
         local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
         local born = math.floor(birth / 4096)
@@ -219,7 +221,7 @@ local function queue(n)
         wake_one()
       end
     end
-    return #records / 2
+    return known
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
   local function remove_acked(ids)

@@ -1,4 +1,4 @@
--- Adds messages to the queue. Returns how many it did not know.
+-- Adds messages to the queue. Returns which items it knew already: 1 is the first.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 -- items from ARGV[4]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -17,8 +17,12 @@ local function note_done(count, more)
   redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
   return count
 end
+local known = {}
 if done then
-  return done
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -82,7 +86,7 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12). Returns how many it did not know.
+-- state, is left as it is (I12). Returns which items it knew: 1 is the first.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
@@ -115,10 +119,12 @@ local function add(items, first, last, delay, ttl)
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
-  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
-    if not existing[n] and not seen[id] then
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
@@ -199,6 +205,8 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2
+  return known
 end
-return note_done(add(ARGV, 4, #ARGV, delay, ttl))
+known = add(ARGV, 4, #ARGV, delay, ttl)
+note_done(#known, table.concat(known, ' ') .. ' ')
+return known
