@@ -69,7 +69,13 @@ class Unconfirmed(BrokerUnavailable):
 
 
 class BrokerRefused(RqDlqError):
-    """Redis answers, but does not do what was asked."""
+    """Redis answers, but does not do what was asked.
+
+    Attributes:
+        indeterminate: a try before this one had no reply, so what was asked may have been done.
+    """
+
+    indeterminate = False
 
 
 class CrossSlot(BrokerRefused):

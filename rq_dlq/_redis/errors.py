@@ -109,13 +109,12 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     return BrokerRefused(f"the server refused: {text[:300]}")
 
 
-def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -> Exception:
+def unavailable(url: str, error: BaseException) -> Exception:
     """The error that a user sees for a failure on the way to the server.
 
     Args:
         url: of the server; its passwords are not shown.
         error: the failure.
-        indeterminate: whether the call may have been carried out.
     """
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
@@ -140,6 +139,4 @@ def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -
             f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
             "or drop the URL to use the embedded server"
         )
-    unreached = BrokerUnavailable(message)
-    unreached.indeterminate = indeterminate
-    return unreached
+    return BrokerUnavailable(message)

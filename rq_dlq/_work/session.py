@@ -225,6 +225,8 @@ def end(session: Session, error: BaseException | None) -> Steps[bool]:
     except BrokerUnavailable:
         raise  # it may have been committed: a rollback would be a guess
     except Exception as failure:
+        if isinstance(failure, BrokerRefused) and failure.indeterminate:
+            raise  # likewise
         yield from rollback(session, failure)
         raise
     return False

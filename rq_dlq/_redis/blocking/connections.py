@@ -22,7 +22,7 @@ from rq_dlq._redis.pools import BLOCKING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Wait
-from rq_dlq.errors import BrokerUnavailable, MissingRights
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,11 @@ class Connections:
         try:
             return tenacity.Retrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise unavailable(self._url, error, indeterminate=tries.indeterminate) from error
+            raise tries.told(unavailable(self._url, error)) from error
+        except exceptions.ResponseError as error:  # a new connection was refused
+            raise tries.told(refusal(error)) from error
+        except BrokerRefused as error:
+            raise tries.told(error)  # noqa: B904 - the same
 
     def _again(self, step: Step, tries: Tries) -> Any:
         try:
