@@ -7,7 +7,17 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Sender, read_ids, read_rows
+from rq_dlq._calls.call import (
+    Argument,
+    Call,
+    Command,
+    Held,
+    Part,
+    Sender,
+    read_ids,
+    read_rows,
+    whole,
+)
 from rq_dlq.values.failure import LAPSE, Cause
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement
@@ -113,7 +123,7 @@ def _read_claimed(reply: Any) -> Claimed:
 
 
 def _read_claim(reply: Any) -> Claimed:
-    now, wait, *cells = reply
+    now, wait, *cells = whole(reply, 2, and_each=4)
     rows = read_rows(cells)
     return Claimed(now, wait, len(rows), rows)
 
@@ -162,7 +172,8 @@ def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[i
     items = [*chain.from_iterable(held)]
 
     def read(reply: Any) -> tuple[int, list[bool]]:
-        return reply[0], [verdict == _SETTLED for verdict in reply[1:]]
+        deadline, *verdicts = whole(reply, 1 + len(items) // 2)
+        return deadline, [verdict == _SETTLED for verdict in verdicts]
 
     return Call("extend", keys, {"lease": lease}, items, read)
 
@@ -190,7 +201,7 @@ def _settle(
             raise upgrade(what, "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
-            for (i, _), said in zip(pairs, reply, strict=True)
+            for (i, _), said in zip(pairs, whole(reply, len(pairs)), strict=True)
         ]
 
     return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))

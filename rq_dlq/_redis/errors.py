@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
+from rq_dlq._calls import WrongReply
 from rq_dlq._redis.rights import denial
 from rq_dlq._redis.urls import masked
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
@@ -73,7 +74,8 @@ class Unheard(exceptions.ConnectionError):
 
 
 TRANSIENT = (
-    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing
+    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing,
+    WrongReply,
 )  # fmt: skip
 _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 

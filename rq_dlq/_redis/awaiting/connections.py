@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tenacity
 from redis import exceptions
 
-from rq_dlq._calls import Call
+from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import sleep
@@ -98,7 +98,7 @@ class AsyncConnections:
         except TRANSIENT as error:
             if is_final(error):
                 raise unavailable(self._url, error) from None
-            (tries := Tries(step)).failed(error)
+            await self._failed(tries := Tries(step), error)
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return await self._spread(step)
         if self._revive is not None:
@@ -116,8 +116,13 @@ class AsyncConnections:
         try:
             return await self._once(step, repeated=tries.indeterminate)
         except TRANSIENT as error:
-            tries.failed(error)
+            await self._failed(tries, error)
             raise
+
+    async def _failed(self, tries: Tries, error: BaseException) -> None:
+        tries.failed(error)
+        if isinstance(error, WrongReply):  # its connection has been put back by now
+            await self._link.close()
 
     async def _spread(self, cut_off: Wait) -> float:
         """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""

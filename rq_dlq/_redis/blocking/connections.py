@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tenacity
 from redis import exceptions
 
-from rq_dlq._calls import Call
+from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import sleep
@@ -99,7 +99,7 @@ class Connections:
         except TRANSIENT as error:
             if is_final(error):
                 raise unavailable(self._url, error) from None
-            (tries := Tries(step)).failed(error)
+            self._failed(tries := Tries(step), error)
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
         if self._revive is not None:
@@ -117,8 +117,13 @@ class Connections:
         try:
             return self._once(step, repeated=tries.indeterminate)
         except TRANSIENT as error:
-            tries.failed(error)
+            self._failed(tries, error)
             raise
+
+    def _failed(self, tries: Tries, error: BaseException) -> None:
+        tries.failed(error)
+        if isinstance(error, WrongReply):  # its connection has been put back by now
+            self._link.close()
 
     def _spread(self, cut_off: Wait) -> float:
         """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""
