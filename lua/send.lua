@@ -1,13 +1,19 @@
--- Adds messages to the queue. Returns how many it did not know; -1 where the queue was deleted since the client opened
--- it: then nothing was done.
+-- Adds messages to the queue. Returns which items it knew already: 1 is the first; -1 where the queue was deleted since
+-- the client opened it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
--- needs: done, is_open
+-- needs: register, done, is_open
+local known = {}
 if done then
-  return done
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
 elseif not is_open then
   return -1
 end
 -- needs: add, note_done
-return note_done(add(ARGV, 5, #ARGV, delay, ttl))
+known = add(ARGV, 5, #ARGV, delay, ttl)
+note_done(#known, table.concat(known, ' ') .. ' ')
+return known

@@ -1,92 +1,30 @@
 """Redelivery done right, on Redis. No relation to the library RQ."""
 
-from rq_dlq.client.broker import Broker
-from rq_dlq.client.delivery import Delivery
-from rq_dlq.client.queue import Queue
-from rq_dlq.client.selection import Selection
-from rq_dlq.client.session import Session
-from rq_dlq.client.settings import BrokerSettings
-from rq_dlq.errors import (
-    BrokerRefused,
-    BrokerUnavailable,
-    ConfigurationError,
-    CrossSlot,
-    FilterError,
-    InvalidDuration,
-    InvalidInput,
-    InvalidMessage,
-    InvalidName,
-    LeaseLost,
-    MessageTooLarge,
-    MissingRights,
-    Poison,
-    PolicyError,
-    Redeliver,
-    RqDlqError,
-    Unconfirmed,
-    UnprocessableMessage,
-    UpgradeRequired,
-)
-from rq_dlq.policy import (
-    DeadLetterStrategy,
-    DiscardingDeadLetterStrategy,
-    ExpiryPolicy,
-    IndividualDeadLetterStrategy,
-    QueueSettings,
-    RedeliveryPolicy,
-    SharedDeadLetterStrategy,
-)
-from rq_dlq.values.counts import ErrorGroup, QueueStats
-from rq_dlq.values.failure import Cause, Event
-from rq_dlq.values.message import DeadLetter, Message, Received
-from rq_dlq.values.names import Naming, Template
-from rq_dlq.values.outcome import Outcome
-from rq_dlq.values.settlement import Settlement
+from __future__ import annotations
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Broker",
-    "BrokerRefused",
-    "BrokerSettings",
-    "BrokerUnavailable",
-    "Cause",
-    "ConfigurationError",
-    "CrossSlot",
-    "DeadLetter",
-    "DeadLetterStrategy",
-    "Delivery",
-    "DiscardingDeadLetterStrategy",
-    "ErrorGroup",
-    "Event",
-    "ExpiryPolicy",
-    "FilterError",
-    "IndividualDeadLetterStrategy",
-    "InvalidDuration",
-    "InvalidInput",
-    "InvalidMessage",
-    "InvalidName",
-    "LeaseLost",
-    "Message",
-    "MessageTooLarge",
-    "MissingRights",
-    "Naming",
-    "Outcome",
-    "Poison",
-    "PolicyError",
-    "Queue",
-    "QueueSettings",
-    "QueueStats",
-    "Received",
-    "Redeliver",
-    "RedeliveryPolicy",
-    "RqDlqError",
-    "Selection",
-    "Session",
-    "Settlement",
-    "SharedDeadLetterStrategy",
-    "Template",
-    "Unconfirmed",
-    "UnprocessableMessage",
-    "UpgradeRequired",
-]
+TYPE_CHECKING = False  # for type checkers True, and without an import of typing
+
+if TYPE_CHECKING:
+    from rq_dlq._public import *  # noqa: F403 - it has the list
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import the public names on the first use of one.
+
+        So an import of the package is done at once, and the command line is there to be interrupted.
+        """
+        if not name.startswith("_") or name == "__all__":
+            from rq_dlq import _public  # noqa: PLC0415
+
+            try:
+                return getattr(_public, name)
+            except AttributeError:
+                if name in globals():  # a module that it imported
+                    return globals()[name]
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

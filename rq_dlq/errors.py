@@ -7,6 +7,7 @@
     │   ├── CrossSlot                one step on queues that a cluster keeps on different nodes
     │   └── MissingRights            the Redis user lacks a right
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
+    ├── KnownId                  the queue has a message with an id that was to be new
     ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
     ├── UpgradeRequired          a later version wrote it in a form that this one cannot read
     ├── UnprocessableMessage     the body cannot be decoded, or no handler knows the message
@@ -68,7 +69,13 @@ class Unconfirmed(BrokerUnavailable):
 
 
 class BrokerRefused(RqDlqError):
-    """Redis answers, but does not do what was asked."""
+    """Redis answers, but does not do what was asked.
+
+    Attributes:
+        indeterminate: a try before this one had no reply, so what was asked may have been done.
+    """
+
+    indeterminate = False
 
 
 class CrossSlot(BrokerRefused):
@@ -89,6 +96,18 @@ class MissingRights(BrokerRefused):
 
 class DataLoss(RqDlqError):
     """A checkpoint and its queue disagree about what was done; to go on would skip messages."""
+
+
+class KnownId(RqDlqError):
+    """The queue has a message with an id that was to be new, in whatever state; it was left as it is.
+
+    Attributes:
+        ids: these ids. What else the call sent before them or beside them is in the queue.
+    """
+
+    def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
+        super().__init__(message, tuple(ids))
+        self.ids = tuple(ids)
 
 
 class LeaseLost(RqDlqError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -42,6 +43,15 @@ class Clock:
     def advance(self, span: Duration) -> None:
         """Let time pass."""
         self.set(self.now + milliseconds(span, name="span"))
+
+
+@pytest.fixture(autouse=True)
+def level_of_the_log() -> Iterator[None]:
+    """The command line sets it for its process, as with -vv; the next test has it as it was."""
+    logger = logging.getLogger("rq_dlq")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
+-- first.
 -- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
@@ -20,10 +21,12 @@ local function add(items, first, last, delay, ttl)
     -- needs: recall_acked
     recall_acked(ids, existing, said[3])
   end
-  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
-    if not existing[n] and not seen[id] then
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
@@ -66,5 +69,5 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2
+  return known
 end

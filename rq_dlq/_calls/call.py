@@ -94,6 +94,31 @@ class Command(Generic[R]):
         return self.parts
 
 
+class WrongReply(Exception):  # noqa: N818 - never leaves `_redis`
+    """The reply is to another call.
+
+    Something else in the process closed the descriptor of a connection, and a new connection got its number:
+    two share a socket, and read each other's replies.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the reply is to another call")
+
+
+def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:
+    """The reply, a list of this length, and any number of times `and_each`.
+
+    Raises:
+        WrongReply: it is another.
+    """
+    if isinstance(reply, list):
+        cells: list[Any] = reply  # pyright: ignore[reportUnknownVariableType]
+        more = len(cells) - length
+        if more == 0 or (and_each and more > 0 and more % and_each == 0):
+            return cells
+    raise WrongReply
+
+
 def read_rows(cells: Iterable[Any]) -> list[Row]:
     """Messages of a claim: id, record, state and history of each, flat."""
     cells = iter(cells)

@@ -8,7 +8,16 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Sender, read_ids, read_rows
+from rq_dlq._calls.call import (
+    Argument,
+    Call,
+    Command,
+    Held,
+    Part,
+    Sender,
+    read_rows,
+    whole,
+)
 from rq_dlq.values.failure import LAPSE, Cause
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement
@@ -45,15 +54,17 @@ class Claimed:
     rows: Sequence[Row] = ()
 
 
-def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = "") -> Call[int]:
+def send(
+    sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = ""
+) -> Call[list[int] | None]:
     """Add messages; items: id, payload.
 
     Args:
         opening: of the queue, when the client opened it; empty: any.
 
     Returns:
-        A call that reads as how many the queue did not know yet; -1: the queue was deleted since its opening,
-        so nothing was added.
+        A call that reads as the places of those that the queue knew already; None: the queue was deleted
+        since its opening, so nothing was added.
     """
     args: dict[str, Argument] = {
         "number": sender.number,
@@ -61,7 +72,11 @@ def send(sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], ope
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("send", sender.keys, args, items, int)
+    return Call("send", sender.keys, args, items, _read_known)
+
+
+def _read_known(reply: Any) -> list[int] | None:
+    return None if reply == _NOT_OPEN else [int(number) - 1 for number in reply]
 
 
 def mark(keys: QueueKeys) -> Command[bytes]:
@@ -130,7 +145,7 @@ def _read_claimed(reply: Any) -> Claimed:
 
 
 def _read_claim(reply: Any) -> Claimed:
-    now, wait, *cells = reply
+    now, wait, *cells = whole(reply, 2, and_each=4)
     rows = read_rows(cells)
     return Claimed(now, wait, len(rows), rows)
 
@@ -182,7 +197,8 @@ def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[i
     items = [*chain.from_iterable(held)]
 
     def read(reply: Any) -> tuple[int, list[bool]]:
-        return reply[0], [verdict == _SETTLED for verdict in reply[1:]]
+        deadline, *verdicts = whole(reply, 1 + len(items) // 2)
+        return deadline, [verdict == _SETTLED for verdict in verdicts]
 
     return Call("extend", keys, {"lease": lease}, items, read)
 
@@ -209,14 +225,15 @@ def _settle(
             raise upgrade("the redelivery policy of this queue", "")
         return [
             Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
-            for (i, _), said in zip(pairs, reply, strict=True)
+            for (i, _), said in zip(pairs, whole(reply, len(pairs)), strict=True)
         ]
 
     return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))
 
 
-_SETTLED, _SETTLED_BEFORE, _LOST, _GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
+_SETTLED, _SETTLED_BEFORE, _LOST, GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
 _LATER = -2  # lua/nack.lua
+_NOT_OPEN = -1  # lua/send.lua
 
 
 def _settlement(message_id: str, said: Any, repeated: bool) -> Settlement:
@@ -227,60 +244,6 @@ def _settlement(message_id: str, said: Any, repeated: bool) -> Settlement:
     if isinstance(said, bytes):
         outcome, _, delay = said.decode().partition(" ")
         return Settlement(message_id, outcome, int(delay) / 1000 if delay else None)  # type: ignore[arg-type]
-    if repeated and said in {_SETTLED_BEFORE, _GONE}:
+    if repeated and said in {_SETTLED_BEFORE, GONE}:
         return Settlement(message_id, "settled")
-    return Settlement(message_id, "gone" if said == _GONE else "lost")
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """Messages of a session that share their times; durations in milliseconds, 0: none."""
-
-    delay: int
-    ttl: int
-    items: Sequence[Argument]
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The acks and sends of a session in one queue."""
-
-    keys: QueueKeys
-    held: Sequence[Held]
-    outgoing: Sequence[Outgoing]
-    opening: str = ""
-
-
-def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[list[str]]:
-    """Ack all or nothing. Reads as the ids not held; if any, nothing was done.
-
-    A repeated call that finds every message gone is done: the first try did it. If one is still there, the
-    first try did nothing either, and another consumer settled those that are gone.
-    """
-
-    def read(reply: Any) -> list[str]:
-        return [held[place - 1][0] for place in reply[::2]]
-
-    def read_repetition(reply: Any) -> list[str]:
-        return [] if reply[1::2] == [_GONE] * len(held) else read(reply)
-
-    return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
-
-
-def commit(sender: Sender, shares: Sequence[Share]) -> Call[list[str] | None]:
-    """Send and ack in several queues, all or nothing.
-
-    Reads as the ids not held; None: a queue was deleted since its opening. In both cases nothing was done.
-    """
-
-    def read(reply: Any) -> list[str] | None:
-        return None if reply[0] < 0 else read_ids(reply[2::2])
-
-    items: list[Argument] = []
-    for share in shares:
-        items += (share.opening, len(share.held), *chain.from_iterable(share.held), len(share.outgoing))
-        for group in share.outgoing:
-            items += (group.delay, group.ttl, len(group.items) // 2, *group.items)
-    args: dict[str, Argument] = {"number": sender.number}
-    families = [share.keys for share in shares]
-    return Call("commit", sender.keys, args, items, read, families)
+    return Settlement(message_id, "gone" if said == GONE else "lost")

@@ -8,6 +8,7 @@ from typing import Any
 
 from redis import exceptions
 
+from rq_dlq._calls import WrongReply
 from rq_dlq._redis.rights import denial
 from rq_dlq._redis.urls import masked
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
@@ -71,7 +72,8 @@ class Unheard(exceptions.ConnectionError):
 
 
 TRANSIENT = (
-    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing
+    exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError, Passing,
+    WrongReply,
 )  # fmt: skip
 _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
@@ -107,13 +109,12 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     return BrokerRefused(f"the server refused: {text[:300]}")
 
 
-def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -> Exception:
+def unavailable(url: str, error: BaseException) -> Exception:
     """The error that a user sees for a failure on the way to the server.
 
     Args:
         url: of the server; its passwords are not shown.
         error: the failure.
-        indeterminate: whether the call may have been carried out.
     """
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
@@ -138,6 +139,4 @@ def unavailable(url: str, error: BaseException, *, indeterminate: bool = True) -
             f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
             "or drop the URL to use the embedded server"
         )
-    unreached = BrokerUnavailable(message)
-    unreached.indeterminate = indeterminate
-    return unreached
+    return BrokerUnavailable(message)

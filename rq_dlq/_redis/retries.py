@@ -9,6 +9,7 @@ import tenacity
 
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard, is_final
 from rq_dlq._work import Batch
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
     import threading
@@ -31,6 +32,14 @@ class Tries:
     def failed(self, error: BaseException) -> None:
         """A try has ended in this."""
         self.indeterminate |= not (self._whole and isinstance(error, Passing | Unheard))
+
+    def told(self, error: Exception) -> Exception:
+        """The error that the last try ended in, which tells whether the call may have been carried out."""
+        if isinstance(error, BrokerUnavailable | BrokerRefused):
+            error.indeterminate = self.indeterminate
+        if isinstance(error, BrokerRefused) and self.indeterminate:
+            error.add_note("a try before had no reply and may have been carried out")
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,7 @@ MOST = 10_000  # that are remembered, since a call may never be repeated
 
 def is_indeterminate(error: BaseException) -> bool:
     """Whether a call that ended in this error may have been done."""
-    if isinstance(error, BrokerUnavailable):
-        return error.indeterminate
-    return not isinstance(error, BrokerRefused)
+    return not isinstance(error, BrokerUnavailable | BrokerRefused) or error.indeterminate
 
 
 class Settlements:

@@ -12,7 +12,7 @@ from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
-from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Message
@@ -27,13 +27,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """The options that all messages of one call share; durations in milliseconds, ttl 0: none."""
+    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
+
+    `new`: an id that the queue knows is an error.
+    """
 
     delay: int = 0
     ttl: int = 0
     priority: int = DEFAULT_PRIORITY
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     persistent: bool = True
+    new: bool = False
 
 
 PLAIN = SendOptions()
@@ -44,14 +48,16 @@ def send_options(
     ttl: Duration | None,
     priority: int,
     headers: Mapping[str, str] | None,
-    persistent: bool = True,  # noqa: FBT001, FBT002 - as its callers pass it on
+    *,
+    persistent: bool = True,
+    new: bool = False,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
     """
-    plain = delay is None and ttl is None and headers is None and persistent
+    plain = delay is None and ttl is None and headers is None and persistent and not new
     if plain and priority is DEFAULT_PRIORITY:  # nearly always
         return PLAIN
     return SendOptions(
@@ -60,6 +66,7 @@ def send_options(
         priority,
         headers or NO_HEADERS,
         persistent,
+        new,
     )
 
 
@@ -68,37 +75,52 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
 
     Raises:
         Unconfirmed: too few replicas have it.
+        KnownId: it was to be new, and is not.
     """
     only_live(queue, "send to")
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    if why := (yield from _put(queue, [item], options)):
+    known, why = yield from _put(queue, [item], options)
+    if why:
         raise unconfirmed(item[:1], why)
+    if known and options.new:
+        raise _known(known)
     return item[0]
 
 
-def _put(queue: Queue[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions) -> Steps[str]:
-    """Send items (id, payload, …); why they are not confirmed. A queue that was deleted is opened again.
+def _put(
+    queue: Queue[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions
+) -> Steps[tuple[list[str], str]]:
+    """Send items (id, payload, …). A queue that was deleted is opened again.
+
+    Returns:
+        The ids that the queue knew already, and why the items are not confirmed.
 
     Raises:
         InvalidInput: the name is that of dead letters by now; what is in these chunks was not sent.
     """
     # One sender each, since they may arrive out of order.
     left, why = [(queue.senders.lend(queue.keys), items) for items in chunks], ""
+    known: list[str] = []
+    replies: list[list[int] | None]
     while True:
         calls = [
             delivery.send(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
             for sender, items in left
         ]
-        added, problem = yield from taken_in(queue.confirm, queue.keys, calls)
+        replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
         why = why or problem
-        refused = [pair for pair, number in zip(left, added, strict=True) if number < 0]
-        for sender, _ in left:
+        refused: list[Sequence[Argument]] = []
+        for (sender, items), places in zip(left, replies, strict=True):
             queue.senders.take_back(sender)
+            if places is None:
+                refused.append(items)
+            else:
+                known += [str(items[2 * n]) for n in places]
         if not refused:
-            return why
-        left = [(queue.senders.lend(queue.keys), items) for _, items in refused]
+            return known, why
+        left = [(queue.senders.lend(queue.keys), items) for items in refused]
         yield from open_again(queue, "send to")
 
 
@@ -120,6 +142,7 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
     Raises:
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
+        KnownId: they were to be new, and some are not; those after this round trip were not sent.
     """
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
@@ -134,12 +157,25 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
             chunks = _window(queue, source, options, sent)
             if not chunks:
                 return sent
-            if why := (yield from _put(queue, chunks, options)):
+            known, why = yield from _put(queue, chunks, options)
+            if why:
                 raise unconfirmed(sent[before:], why)
+            if options.new and known:
+                raise _known(known)
     except RqDlqError as error:
         if before:
             error.add_note(f"{before:,} messages before it were sent")
         raise
+
+
+def _known(ids: Sequence[str]) -> KnownId:
+    """The error for messages that were to be new."""
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
+    return KnownId(
+        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent "
+        "under it; `rq-dlq msg explain` says where it is",
+        ids,
+    )
 
 
 def _window(

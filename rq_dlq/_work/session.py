@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq._calls import delivery as calls
 from rq_dlq._calls import repetition
+from rq_dlq._calls import sessions as calls
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
 from rq_dlq._work.policies import open_again, open_live
@@ -230,6 +230,8 @@ def end(session: Session, error: BaseException | None) -> Steps[bool]:
     except BrokerUnavailable:
         raise  # it may have been committed: a rollback would be a guess
     except Exception as failure:
+        if isinstance(failure, BrokerRefused) and failure.indeterminate:
+            raise  # likewise
         yield from rollback(session, failure)
         raise
     return False

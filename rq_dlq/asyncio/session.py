@@ -85,7 +85,7 @@ class Session(Generic[T]):
             InvalidInput: an argument is not valid, or the session sends more than 1,000 messages.
         """
         target = work_of(queue, self._queue._broker)
-        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent)
         return await self._queue._run(steps.send(self._core, target, body, id, options))
 
     async def commit(self) -> int:

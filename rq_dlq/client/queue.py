@@ -69,30 +69,35 @@ class Queue(Batches[T], Managed[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
+        new: bool = False,
     ) -> str:
         """Send a message.
 
         Args:
             body: of the queue's type.
             id: the message's id for life, at most 200 bytes; None: a new one is drawn. If the queue has a
-                message with this id, in any state, or acked it within its `dedup_window`, nothing is sent.
+                message with this id, in any state, or acked it within its `dedup_window`, nothing is sent;
+                see `new`.
             delay: time until the first delivery; None: at once.
             ttl: time to live; None: the queue's default, which is no limit if nothing is set.
             priority: 9 (first) to 0 (last).
             headers: text by name, stored beside the body.
             persistent: False: drop the message instead of keeping it as a dead letter, if the queue's
                 dead-letter strategy says so.
+            new: True: raise KnownId if the queue has a message with this id, also a dead or expired one. A
+                repetition after a lost reply, which the client makes by itself, is not one.
 
         Returns:
             The message's id.
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was sent.
+            KnownId: with `new`: the id is known; nothing was sent.
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
         """
-        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._run(_work.send_one(self._core, body, id, options))
 
     def send_many(
@@ -104,6 +109,7 @@ class Queue(Batches[T], Managed[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
+        new: bool = False,
     ) -> list[str]:
         """Send any number of messages, a thousand per round trip.
 
@@ -120,10 +126,12 @@ class Queue(Batches[T], Managed[T]):
         Raises:
             InvalidInput: an option is not valid, or a body cannot be encoded.
             BrokerRefused, BrokerUnavailable: of the current thousand, some may be sent.
+            KnownId: with `new`: the queue knew the ids in the error. The others of that thousand are sent,
+                later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
         """
-        options = _work.send_options(delay, ttl, priority, headers, persistent)
+        options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._send_all(bodies, options)
 
     def claim(

@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import NoScriptError
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable
+from rq_dlq import BrokerUnavailable, KnownId, Message
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Senders, jobs
 from tests.behaviour.faults import acked, change_talk, lose_calls, lose_replies, meanwhile
@@ -37,6 +37,24 @@ async def test_a_send_is_one_send_though_it_was_acked_meanwhile(
         sent.append(await queue.send(number))
     assert (lost.runs, taken) == (2 * SENDS, sent)
     assert (await queue.stats()).totals["sent"] == SENDS
+
+
+async def test_a_repeated_send_says_what_the_lost_reply_said(broker: Any) -> None:
+    """New messages are not known because the first try added them."""
+    queue = broker.queue("a")
+    lost = await lose_replies(broker, "send", times=0)
+    for known in (), (2,), (0, 7, 249):
+        await queue.purge()
+        await queue.send_many([Message(body=1, id=str(n)) for n in known])
+        lost.left = 1
+        batch = [Message(body=2, id=str(n)) for n in range(250)]
+        if not known:
+            assert len(await queue.send_many(batch, new=True)) == 250
+        else:
+            with pytest.raises(KnownId) as raised:
+                await queue.send_many(batch, new=True)
+            assert raised.value.ids == tuple(map(str, known))
+    assert lost.left == 0
 
 
 @pytest.mark.parametrize("times", [1, 2])

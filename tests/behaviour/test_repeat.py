@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, LeaseLost
-from tests.behaviour.faults import acked, connections_of, lose_calls, lose_replies, meanwhile, unheard
+from rq_dlq import BrokerRefused, BrokerUnavailable, LeaseLost
+from tests.behaviour.faults import (
+    acked,
+    change_talk,
+    connections_of,
+    lose_calls,
+    lose_replies,
+    meanwhile,
+    unheard,
+)
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, bury, counts, ids, one
 from tests.conftest import Clock
 
@@ -251,6 +260,59 @@ async def test_unreachable_after_three_tries(broker: Any, clock: Clock) -> None:
     assert lost.runs == 3
     await queue.send("y", id="n")
     assert await ids(queue) == ["m", "n"]
+
+
+async def refuse(broker: Any, *, connecting: bool = False) -> None:
+    """The next round trip that is heard is refused, or a new connection for it."""
+    left = [1]
+
+    def refused(replies: list[Any]) -> list[Any]:
+        if not left:
+            return replies
+        left.clear()
+        error = OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+        if connecting:
+            raise error
+        return [error for _ in replies]
+
+    await change_talk(broker, lambda commands: commands, refused)
+
+
+@pytest.mark.parametrize("connecting", [False, True])
+@pytest.mark.parametrize("times", [0, 1])
+async def test_who_is_refused_is_told_that_a_try_before_may_have_been_done(
+    times: int, connecting: bool, broker: Any
+) -> None:
+    queue = broker.queue("a")
+    await queue.send("x")
+    await lose_replies(broker, "send", times)
+    await refuse(broker, connecting=connecting)
+    with pytest.raises(BrokerRefused, match="out of memory") as refused:
+        await queue.send("x")
+    assert refused.value.indeterminate == bool(times)
+    assert len(getattr(refused.value, "__notes__", [])) == times
+
+
+async def test_a_session_whose_repeated_commit_was_refused_is_not_rolled_back(broker: Any) -> None:
+    """It may have been committed, as it has been here."""
+    queue, other = broker.queue("a"), broker.queue("b")
+    await queue.send("x")
+    session = queue.session()
+    sent = [await session.send(other, "y")]
+    await session.commit()  # the server knows the script now
+
+    async def fail() -> None:
+        async with session:
+            await session.claim()
+            sent.append(await session.send(other, "z"))
+            await lose_replies(broker, "commit")
+            await refuse(broker)
+
+    with pytest.raises(BrokerRefused):
+        await fail()
+    assert await session.commit() == 1
+    assert await ids(other) == sent
+    assert sum((await counts(queue)).values()) == 0
 
 
 # What operators say

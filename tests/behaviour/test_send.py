@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rq_dlq import InvalidInput, InvalidMessage, Message
+from rq_dlq import InvalidInput, InvalidMessage, KnownId, Message
 from tests.behaviour.helpers import STATES, bodies, bring_to, counts, ids, one
 from tests.conftest import Clock
 
@@ -38,6 +38,31 @@ async def test_known_id_is_not_sent_again(state: str, broker: Any, clock: Clock)
     assert await queue.send("other body", id="m") == "m"
     assert await counts(queue) == {state: 1}
     assert (await queue.stats()).totals["sent"] == 1
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_who_sends_a_new_message_is_told_that_its_id_is_known(
+    state: str, broker: Any, clock: Clock
+) -> None:
+    queue = broker.queue("a")
+    await bring_to(state, queue, clock)
+    with pytest.raises(KnownId, match=r"^m: the queue has it already, dead or alive") as raised:
+        await queue.send("other body", id="m", new=True)
+    assert raised.value.ids == ("m",)
+    assert await counts(queue) == {state: 1}
+    assert await queue.send("x", id="n", new=True) == "n"
+
+
+async def test_a_batch_of_new_messages_names_those_that_are_known(broker: Any) -> None:
+    """The others beside them are sent; what comes after their thousand is not."""
+    queue = broker.queue("a")
+    await queue.send_many(Message(body=0, id=f"m{n}") for n in (1_001, 1_300))
+    batch = (Message(body=n, id=f"m{n if n != 1_999 else 1}") for n in range(3_000))
+    with pytest.raises(KnownId, match=r"^3 ids: ") as raised:
+        await queue.send_many(batch, new=True)
+    assert raised.value.ids == ("m1001", "m1300", "m1")
+    assert raised.value.__notes__ == ["1,000 messages before it were sent"]
+    assert (await queue.stats()).ready == 1_999
 
 
 async def test_same_id_twice_in_a_batch_is_sent_once(broker: Any) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
+import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable
+from rq_dlq._redis.connection import socket_of
 from tests.connections.conftest import Opening
 from tests.servers import Server, free_port, needed
 from tests.servers.certificates import Certificate
@@ -102,3 +107,22 @@ async def test_through_sentinels(opened: Opening, certificate: Certificate, tmp_
         async with opened(watched.url) as broker:
             await broker.queue("a").send("x")
             assert (await broker.queue("a").claim())[0].body == "x"
+
+
+async def test_a_closed_broker_leaves_no_socket_open_though_the_server_is_silent(
+    server: Server, certificate: Certificate
+) -> None:
+    """TLS says good-bye and waits for an answer, for longer than an event loop may last."""
+    url = f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}"
+    broker: Any = rq_dlq.asyncio.Broker(url)
+    await broker.queues()
+    writers = [socket_of(connection) for connection in (await broker._connected())._link._idle._all]
+    sockets = [writer.get_extra_info("socket") for writer in writers]
+    assert sockets
+    server.signal(signal.SIGSTOP)
+    try:
+        await broker.close()
+        await asyncio.sleep(0)
+        assert [left.fileno() for left in sockets] == [-1] * len(sockets)
+    finally:
+        server.signal(signal.SIGCONT)

@@ -213,16 +213,16 @@ def set_policy(entry: bytes, before: bytes = b"") -> Step:
 
 def commit(world: World) -> Call[Any]:
     """The end of a session: l1 and l2 are acked, n1 and n2 sent, later n3 and n4 to the other queue."""
-    groups = [_calls.delivery.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
+    groups = [_calls.sessions.Outgoing(0, 0, packed(("n1", 4), ("n2", 9)))]
     others = [
-        _calls.delivery.Outgoing(0, 0, packed(("n3", 4))),
-        _calls.delivery.Outgoing(500, 9_000, packed(("n4", 4))),
+        _calls.sessions.Outgoing(0, 0, packed(("n3", 4))),
+        _calls.sessions.Outgoing(500, 9_000, packed(("n4", 4))),
     ]
     shares = [
-        _calls.delivery.Share(world.keys, held("T", "l1", "l2"), groups),
-        _calls.delivery.Share(world.other.keys, [], others),
+        _calls.sessions.Share(world.keys, held("T", "l1", "l2"), groups),
+        _calls.sessions.Share(world.other.keys, [], others),
     ]
-    return _calls.delivery.commit(world.queue.sender(), shares)
+    return _calls.sessions.commit(world.queue.sender(), shares)
 
 
 def staged(call: Step) -> Step:

@@ -92,7 +92,7 @@ class Driver:
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
-    ) -> Call[int]:
+    ) -> Call[list[int] | None]:
         """Messages of these ids and priorities."""
         return _calls.delivery.send(
             self.sender(), delay=delay, ttl=ttl, items=packed(*items, persistent=persistent)

@@ -48,7 +48,7 @@ class SessionSteps:
     def ack_all(self, items: list[tuple[int, str]], lost: bool) -> None:
         pairs = self.pairs(items)
         missing = self.lost_of(pairs)
-        told, again = self.run(_calls.delivery.ack_all(self.keys, pairs), lost=lost)
+        told, again = self.run(_calls.sessions.ack_all(self.keys, pairs), lost=lost)
         assert told == missing
         if not missing:
             self.model.ack(dict.fromkeys(pairs))
@@ -63,10 +63,10 @@ class SessionSteps:
         missing = self.lost_of(pairs)
         self.drawn += 1
         shares = [
-            _calls.delivery.Share(self.keys, pairs, [_calls.delivery.Outgoing(delay, ttl, packed(*own))]),
-            _calls.delivery.Share(self.other.keys, [], [_calls.delivery.Outgoing(0, 0, packed(*others))]),
+            _calls.sessions.Share(self.keys, pairs, [_calls.sessions.Outgoing(delay, ttl, packed(*own))]),
+            _calls.sessions.Share(self.other.keys, [], [_calls.sessions.Outgoing(0, 0, packed(*others))]),
         ]
-        call = _calls.delivery.commit(self.sender(), shares)
+        call = _calls.sessions.commit(self.sender(), shares)
         told, again = self.run(call, lost=lost)
         assert told == missing
         if not missing:

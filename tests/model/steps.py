@@ -149,7 +149,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "ack, remembered": (remembering(lambda w: _calls.delivery.ack(w.keys, held("T", *T))), set(T)),
     "commit, remembered": (remembering(commit), VERBS["commit"].cut_off),
     "ack, told": (told(lambda w: _calls.delivery.ack(w.keys, held("T", *T))), set(T)),
-    "ack all, told": (told(lambda w: _calls.delivery.ack_all(w.keys, held("T", *T))), set(T)),
+    "ack all, told": (told(lambda w: _calls.sessions.ack_all(w.keys, held("T", *T))), set(T)),
     "nack, told": (told(lambda w: w.nack("T", *T)), NONE),
     "poison, told": (told(lambda w: w.poisoned("T", *T)), NONE),
     "release, told": (told(lambda w: _calls.delivery.release(w.keys, held("T", *T))), NONE),

@@ -161,11 +161,11 @@ def test_an_item_that_is_there_twice_is_acked_once(bench: Bench, verb: str) -> N
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2)
     twice = [("a", "t"), ("a", "t")]
-    share = _calls.delivery.Share(bench.keys, twice, [])
+    share = _calls.sessions.Share(bench.keys, twice, [])
     if verb == "ack_all":
-        assert bench.queue.run(_calls.delivery.ack_all(bench.keys, twice)) == []
+        assert bench.queue.run(_calls.sessions.ack_all(bench.keys, twice)) == []
     else:
-        assert bench.queue.run(_calls.delivery.commit(bench.queue.sender(), [share])) == []
+        assert bench.queue.run(_calls.sessions.commit(bench.queue.sender(), [share])) == []
     assert bench.queue.settle(
         _calls.delivery.ack(bench.keys, [("b", "t")])
     )  # it had lost its lease, for ever

@@ -170,7 +170,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
-        _calls.delivery.Share(keys, [("id", "token")], [_calls.delivery.Outgoing(0, 0, ("id", b"payload"))])
+        _calls.sessions.Share(keys, [("id", "token")], [_calls.sessions.Outgoing(0, 0, ("id", b"payload"))])
     ] * 2
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})

@@ -82,7 +82,7 @@ DELIVERING = (
     ),
     Verb(
         name="ack_all", kind="session", roles=CONSUMER, again=Again.SAME, drains=True,
-        call=lambda w: _calls.delivery.ack_all(w.keys, held("T", *T)), cut_off=HELD,
+        call=lambda w: _calls.sessions.ack_all(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.session(),
     ),
     Verb(

@@ -69,8 +69,14 @@ class Idle:
 
 
 async def disconnect(connection: Any) -> None:
-    """Close a connection, without waiting for the server."""
+    """Close a connection, without waiting for the server.
+
+    With TLS a close would wait for the server's last word, and the loop may end before that comes.
+    """
+    writer = getattr(connection, "_writer", None)
     await connection.disconnect(nowait=True)
+    if writer is not None:
+        writer.transport.abort()
 
 
 async def reply_within(connection: Any, seconds: float) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import tenacity
 from redis import exceptions
 
-from rq_dlq._calls import Call
+from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import sleep
@@ -22,7 +22,7 @@ from rq_dlq._redis.pools import BLOCKING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Wait
-from rq_dlq.errors import BrokerUnavailable, MissingRights
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class Connections:
         except TRANSIENT as error:
             if is_final(error):
                 raise unavailable(self._url, error) from None
-            (tries := Tries(step)).failed(error)
+            self._failed(tries := Tries(step), error)
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
         if self._revive is not None:
@@ -107,14 +107,23 @@ class Connections:
         try:
             return tenacity.Retrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise unavailable(self._url, error, indeterminate=tries.indeterminate) from error
+            raise tries.told(unavailable(self._url, error)) from error
+        except exceptions.ResponseError as error:  # a new connection was refused
+            raise tries.told(refusal(error)) from error
+        except BrokerRefused as error:
+            raise tries.told(error)  # noqa: B904 - the same
 
     def _again(self, step: Step, tries: Tries) -> Any:
         try:
             return self._once(step, repeated=tries.indeterminate)
         except TRANSIENT as error:
-            tries.failed(error)
+            self._failed(tries, error)
             raise
+
+    def _failed(self, tries: Tries, error: BaseException) -> None:
+        tries.failed(error)
+        if isinstance(error, WrongReply):  # its connection has been put back by now
+            self._link.close()
 
     def _spread(self, cut_off: Wait) -> float:
         """Sleep for a part of the wait, so that a thousand interrupted clients do not return at once."""

@@ -65,10 +65,10 @@ FAULTS = {
         "I2: t0 would be told", 3, "deliveries", "lib/sweep_message", "state.token = ''", "state.reason = ''"
     ),
     "a known message is sent again": Fault(
-        "I2: it was not its to do", 1, "sends", "lib/add", "not existing[n] and not seen", "not seen"
+        "I2: it was not its to do", 1, "sends", "lib/add", "existing[n] or seen[id] then", "seen[id] then"
     ),
     "a number is not compared": Fault(
-        "I12: told 1, and repeated 0", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
+        "I12: told [], and repeated [0]", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
     ),
     "a delivery is not counted": Fault(
         "I3, I4: m0 had", 1, "deliveries", "lib/lease_head", "' 0000000000000 1 0", "' 0000000000000 0 0"

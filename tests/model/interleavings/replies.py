@@ -151,8 +151,8 @@ def divided(step: Step) -> int:
     return len(had) if to in step.before.claims else len(moved)
 
 
-def unknown(step: Step) -> int:
-    return sum(name not in step.before.messages for name in step.args[0])
+def known(step: Step) -> list[int]:
+    return [place for place, name in enumerate(step.args[0]) if name in step.before.messages]
 
 
 EXPECTED: dict[str, Callable[[Step], Any]] = {
@@ -163,8 +163,8 @@ EXPECTED: dict[str, Callable[[Step], Any]] = {
     "divide a claim": divided,
     "ack a claim": lambda step: len(step.before.held_by(step.args[0])),
     "extend a claim": lambda step: [step.args[0] in step.before.claims],
-    "send": unknown,
-    "send later": unknown,
+    "send": known,
+    "send later": known,
     "reset": lambda step: len(step.before.messages),
     "pause": lambda step: (step.before.settings.get("paused") == "1") != step.args[0],
 }

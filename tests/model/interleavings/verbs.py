@@ -137,8 +137,8 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
         )  # fmt: skip
 
     def commit(items: Items, names: tuple[str, ...]) -> Call[Any]:
-        groups = [_calls.delivery.Outgoing(0, 0, packed((name, 4))) for name in names]
-        return _calls.delivery.commit(queue.sender(), [_calls.delivery.Share(keys, items, groups)])
+        groups = [_calls.sessions.Outgoing(0, 0, packed((name, 4))) for name in names]
+        return _calls.sessions.commit(queue.sender(), [_calls.sessions.Share(keys, items, groups)])
 
     return {
         "commit": Variant(
@@ -149,7 +149,7 @@ def settling(queue: Driver, most: int) -> dict[str, Variant]:
             moves=moves("leased -, - ready"),
         ),
         "ack": settle("ack", lambda items: _calls.delivery.ack(keys, items), "-"),
-        "ack all": settle("ack_all", lambda items: _calls.delivery.ack_all(keys, items), "-"),
+        "ack all": settle("ack_all", lambda items: _calls.sessions.ack_all(keys, items), "-"),
         "nack": settle("nack", nack(None), "scheduled", *GRAVES),
         "nack at once": settle("nack", nack(0), "ready", *GRAVES),
         "poison": settle("poison", queue.poison_call, *GRAVES),

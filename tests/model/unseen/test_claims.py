@@ -10,14 +10,14 @@ import pytest
 
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims
-from rq_dlq._calls.delivery import Share
+from rq_dlq._calls.sessions import Share
 from rq_dlq._work import MOST
 from tests.model.bench import Bench
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
     "ack": lambda bench, held: _calls.delivery.ack(bench.keys, held),
-    "ack all": lambda bench, held: _calls.delivery.ack_all(bench.keys, held),
-    "commit": lambda bench, held: _calls.delivery.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
+    "ack all": lambda bench, held: _calls.sessions.ack_all(bench.keys, held),
+    "commit": lambda bench, held: _calls.sessions.commit(bench.queue.sender(), [Share(bench.keys, held, [])]),
 }
 
 

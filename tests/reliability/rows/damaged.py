@@ -130,10 +130,10 @@ def _lapse(shop: Shop) -> None:
 
 
 def _commit(shop: Shop) -> None:
-    sent = _calls.delivery.Outgoing(0, 0, packed(("new", 4)))
+    sent = _calls.sessions.Outgoing(0, 0, packed(("new", 4)))
     keys = shop.queue._core.keys
     sender = shop.queue._core.senders.lend(keys)
-    shop.run(_calls.delivery.commit(sender, [_calls.delivery.Share(keys, shop.pairs, [sent])]))
+    shop.run(_calls.sessions.commit(sender, [_calls.sessions.Share(keys, shop.pairs, [sent])]))
 
 
 def _extend_claim(shop: Shop) -> None:
@@ -161,7 +161,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "poison": (LEASED, lambda shop: shop.queue.poison(shop.held, "bad")),
     "release": (LEASED, lambda shop: shop.queue.release(shop.held)),
     "extend": (LEASED, lambda shop: [held.extend() for held in shop.held]),
-    "ack_all": (LEASED, lambda shop: shop.run(_calls.delivery.ack_all(shop.queue._core.keys, shop.pairs))),
+    "ack_all": (LEASED, lambda shop: shop.run(_calls.sessions.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),
     "extend_claim": (LEASED, _extend_claim),
     "read_claim": (LEASED, _read_claim),

@@ -103,7 +103,8 @@ local function queue(n)
     end
   end
   -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
-  -- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
+  -- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
+  -- first.
   local function add(items, first, last, delay, ttl)
     local ids, seen = {}, {}
     for i = first, last, 2 do
@@ -153,10 +154,12 @@ local function queue(n)
       end
       recall_acked(ids, existing, said[3])
     end
-    local records, rows, stated, deadlines = {}, {}, {}, {}
+    local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
     local scored, text
     for n, id in ipairs(ids) do
-      if not existing[n] and not seen[id] then
+      if existing[n] or seen[id] then
+        known[#known + 1] = n
+      else
         local payload = items[first + 2 * n - 1]
         local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
         local born = math.floor(birth / 4096)
@@ -237,7 +240,7 @@ local function queue(n)
         wake_one()
       end
     end
-    return #records / 2
+    return known
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
   local function remove_acked(ids)

@@ -68,7 +68,8 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
+-- first.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
@@ -118,10 +119,12 @@ local function add(items, first, last, delay, ttl)
     end
     recall_acked(ids, existing, said[3])
   end
-  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
-    if not existing[n] and not seen[id] then
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
@@ -202,7 +205,7 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2
+  return known
 end
 local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then

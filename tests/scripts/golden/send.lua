@@ -1,5 +1,5 @@
--- Adds messages to the queue. Returns how many it did not know; -1 where the queue was deleted since the client opened
--- it: then nothing was done.
+-- Adds messages to the queue. Returns which items it knew already: 1 is the first; -1 where the queue was deleted since
+-- the client opened it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
@@ -21,8 +21,12 @@ local function note_done(count, more)
 end
 -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
 local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+local known = {}
 if done then
-  return done
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
 elseif not is_open then
   return -1
 end
@@ -88,7 +92,8 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns how many it did not know.
+-- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
+-- first.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
@@ -138,10 +143,12 @@ local function add(items, first, last, delay, ttl)
     end
     recall_acked(ids, existing, said[3])
   end
-  local records, rows, stated, deadlines = {}, {}, {}, {}
+  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
   local scored, text
   for n, id in ipairs(ids) do
-    if not existing[n] and not seen[id] then
+    if existing[n] or seen[id] then
+      known[#known + 1] = n
+    else
       local payload = items[first + 2 * n - 1]
       local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
       local born = math.floor(birth / 4096)
@@ -222,6 +229,8 @@ local function add(items, first, last, delay, ttl)
       wake_one()
     end
   end
-  return #records / 2
+  return known
 end
-return note_done(add(ARGV, 5, #ARGV, delay, ttl))
+known = add(ARGV, 5, #ARGV, delay, ttl)
+note_done(#known, table.concat(known, ' ') .. ' ')
+return known

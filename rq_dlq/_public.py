@@ -1,0 +1,92 @@
+"""The names that `rq_dlq` offers."""
+
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.queue import Queue
+from rq_dlq.client.selection import Selection
+from rq_dlq.client.session import Session
+from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    ConfigurationError,
+    CrossSlot,
+    FilterError,
+    InvalidDuration,
+    InvalidInput,
+    InvalidMessage,
+    InvalidName,
+    KnownId,
+    LeaseLost,
+    MessageTooLarge,
+    MissingRights,
+    Poison,
+    PolicyError,
+    Redeliver,
+    RqDlqError,
+    Unconfirmed,
+    UnprocessableMessage,
+    UpgradeRequired,
+)
+from rq_dlq.policy import (
+    DeadLetterStrategy,
+    DiscardingDeadLetterStrategy,
+    ExpiryPolicy,
+    IndividualDeadLetterStrategy,
+    QueueSettings,
+    RedeliveryPolicy,
+    SharedDeadLetterStrategy,
+)
+from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.failure import Cause, Event
+from rq_dlq.values.message import DeadLetter, Message, Received
+from rq_dlq.values.names import Naming, Template
+from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.settlement import Settlement
+
+__all__ = [
+    "Broker",
+    "BrokerRefused",
+    "BrokerSettings",
+    "BrokerUnavailable",
+    "Cause",
+    "ConfigurationError",
+    "CrossSlot",
+    "DeadLetter",
+    "DeadLetterStrategy",
+    "Delivery",
+    "DiscardingDeadLetterStrategy",
+    "ErrorGroup",
+    "Event",
+    "ExpiryPolicy",
+    "FilterError",
+    "IndividualDeadLetterStrategy",
+    "InvalidDuration",
+    "InvalidInput",
+    "InvalidMessage",
+    "InvalidName",
+    "KnownId",
+    "LeaseLost",
+    "Message",
+    "MessageTooLarge",
+    "MissingRights",
+    "Naming",
+    "Outcome",
+    "Poison",
+    "PolicyError",
+    "Queue",
+    "QueueSettings",
+    "QueueStats",
+    "Received",
+    "Redeliver",
+    "RedeliveryPolicy",
+    "RqDlqError",
+    "Selection",
+    "Session",
+    "Settlement",
+    "SharedDeadLetterStrategy",
+    "Template",
+    "Unconfirmed",
+    "UnprocessableMessage",
+    "UpgradeRequired",
+]
