@@ -107,13 +107,10 @@ class Model:
     def take(self, token: str, part: str, room: int, suspects: str) -> list[str]:
         """Hand out what stands first; a worker takes one suspect, alone, or looks past them."""
         past = PAST if suspects == "none" else 0
-        for _ in range(STEPS):
-            standing = [m for m in self.at("ready" if part == "live" else part) if m.rests <= self.now]
-            head = standing[: room and room + past]
-            given, passed = self.take_of(head, part, room, suspects, token)
-            self.only_suspects = 0 < passed == len(head)
-            if given or self.only_suspects:
-                break
+        standing = [m for m in self.at("ready" if part == "live" else part) if m.rests <= self.now]
+        head = standing[: room and room + past]
+        given, passed = self.take_of(head, part, room, suspects, token)
+        self.only_suspects = 0 < passed == len(head)
         return given
 
     def take_of(
