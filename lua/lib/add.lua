@@ -1,6 +1,5 @@
--- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
--- first.
+-- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
+-- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first.
 -- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
@@ -10,10 +9,9 @@ local function add(items, first, last, delay, ttl)
     ids[#ids + 1] = items[i]
   end
   local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
-  local allowed, paused = said[1], said[2] == '1'
-  if allowed then
+  if said[1] then
     -- needs: allowed_ttl
-    ttl = allowed_ttl(ttl, allowed)
+    ttl = allowed_ttl(ttl, said[1])
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
@@ -21,8 +19,7 @@ local function add(items, first, last, delay, ttl)
     -- needs: recall_acked
     recall_acked(ids, existing, said[3])
   end
-  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
-  local scored, text
+  local known, records, rows, stated, deadlines, scored, text = {}, {}, {}, {}, {}, nil, nil
   for n, id in ipairs(ids) do
     if existing[n] or seen[id] then
       known[#known + 1] = n
@@ -65,7 +62,7 @@ local function add(items, first, last, delay, ttl)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
+    if said[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
       wake_one()
     end
   end

@@ -281,6 +281,7 @@ def test_room_wakes_who_waits(verb: str, watch: Any, live: rq_dlq.Broker) -> Non
 
 def test_moved_messages_wake_who_waits(watch: Any, live: rq_dlq.Broker) -> None:
     queue, other = live.queue("a"), live.queue("b")
+    other.open()
     queue.send_many(range(3))
     client = Client(other)
     blocked(watch, 1)

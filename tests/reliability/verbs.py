@@ -245,6 +245,7 @@ OF_STEPS = {
     "declare": "what is declared is written, then the message is sent",
     "declare a name": "what is declared is written, then the message is sent",
     "commit a job": "it is committed in one queue, told to the other, moved, and tidied up",
+    "ack in a session": "what it acks was claimed before",
     "ack and send": "what it acks was claimed before",
     "maintain": _EACH,
     "upkeep": _EACH,

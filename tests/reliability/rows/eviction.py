@@ -107,7 +107,6 @@ def slowest_alarm(server: Server, alarms: Alarms) -> float:
     """Switch on each policy, and back: the seconds until the slowest alarm."""
     slowest = 0.0
     with server.client() as raw:
-        wait_until(raw.dbsize)  # whoever is to notice has begun
         for policy in UNSAFE:
             began = time.monotonic()
             raw.config_set("maxmemory-policy", policy)
@@ -120,10 +119,12 @@ def slowest_alarm(server: Server, alarms: Alarms) -> float:
 @contextmanager
 def working(server: Server) -> Iterator[None]:
     """A worker runs meanwhile."""
-    broker = Broker(server.url)
-    broker.queue("q").handler()(print)
+    broker, begun = Broker(server.url), threading.Event()
+    broker.queue("q").handler()(lambda _: begun.set())
+    broker.queue("q").send("x")
     worker = Worker(broker, checkup=OFTEN)
     with in_a_thread(worker.run, worker.stop.finishing.set):
+        wait_until(begun.is_set)
         yield
 
 
@@ -131,7 +132,8 @@ def working(server: Server) -> Iterator[None]:
 def maintaining(server: Server) -> Iterator[None]:
     """A maintenance process runs meanwhile."""
     maintenance = Maintenance(Broker(server.url), period="100ms", checkup=OFTEN)
-    with in_a_thread(maintenance.run, maintenance.stop):
+    with in_a_thread(maintenance.run, maintenance.stop), server.client() as raw:
+        wait_until(raw.dbsize)  # it has reported
         yield
 
 

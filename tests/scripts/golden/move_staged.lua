@@ -67,17 +67,15 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
--- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows already, in whatever
--- state, is left as it is (I12); so is one that was acked within the dedup_window. Returns which items it knew: 1 is the
--- first.
+-- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
+-- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first.
 local function add(items, first, last, delay, ttl)
   local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
   local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
-  local allowed, paused = said[1], said[2] == '1'
-  if allowed then
+  if said[1] then
     -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
     local function span(text)
       local value = tonumber(text and text:match('^%d+$') or nil)
@@ -99,7 +97,7 @@ local function add(items, first, last, delay, ttl)
       end
       return math.min(math.max(asked, least or asked), most or math.huge)
     end
-    ttl = allowed_ttl(ttl, allowed)
+    ttl = allowed_ttl(ttl, said[1])
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
@@ -119,8 +117,7 @@ local function add(items, first, last, delay, ttl)
     end
     recall_acked(ids, existing, said[3])
   end
-  local known, records, rows, stated, deadlines = {}, {}, {}, {}, {}
-  local scored, text
+  local known, records, rows, stated, deadlines, scored, text = {}, {}, {}, {}, {}, nil, nil
   for n, id in ipairs(ids) do
     if existing[n] or seen[id] then
       known[#known + 1] = n
@@ -201,7 +198,7 @@ local function add(items, first, last, delay, ttl)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
+    if said[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
       wake_one()
     end
   end
