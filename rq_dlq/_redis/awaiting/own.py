@@ -71,12 +71,14 @@ class Idle:
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server.
 
-    With TLS a close would wait for the server's last word, and the loop may end before that comes.
+    With TLS a close would wait for the server's last word, and the loop may end before that comes. The loop
+    closes the socket in its next turn.
     """
     writer = getattr(connection, "_writer", None)
     await connection.disconnect(nowait=True)
     if writer is not None:
         writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 async def reply_within(connection: Any, seconds: float) -> Any:
