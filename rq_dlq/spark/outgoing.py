@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -97,9 +97,6 @@ class Outgoing:
     ids: Ids
     shards: int
 
-    def __post_init__(self) -> None:
-        self._packers: dict[int, Callable[[Any], bytes]] = {}
-
     def groups(self, batch: pa.RecordBatch, turn: int) -> Iterator[tuple[int, Times, list[Argument]]]:
         """The items (id, payload, …) by shard, and by delay and time to live (milliseconds).
 
@@ -139,17 +136,10 @@ class Outgoing:
             return [*map(self.codec.packer(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
         none = [None] * len(bodies)
         rows = zip(bodies, priorities or none, headers or none, strict=True)
-        return [self._packer(priority, pairs)(body) for body, priority, pairs in rows]
-
-    def _packer(
-        self, priority: int | None, pairs: Sequence[tuple[str, str]] | None
-    ) -> Callable[[Any], bytes]:
-        rank = DEFAULT_PRIORITY if priority is None else priority
-        if pairs:
-            return self.codec.packer(rank, dict(pairs))
-        if rank not in self._packers:
-            self._packers[rank] = self.codec.packer(rank, NO_HEADERS)
-        return self._packers[rank]
+        return [
+            self.codec.packer(DEFAULT_PRIORITY if priority is None else priority, dict(pairs or ()))(body)
+            for body, priority, pairs in rows
+        ]
 
     def _bodies(self, batch: pa.RecordBatch) -> list[Any]:
         """The bodies for the codec: bytes, text, or an unchanged JSON document."""
