@@ -4,8 +4,8 @@
 -- since the client opened it. In the last two cases nothing was done.
 local number = ARGV[1]
 -- items from ARGV[2]: opening, acks, id, token; groups, delay, ttl, count, id, payload
--- For each queue when it was opened (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of messages and those, each with
--- its delay and ttl (milliseconds; 0: none) and the number of messages.
+-- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
+-- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages.
 -- needs: holds, done, note_done
 local at = 2
 local function read()

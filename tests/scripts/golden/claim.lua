@@ -3,7 +3,8 @@
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
 -- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
 -- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
--- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless nothing was ready.
+-- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless
+-- nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
@@ -156,8 +157,8 @@ if lapsed + fallen_due + outlived > 0 then
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
-  -- its default.
+  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+  -- is not there has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -958,8 +959,8 @@ if capacity > 0 then
           --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
           -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
           -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
-          -- its default.
+          -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+          -- is not there has its default.
           local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
           local MORE = ' [%w_]+=%S*'
           local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that

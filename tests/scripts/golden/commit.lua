@@ -4,8 +4,8 @@
 -- since the client opened it. In the last two cases nothing was done.
 local number = ARGV[1]
 -- items from ARGV[2]: opening, acks, id, token; groups, delay, ttl, count, id, payload
--- For each queue when it was opened (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of messages and those, each with
--- its delay and ttl (milliseconds; 0: none) and the number of messages.
+-- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
+-- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages.
 local sender = KEYS[1]
 -- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes, acked_ids
 -- The fence (I2): only the token that holds a message may settle it.
@@ -322,8 +322,8 @@ local function queue(n)
         --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
         -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
         -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-        -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
-        -- its default.
+        -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+        -- is not there has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that

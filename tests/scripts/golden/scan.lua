@@ -1,8 +1,8 @@
 -- Reads a range of an index, a page a call, and changes nothing. A row that stays where it is is seen exactly once,
 -- whatever comes and goes between two pages: the next page begins after the score and the member of the last row, even
 -- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
--- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the ids, the records, the states and the
--- histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
+-- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the
+-- ids, the records, the states and the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
 local place, order = ARGV[1], ARGV[2] -- place: as in browse; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
 local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
@@ -126,8 +126,8 @@ local function is_elsewhere(row, id, text)
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that is not there has
-  -- its default.
+  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+  -- is not there has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -255,8 +255,8 @@ end
 local texts, records, stories, kept = {}, {}, {}, #rows
 if place ~= 'leased' then
   texts = redis.call('HMGET', states, unpack(ids))
-  -- Reads the wanted parts of messages into `records` and `stories`, false where there is none, up to about half a megabyte. Returns
-  -- of how many.
+  -- Reads the wanted parts of messages into `records` and `stories`, false where there is none, up to about half a
+  -- megabyte. Returns of how many.
   local MOST = 524288 -- bytes, or one message (I9)
 
   -- The heads of records; those of long ones are in the states.
