@@ -32,14 +32,14 @@ class QueueKeys(Keys):
 
     Args:
         namespace: the prefix of all keys of a broker.
-        home: the name of the queue.
+        family: the name of the queue.
     """
 
     namespace: str
-    home: str
+    family: str
 
     def _key(self, name: str) -> str:
-        tagged = self.home if _TAGGED.match(self.home) else f"{{{self.home}}}"
+        tagged = self.family if _TAGGED.match(self.family) else f"{{{self.family}}}"
         return f"{self.namespace}:{tagged}:{name}"
 
     @cached_property

@@ -22,20 +22,20 @@ EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LON
 STATE = 10  # words of a state
 
 
-def audit(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
+def audit(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     """Check the names of all keys, then as `audit_queue`."""
     check_names(raw, namespace)
-    return audit_queue(raw, home, namespace)
+    return audit_queue(raw, family, namespace)
 
 
-def audit_queue(raw: Any, home: str, namespace: str = "rq") -> Counter[str]:
+def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     """Check every key of a queue against the others; how many messages are in each state.
 
     Raises:
         AssertionError: a message is in two places or in none, or not where its state says; a lease, an index
             entry or a key is left behind; the sums do not add up (I1, I6, I7, I8, I13).
     """
-    keys = QueueKeys(namespace, home)
+    keys = QueueKeys(namespace, family)
     messages = {key.decode(): value for key, value in raw.hgetall(keys["messages"]).items()}
     states = {key.decode(): value.decode() for key, value in raw.hgetall(keys["states"]).items()}
     assert states.keys() <= messages.keys(), "a state without a message"

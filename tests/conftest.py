@@ -146,5 +146,5 @@ def _nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if client is not None:
         check_names(client, "rq")
-        for home in client.smembers("rq:queues"):
-            audit_queue(client, home.decode())
+        for family in client.smembers("rq:queues"):
+            audit_queue(client, family.decode())

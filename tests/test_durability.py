@@ -79,8 +79,8 @@ async def pair(request: pytest.FixtureRequest, two: tuple[Server, Server]) -> As
         yield pair
         pair.thaw()
         await broker.close()
-        for home in raw.smembers("rq:queues"):
-            audit(raw, home.decode())
+        for family in raw.smembers("rq:queues"):
+            audit(raw, family.decode())
 
 
 async def test_what_was_sent_is_on_the_replica(pair: Pair) -> None:

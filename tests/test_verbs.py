@@ -95,9 +95,9 @@ def done(reply: Any, call: Call[Any]) -> bool:
 async def test_a_client_repeats_a_call_whose_reply_was_lost(verb: Verb, broker: Any, clock: Clock) -> None:
     """And it comes to the same as where none was lost."""
     ends = []
-    for home, other in (("a", "b"), ("c", "d")):
-        scene = await set_up(broker, clock, home, other)
-        lost = await lose_replies(broker, verb.name) if home == "c" else None
+    for family, other in (("a", "b"), ("c", "d")):
+        scene = await set_up(broker, clock, family, other)
+        lost = await lose_replies(broker, verb.name) if family == "c" else None
         await verb.say(scene)
         assert lost is None or lost.runs > 1, "its reply was not lost"
         ends.append(

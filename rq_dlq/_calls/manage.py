@@ -160,12 +160,12 @@ def delete(sender: Sender, *, everything: bool) -> Call[int | Left]:
 
 def register(keys: QueueKeys) -> Command[int]:
     """Add the name of a queue to the list of queues."""
-    return Command((b"SADD", _keys.queues(keys.namespace), keys.home), int)
+    return Command((b"SADD", _keys.queues(keys.namespace), keys.family), int)
 
 
 def unregister(keys: QueueKeys) -> Command[int]:
     """Remove the name from the list of queues."""
-    return Command((b"SREM", _keys.queues(keys.namespace), keys.home), int)
+    return Command((b"SREM", _keys.queues(keys.namespace), keys.family), int)
 
 
 def is_registered(namespace: str, name: str) -> Command[int]:

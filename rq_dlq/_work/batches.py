@@ -32,18 +32,18 @@ class ClaimedBatch:
 
     Attributes:
         name: begins its tokens.
-        home: the queue.
+        family: the queue.
         sizes: how many messages each of its claims was given; 0: the claim is over.
     """
 
     name: str
-    home: str
+    family: str
     sizes: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> list[str]:
         """The tokens of its claims."""
-        return [token_of(self.name, self.home, number) for number in range(len(self.sizes))]
+        return [token_of(self.name, self.family, number) for number in range(len(self.sizes))]
 
     @property
     def address(self) -> str:
@@ -56,15 +56,15 @@ class ClaimedBatch:
         return sum(self.sizes)
 
 
-def token_of(name: str, home: str, number: int) -> str:
+def token_of(name: str, family: str, number: int) -> str:
     """The token of a batch's claim; it names the queue, as the tokens of a view's claims do."""
-    return f"{name}.{number}@{home}"
+    return f"{name}.{number}@{family}"
 
 
-def tokens_at(address: str, home: str) -> list[str]:
+def tokens_at(address: str, family: str) -> list[str]:
     """The tokens of a batch's claims, from its address; empty if that is not an address."""
     name, _, count = address.rpartition("*")
-    return [token_of(name, home, number) for number in range(int(count) if count.isdigit() else 0)]
+    return [token_of(name, family, number) for number in range(int(count) if count.isdigit() else 0)]
 
 
 def claim_batch(
@@ -87,7 +87,7 @@ def claim_batch(
         claimed: delivery.Claimed = yield delivery.claim(
             queue.keys,
             part=queue.part,
-            token=token_of(name, queue.keys.home, len(sizes)),
+            token=token_of(name, queue.keys.family, len(sizes)),
             count=min(CLAIM, limit - sum(sizes)),
             lease=lease,
             patience=patience,
@@ -107,7 +107,7 @@ def claim_batch(
         # Large messages fill a claim before; one of dead letters does not say whether there are more.
         if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
-    return ClaimedBatch(name, queue.keys.home, tuple(sizes))
+    return ClaimedBatch(name, queue.keys.family, tuple(sizes))
 
 
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
@@ -119,12 +119,12 @@ def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
     sizes: list[int] = []
     page: list[int] = [1]
     while any(page):
-        tokens = [token_of(name, keys.home, len(sizes) + number) for number in range(LOOKED_AT)]
+        tokens = [token_of(name, keys.family, len(sizes) + number) for number in range(LOOKED_AT)]
         page = yield claims.given_counts(keys, tokens)
         sizes += page
     while sizes and sizes[-1] == 0:
         sizes.pop()
-    return ClaimedBatch(name, keys.home, tuple(sizes))
+    return ClaimedBatch(name, keys.family, tuple(sizes))
 
 
 def held_by(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
@@ -184,7 +184,7 @@ def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]
     kept = number = 0
     for token, count in zip(tokens, held, strict=True):
         if kept + count > keep:
-            yield claims.divide_claim(keys, token, to=token_of(rest, keys.home, number), keep=keep - kept)
+            yield claims.divide_claim(keys, token, to=token_of(rest, keys.family, number), keep=keep - kept)
             number += 1
         kept += min(count, keep - kept)
     return kept
@@ -197,4 +197,4 @@ def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]
     """
     numbered = [*enumerate(batch.tokens)]
     for number, token in numbered[1:] + numbered[:1]:
-        yield claims.divide_claim(keys, token, to=token_of(name, keys.home, number), keep=0)
+        yield claims.divide_claim(keys, token, to=token_of(name, keys.family, number), keep=0)

@@ -129,9 +129,11 @@ class Choice:
         held = {"dead", "expired"} if queue.view else {queue.part}
         other = [place for place in self.places or () if place not in held]
         if other and (queue.view or queue.part != "live"):
-            home = "its queues by their names" if queue.view else repr(queue.keys.home)
+            family = "its queues by their names" if queue.view else repr(queue.keys.family)
             what = "dead or expired" if queue.view else queue.part
-            message = f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {home}"
+            message = (
+                f"{queue.name!r} holds only what is {what}: for what is {other[0]}, select from {family}"
+            )
             raise InvalidInput(message)
 
 

@@ -222,7 +222,7 @@ def _token(queue: Queue[Any]) -> tuple[str, bool]:
         if process == os.getpid():  # a forked child leaves its parent's claims alone
             return token, True
     token = secrets.token_hex(10)
-    return f"{token}@{queue.keys.home}" if queue.viewed else token, False
+    return f"{token}@{queue.keys.family}" if queue.viewed else token, False
 
 
 def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[D] | None) -> Steps[list[D]]:

@@ -62,7 +62,7 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
         page: Page = yield scans.browse(member.keys, ids=[message_id])
         if page.ids:
             if version := page.rows()[0].version_needed:
-                raise upgrade(f"message {message_id} of {member.keys.home!r}", version)
+                raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield upkeep.stats(member.keys, member.name)
             return _explained(member, page.rows()[0], settings, now, counts)
@@ -73,7 +73,7 @@ def explain(queue: Queue[Any], message_id: str) -> Steps[Explanation]:
 def _explained(
     queue: Queue[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats
 ) -> Explanation:
-    message = Received(row, queue.codec, queue.keys.home)
+    message = Received(row, queue.codec, queue.keys.family)
     if row.lease_until:
         return _leased(row, message, settings, now)
     if message.part != "live":
@@ -117,7 +117,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
 
 
 def _buried(queue: Queue[Any], row: Row, settings: QueueSettings) -> Explanation:
-    letter = DeadLetter(row, queue.codec, queue.keys.home)
+    letter = DeadLetter(row, queue.codec, queue.keys.family)
     place: Whereabouts = "dead" if letter.part == "dead" else "expired"
     cause = str(letter.cause)
     kept_for = settings.dead_letter.expiration if place == "dead" else settings.expiry.retention

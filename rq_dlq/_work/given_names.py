@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq")
 
 
-def usual_names(home: str, naming: Naming) -> tuple[str, str]:
+def usual_names(family: str, naming: Naming) -> tuple[str, str]:
     """The names of a queue's dead-letter and expiry queues where no policy gives others."""
-    return naming.dead.of(home), naming.expired.of(home)
+    return naming.dead.of(family), naming.expired.of(family)
 
 
 def free_names(
@@ -44,9 +44,9 @@ def free_names(
     """
     names: list[str] = []
     asked = settings.dead_name, settings.expired_name
-    for name, usual in zip(asked, usual_names(keys.home, naming), strict=True):
+    for name, usual in zip(asked, usual_names(keys.family, naming), strict=True):
         problem = None if name == usual else _unusable(name, naming)
-        if name != usual and not problem and (yield from in_use(replace(keys, home=name))):
+        if name != usual and not problem and (yield from in_use(replace(keys, family=name))):
             problem = why_taken(name)
         if problem and strict and declares(settings, name):
             raise PolicyError(problem)
@@ -73,14 +73,14 @@ def why_taken(name: str) -> str:
     )
 
 
-def check_not_own(home: str, entry: Entry) -> None:
+def check_not_own(family: str, entry: Entry) -> None:
     """Check that an entry for one queue does not give that queue's name to what fails in it.
 
     Raises:
         PolicyError: it does.
     """
-    if any(entry.part(part).get("name") == home for part in ("dead_letter", "expiry")):
-        message = f"{home!r} cannot be its own dead-letter or expiry queue: choose another name"
+    if any(entry.part(part).get("name") == family for part in ("dead_letter", "expiry")):
+        message = f"{family!r} cannot be its own dead-letter or expiry queue: choose another name"
         raise PolicyError(message)
 
 
@@ -93,7 +93,7 @@ def declares(settings: QueueSettings, name: str) -> bool:
     return any(source.source == DECLARED and source.field in fields for source in settings.sources)
 
 
-def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequence[str]) -> list[str]:
+def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, families: Sequence[str]) -> list[str]:
     """Check the names that an entry gives.
 
     Returns:
@@ -107,13 +107,13 @@ def check_names(stored: PolicyMap, pattern: Pattern, entry: Entry, homes: Sequen
     parts = entry.part("dead_letter"), entry.part("expiry")
     given = {str(name) for part in parts if (name := part.get("name"))}
     affixed = any(affix in part for part in parts for affix in ("prefix", "suffix"))
-    for home in filter(pattern.matches, homes) if affixed else ():
+    for family in filter(pattern.matches, families) if affixed else ():
         try:
-            settings = changed.settings(home)
+            settings = changed.settings(family)
         except UpgradeRequired:  # reported when the entry is applied
             continue
-        given |= {settings.dead_name, settings.expired_name} - {*usual_names(home, stored.naming)}
-    taken = given.intersection(homes)
+        given |= {settings.dead_name, settings.expired_name} - {*usual_names(family, stored.naming)}
+    taken = given.intersection(families)
     for problem in [_unusable(name, stored.naming) for name in sorted(given - taken)]:
         if problem:
             raise PolicyError(problem)

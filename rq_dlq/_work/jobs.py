@@ -120,8 +120,10 @@ def commit(
     for queue in queues:
         yield from open_live(queue, "write to")
     keys = queues[0].keys
-    lengths = {home: {name: 2 * n for name, n in counts.items()} for home, counts in lists.items() if counts}
-    here, others = lengths.pop(keys.home, {}), lengths
+    lengths = {
+        family: {name: 2 * n for name, n in counts.items()} for family, counts in lists.items() if counts
+    }
+    here, others = lengths.pop(keys.family, {}), lengths
     order = Order(batch, secrets.token_hex(8), grace, remembered, others)
     note = f"{NOTE}{order.call}.0.0"
     if others:
@@ -137,7 +139,7 @@ def commit(
             break
         yield from open_again(queues[0], "write to")
     if verdict == "gone":
-        raise _gone(job, keys.home, ttl)
+        raise _gone(job, keys.family, ttl)
     if why:
         raise _unconfirmed(job, why)
     if others and verdict == "committed":
@@ -175,11 +177,11 @@ class Order(msgspec.Struct, frozen=True):
 
 def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
     """Extend the time to live of the lists of other queues until they are committed."""
-    for home, lengths in others.items():
-        there = replace(keys, home=home)
+    for family, lengths in others.items():
+        there = replace(keys, family=family)
         for chunk in chunks(list(lengths)):
             if not all((yield Batch([jobs.keep(there, job, attempt, ttl) for attempt in chunk]))):
-                raise _gone(job, home, ttl)
+                raise _gone(job, family, ttl)
 
 
 def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | None) -> Steps[None]:
@@ -188,8 +190,8 @@ def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | No
     Raises:
         Unconfirmed: it is not.
     """
-    for home in others if confirm else ():
-        _, why = yield from taken_in(confirm, replace(keys, home=home), [])
+    for family in others if confirm else ():
+        _, why = yield from taken_in(confirm, replace(keys, family=family), [])
         if why:
             raise _unconfirmed(job, why)
 
@@ -198,15 +200,17 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
     """Make the commits for other queues that the first one has stored. A repetition changes nothing."""
     text: bytes | None = yield jobs.first_of(keys, job, note)
     order = msgspec.json.decode(text, type=Order) if text else None
-    for home, lengths in order.others.items() if order else ():
-        there = replace(keys, home=home)
+    for family, lengths in order.others.items() if order else ():
+        there = replace(keys, family=family)
         verdict, why = "deleted", ""
         while verdict == "deleted":
             opening, _ = yield from enlist(there)
             call = order.commit(there, job, lengths, opening)  # type: ignore[union-attr]
             (verdict,), why = yield from taken_in(confirm, there, [call])
         if verdict == "gone":
-            message = f"job {job}: what it has committed to {home!r} is gone, since it was not moved in time"
+            message = (
+                f"job {job}: what it has committed to {family!r} is gone, since it was not moved in time"
+            )
             raise BrokerRefused(message)
         if why:
             raise _unconfirmed(job, why)
@@ -220,9 +224,9 @@ def _unconfirmed(job: str, why: str) -> Unconfirmed:
     )
 
 
-def _gone(job: str, home: str, ttl: int) -> BrokerRefused:
+def _gone(job: str, family: str, ttl: int) -> BrokerRefused:
     return BrokerRefused(
-        f"job {job} wrote nothing to {home!r}: some of what its tasks staged is gone. Staged messages wait "
+        f"job {job} wrote nothing to {family!r}: some of what its tasks staged is gone. Staged messages wait "
         f"{human(ttl)} for the commit: run the job again, with more time if it took longer"
     )
 

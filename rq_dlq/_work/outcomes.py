@@ -73,14 +73,14 @@ def read_outcomes(queue: Queue[Any], since: datetime | str | None, limit: int | 
     start = _start(since)
     yield from _check_live(queue)
     found = yield from entries(queue.keys, start=start, limit=limit)
-    return [read_outcome(queue.keys.home, entry) for entry in found]
+    return [read_outcome(queue.keys.family, entry) for entry in found]
 
 
 def last_outcomes(queue: Queue[Any], count: int) -> Steps[list[Outcome]]:
     """The newest events of a queue, the oldest of them first."""
     yield from _check_live(queue)
     found: list[RawOutcome] = yield calls.newest(queue.keys, limit=count)
-    return [read_outcome(queue.keys.home, entry) for entry in found]
+    return [read_outcome(queue.keys.family, entry) for entry in found]
 
 
 def _check_live(queue: Queue[Any]) -> Steps[None]:

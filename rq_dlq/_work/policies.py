@@ -151,8 +151,8 @@ def _apply(
         entry = decoded(text)
         if not (policy_map.fields or version_before or entry or text != before):
             return None  # there has never been an entry or a declaration
-        settings = parsed.settings(keys.home, entry)
-        wire, usual = settings.wire(), usual_names(keys.home, naming)
+        settings = parsed.settings(keys.family, entry)
+        wire, usual = settings.wire(), usual_names(keys.family, naming)
         names = yield from free_names(settings, keys, naming, strict=strict)
         given = [name for name in names if name not in usual]
         if names != usual:
@@ -184,7 +184,7 @@ def _write(
     """
     namespace = keys.namespace
     noting = [manage.add_aliases(namespace, given)] if given else []
-    others = [replace(keys, home=name) for name in given]
+    others = [replace(keys, family=name) for name in given]
     looks = [look(other) for other in others for look in (manage.opening, manage.was_sent_to)]
     replies = yield Batch([*noting, configure, manage.policy_version(namespace), *looks])
     written, version, *found = replies[len(noting) :]
@@ -224,13 +224,13 @@ def set_policy(
     """
     parsed = Pattern.parse(pattern)
     if entry is not None:
-        homes, fields = yield Batch([upkeep.registered(namespace), manage.policies(namespace)])
-        for name in check_names(PolicyMap.read(fields, naming), parsed, entry, homes):
+        families, fields = yield Batch([upkeep.registered(namespace), manage.policies(namespace)])
+        for name in check_names(PolicyMap.read(fields, naming), parsed, entry, families):
             if not (yield from give_way(QueueKeys(namespace, name))):
                 raise PolicyError(why_taken(name))
     yield manage.set_policy(namespace, parsed.text, b"" if entry is None else entry.encode())
-    homes = yield upkeep.registered(namespace)
-    matched = [QueueKeys(namespace, home) for home in filter(parsed.matches, homes)]
+    families = yield upkeep.registered(namespace)
+    matched = [QueueKeys(namespace, family) for family in filter(parsed.matches, families)]
     policy_map, done, applied = _Map(naming), 0, 0
     try:
         for part in (matched[:1], *chunks(matched[1:], TOGETHER)):  # the first reads the map
@@ -249,7 +249,7 @@ def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
     try:
         yield from _apply(keys, policy_map)
     except UpgradeRequired as error:
-        logger.warning("%s stays as it is: %s", keys.home, error)
+        logger.warning("%s stays as it is: %s", keys.family, error)
         return False
     return True
 
@@ -287,8 +287,8 @@ def explain_policy(keys: QueueKeys, naming: Naming) -> Steps[QueueSettings]:
     (declared, applied), fields, names = yield Batch(
         [manage.configured(keys), manage.policies(keys.namespace), manage.given_names(keys)]
     )
-    settings = PolicyMap.read(fields, naming).settings(keys.home, decoded(declared))
+    settings = PolicyMap.read(fields, naming).settings(keys.family, decoded(declared))
     if not applied:
         return settings
-    held = names if any(names) else usual_names(keys.home, naming)
+    held = names if any(names) else usual_names(keys.family, naming)
     return replace(settings, **dict(zip(("dead_name", "expired_name"), held, strict=False)))

@@ -77,7 +77,7 @@ class Queue(Generic[T]):
         if address not in self.members:
             self.members[address] = replace(
                 self,
-                keys=replace(self.keys, home=address.home),
+                keys=replace(self.keys, family=address.family),
                 part=address.part,  # type: ignore[arg-type]
                 opened=True,
                 opening="",
@@ -132,5 +132,5 @@ def only_live(queue: Queue[Any], verb: str) -> None:
         InvalidInput: the queue is one.
     """
     if queue.part != "live" or queue.view:
-        whose = "its queues" if queue.view else repr(queue.keys.home)
+        whose = "its queues" if queue.view else repr(queue.keys.family)
         raise InvalidInput(f"cannot {verb} {queue.name!r}: it takes only what failed in {whose}")

@@ -53,7 +53,7 @@ class Found:
         """The messages, `DeadLetter` if they are dead or expired; only the wanted parts may be read."""
         queue = self.queue
         if self.place in {"dead", "expired"}:
-            return [DeadLetter(row, queue.codec, queue.keys.home) for row in self.rows]
+            return [DeadLetter(row, queue.codec, queue.keys.family) for row in self.rows]
         return [Received(row, queue.codec, queue.name) for row in self.rows]
 
 

@@ -29,12 +29,12 @@ def register(queue: Queue[Any]) -> Steps[None]:
     keys = queue.keys
     while True:
         opening, noted = yield from enlist(keys)
-        if not noted or not (yield from is_given(keys, keys.home)):
+        if not noted or not (yield from is_given(keys, keys.family)):
             queue.opening = opening  # not before, since another thread may use it at once
             return
         yield manage.close(keys)
         yield from unlist(keys)
-        if (yield from is_given(keys, keys.home)):
+        if (yield from is_given(keys, keys.family)):
             queue.view = True
             return
 
@@ -47,7 +47,7 @@ def enlist(keys: QueueKeys) -> Steps[tuple[str, bool]]:
                 manage.open_as(keys, secrets.token_hex(4)),
                 manage.opening(keys),
                 manage.register(keys),
-                manage.is_alias(keys.namespace, keys.home),
+                manage.is_alias(keys.namespace, keys.family),
             ]
         )
         if opening:  # else it was deleted between two of these
@@ -70,7 +70,7 @@ def unlist(keys: QueueKeys) -> Steps[bool]:
 
 def in_use(keys: QueueKeys) -> Steps[bool]:
     """Whether a name is that of a queue: listed, open, or ever sent to."""
-    looks = manage.is_registered(keys.namespace, keys.home), manage.opening(keys), manage.was_sent_to(keys)
+    looks = manage.is_registered(keys.namespace, keys.family), manage.opening(keys), manage.was_sent_to(keys)
     return any((yield Batch(looks)))
 
 

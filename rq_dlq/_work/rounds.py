@@ -83,12 +83,12 @@ class MaintainedQueue:
         interval = stored if isinstance(stored, int) and stored > 0 else REPORT_INTERVAL
         before, self._discarded = self._discarded, discarded
         if before is not None and discarded // interval > before // interval:
-            logger.warning("%s: %d messages discarded so far", self.keys.home, discarded)
+            logger.warning("%s: %d messages discarded so far", self.keys.family, discarded)
 
     def refuse(self, error: BrokerRefused) -> None:
         """Log once in a while that the server refuses to maintain it; the others go on."""
         if self._quiet == 0:
-            logger.warning("%s cannot be maintained: %s", self.keys.home, error)
+            logger.warning("%s cannot be maintained: %s", self.keys.family, error)
         self._quiet = QUIET
 
 
@@ -115,11 +115,11 @@ class MaintainedNamespace:
 
     def find(self) -> Steps[None]:
         """Read which queues there are."""
-        homes: list[str] = yield upkeep.registered(self.namespace)
+        families: list[str] = yield upkeep.registered(self.namespace)
         known = self.queues
         self.queues = {
-            home: known.get(home) or MaintainedQueue(QueueKeys(self.namespace, home), self.roles)
-            for home in homes
+            family: known.get(family) or MaintainedQueue(QueueKeys(self.namespace, family), self.roles)
+            for family in families
         }
 
 

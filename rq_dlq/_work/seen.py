@@ -33,7 +33,7 @@ class Seen:
 
     Attributes:
         looked: when the client last looked; milliseconds of the server's clock. None: never.
-        homes: the queues of the namespace; any of them may become a member.
+        families: the queues of the namespace; any of them may become a member.
         members: the members of the view, and `known`, the same as a set.
         oldest: when the oldest letter of a member died, for each member that has letters.
         overdue: members where a claim may find letters that no index shows yet: leases have lapsed there,
@@ -41,16 +41,16 @@ class Seen:
     """
 
     looked: int | None = None
-    homes: Rotation[str] = field(default_factory=Rotation[str])
+    families: Rotation[str] = field(default_factory=Rotation[str])
     members: Rotation[Address] = field(default_factory=Rotation[Address])
     known: set[Address] = field(default_factory=set[Address])
     oldest: dict[Address, float] = field(default_factory=dict[Address, float])
     overdue: dict[Address, None] = field(default_factory=dict[Address, None])
 
-    def show(self, homes: Sequence[str], found: Sequence[Address]) -> list[Address]:
-        """Note that of these homes the view shows what was found; returns the new members."""
-        asked = set(homes)
-        gone = {address for address in self.known.difference(found) if address.home in asked}
+    def show(self, families: Sequence[str], found: Sequence[Address]) -> list[Address]:
+        """Note that of these families the view shows what was found; returns the new members."""
+        asked = set(families)
+        gone = {address for address in self.known.difference(found) if address.family in asked}
         new = [address for address in found if address not in self.known]
         if gone or new:
             self.known = self.known.difference(gone).union(new)
@@ -60,8 +60,8 @@ class Seen:
             self.overdue.pop(address, None)
         return new
 
-    def returned(self, home: str) -> None:
+    def returned(self, family: str) -> None:
         """Note that a letter went back to where it was, perhaps as the oldest there."""
-        for address in (Address(home, "dead"), Address(home, "expired")):
+        for address in (Address(family, "dead"), Address(family, "expired")):
             if address in self.known:
                 self.oldest[address] = 0.0  # the next claim reads when it died

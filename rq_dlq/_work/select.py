@@ -225,8 +225,8 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     """
     yield from find(target)
     only_live(target, "put messages into")
-    homes = yield upkeep.registered(target.keys.namespace)
-    if target.name not in homes:
+    families = yield upkeep.registered(target.keys.namespace)
+    if target.name not in families:
         message = f"there is no queue {target.name!r} to put messages into: send to it first, or open() it"
         raise InvalidInput(message)
     opening = yield manage.opening(target.keys)
@@ -237,7 +237,7 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
     verb_name = "copied" if keep else "moved"
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:
-        cause = Cause.of(f"{verb_name} from {sender.keys.queue.home} ({place})")
+        cause = Cause.of(f"{verb_name} from {sender.keys.queue.family} ({place})")
         return manage.transfer(
             sender,
             target.keys,

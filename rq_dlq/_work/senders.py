@@ -38,7 +38,7 @@ class Senders:
         if self._process != os.getpid():  # after a fork the child must not use its parent's numbers
             self._idle, self._process = {}, os.getpid()
         try:
-            sender = self._idle[keys.home].pop()
+            sender = self._idle[keys.family].pop()
         except (KeyError, IndexError):
             sender = Sender(MoreKeys(keys, {"sender": keys.sender(secrets.token_urlsafe(NONCE))}))
         sender.number += 1
@@ -46,11 +46,11 @@ class Senders:
 
     def take_back(self, sender: Sender) -> None:
         """Keep a sender for the next call, since its last one was done."""
-        home = sender.keys.queue.home
+        family = sender.keys.queue.family
         try:
-            self._idle[home].append(sender)
+            self._idle[family].append(sender)
         except KeyError:
-            self._idle.setdefault(home, []).append(sender)
+            self._idle.setdefault(family, []).append(sender)
 
 
 def once(

@@ -122,8 +122,8 @@ def extend(queue: Queue[Any], held: Sequence[Held], lease: int) -> Steps[tuple[i
 
 def family_of(queue: Queue[Any], token: str) -> QueueKeys:
     """The family of the messages that a token holds; a token of a view's member names it."""
-    home = token.partition("@")[2]
-    return replace(queue.keys, home=home) if home else queue.keys
+    family = token.partition("@")[2]
+    return replace(queue.keys, family=family) if family else queue.keys
 
 
 def _by_family(

@@ -130,7 +130,7 @@ def _keep_for_next(queue: Queue[Any], found: Sequence[tuple[Queue[Any], Sequence
     for member, deliveries in found:
         for token in {delivery.token for delivery in deliveries}:
             member.indeterminate_claims.append((os.getpid(), token))
-            queue.seen.overdue[Address(member.keys.home, member.part)] = None
+            queue.seen.overdue[Address(member.keys.family, member.part)] = None
 
 
 def _look(queue: Queue[Any], *, thorough: bool) -> Steps[BrokerRefused | None]:
@@ -154,11 +154,11 @@ def _look(queue: Queue[Any], *, thorough: bool) -> Steps[BrokerRefused | None]:
 def _find_members(queue: Queue[Any], *, thorough: bool) -> Steps[list[Address]]:
     """Look which of the next queues are members; returns the new ones."""
     seen = queue.seen
-    if thorough or seen.homes.begin == 0:
-        homes: list[str] = yield upkeep.registered(queue.keys.namespace)
-        seen.show(sorted({*seen.homes.items}.difference(homes)), [])
-        seen.homes.items, seen.homes.begin = homes, 0
-    asked = seen.homes.next(len(seen.homes.items) if thorough else PER_SECOND)
+    if thorough or seen.families.begin == 0:
+        families: list[str] = yield upkeep.registered(queue.keys.namespace)
+        seen.show(sorted({*seen.families.items}.difference(families)), [])
+        seen.families.items, seen.families.begin = families, 0
+    asked = seen.families.next(len(seen.families.items) if thorough else PER_SECOND)
     return seen.show(asked, (yield from shown(queue, asked)))
 
 
@@ -209,8 +209,8 @@ def _shares(queue: Queue[Any], count: int) -> Steps[list[Share]]:
     seen, most = queue.seen, min(count, SOURCES)
     while candidates := nsmallest(most + 1, list(seen.oldest.items()), key=itemgetter(1)):
         some, more = candidates[:most], candidates[most:]
-        homes = list({address.home for address, _ in some})
-        seen.show(homes, (yield from shown(queue, homes)))
+        families = list({address.family for address, _ in some})
+        seen.show(families, (yield from shown(queue, families)))
         if any(address not in seen.known for address, _ in some):  # their letters have another name by now
             continue
         limit = min(count, TIMES // len(some))

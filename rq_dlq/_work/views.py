@@ -27,17 +27,17 @@ def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
     yield from find(queue)
     if not queue.view:
         return [queue]
-    homes: list[str] = yield upkeep.registered(queue.keys.namespace)
-    return [queue.member(address) for address in (yield from shown(queue, homes))]
+    families: list[str] = yield upkeep.registered(queue.keys.namespace)
+    return [queue.member(address) for address in (yield from shown(queue, families))]
 
 
-def shown(queue: Queue[Any], homes: Sequence[str]) -> Steps[list[Address]]:
+def shown(queue: Queue[Any], families: Sequence[str]) -> Steps[list[Address]]:
     """What a view shows of these queues now."""
-    home = queue.keys.home
+    family = queue.keys.family
     # "DLQ.all" also means the dead letters of "all", and may be given to those of others as well.
-    own = [Address(home, queue.part)] if queue.name != home and home in homes else []
-    wanted = ("dead", "expired") if queue.name != home or queue.part == "live" else (queue.part,)
-    given = yield from called(queue.keys.namespace, queue.name, homes)
+    own = [Address(family, queue.part)] if queue.name != family and family in families else []
+    wanted = ("dead", "expired") if queue.name != family or queue.part == "live" else (queue.part,)
+    given = yield from called(queue.keys.namespace, queue.name, families)
     return list(dict.fromkeys([*own, *(address for address in given if address.part in wanted)]))
 
 
@@ -50,18 +50,18 @@ def find(queue: Queue[Any]) -> Steps[None]:
 
 def is_given(keys: QueueKeys, name: str) -> Steps[bool]:
     """Whether a name is a view's now; a queue that was sent to is never hidden by a view."""
-    if name == keys.home and (yield manage.was_sent_to(keys)):
+    if name == keys.family and (yield manage.was_sent_to(keys)):
         return False
-    homes: list[str] = yield upkeep.registered(keys.namespace)
-    return bool((yield from called(keys.namespace, name, homes)))
+    families: list[str] = yield upkeep.registered(keys.namespace)
+    return bool((yield from called(keys.namespace, name, families)))
 
 
-def called(namespace: str, name: str, homes: Sequence[str]) -> Steps[list[Address]]:
+def called(namespace: str, name: str, families: Sequence[str]) -> Steps[list[Address]]:
     """The dead-letter and expiry queues among those of these queues that have this name now."""
     found: list[Address] = []
-    for part in chunks(homes, LOOKED_AT):
-        given = yield Batch([manage.given_names(QueueKeys(namespace, home)) for home in part])
-        for home, names in zip(part, given, strict=True):
+    for part in chunks(families, LOOKED_AT):
+        given = yield Batch([manage.given_names(QueueKeys(namespace, family)) for family in part])
+        for family, names in zip(part, given, strict=True):
             places = zip(("dead", "expired"), names, strict=False)
-            found += (Address(home, where) for where, other in places if other == name)
+            found += (Address(family, where) for where, other in places if other == name)
     return found

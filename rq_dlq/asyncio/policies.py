@@ -136,4 +136,4 @@ class Policies:
 
     def _keys_of(self, queue: str) -> QueueKeys:
         settings = self._broker.settings
-        return QueueKeys(settings.namespace, settings.naming.resolve(queue).home)
+        return QueueKeys(settings.namespace, settings.naming.resolve(queue).family)

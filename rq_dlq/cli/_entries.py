@@ -91,10 +91,10 @@ def set_all(
 def _taken(context: Context, reading: Reading) -> list[Problem]:
     """Entries that give dead letters the name of an existing queue."""
     broker, problems = context.broker, list[Problem]()
-    homes, stored = broker.queues(), broker.policies.read()
+    families, stored = broker.queues(), broker.policies.read()
     for pattern, entry in reading.entries.items():
         try:
-            for name in check_names(stored, Pattern.parse(pattern), entry, homes):
+            for name in check_names(stored, Pattern.parse(pattern), entry, families):
                 if not broker._run(gives_way(broker.queue(name)._core.keys)):
                     raise PolicyError(why_taken(name))  # noqa: TRY301 - as check_names does
             stored = replace(stored, entries={**stored.entries, pattern: entry})

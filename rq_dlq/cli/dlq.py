@@ -11,7 +11,7 @@ from rq_dlq._work.choice import REASONS
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
-from rq_dlq.cli.queues import home_of, is_view
+from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _all_found(chosen: dict[str, Any], done: int) -> None:
 def _letters(context: Context, name: str) -> DeadLetters[Any]:
     if is_view(context, name):
         return DeadLetters(context.broker.queue(name)._core, context.broker)
-    queue = context.broker.queue(home_of(context, name))
+    queue = context.broker.queue(family_of(context, name))
     part = context.broker.settings.naming.resolve(name).part
     return queue.expired if part == "expired" else queue.dlq
 

@@ -43,7 +43,7 @@ def ls(context: Context, *, maintainers: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show all counts of one queue."""
-    shown = name if is_view(context, name) else home_of(context, name)
+    shown = name if is_view(context, name) else family_of(context, name)
     context.output.record(_show.queue_row(context.broker.queue(shown).stats()))
 
 
@@ -94,7 +94,7 @@ def purge(context: Context, name: str, *, yes: bool) -> None:
     """Remove all waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
-    found = context.broker.queue(home_of(context, name))
+    found = context.broker.queue(family_of(context, name))
     confirm(
         f"Remove {_show.many(found.stats().waiting, 'waiting message')} of {found.name} for good", yes=yes
     )
@@ -143,17 +143,17 @@ def used(context: Context, name: str) -> Queue[Any]:
         Failure: it is neither.
     """
     if not is_view(context, name):
-        home_of(context, name)
+        family_of(context, name)
     return context.broker.queue(name)
 
 
-def home_of(context: Context, name: str) -> str:
+def family_of(context: Context, name: str) -> str:
     """The queue that a name, perhaps of its dead letters, belongs to.
 
     Raises:
         Failure: the queue was never used.
     """
-    home = context.broker.settings.naming.resolve(name).home
-    if home not in context.broker.queues():
-        raise Failure(f"there is no queue {home!r}: `rq-dlq queue ls` lists all that were ever used")
-    return home
+    family = context.broker.settings.naming.resolve(name).family
+    if family not in context.broker.queues():
+        raise Failure(f"there is no queue {family!r}: `rq-dlq queue ls` lists all that were ever used")
+    return family

@@ -33,7 +33,7 @@ class Delivery(Leased[T]):
 
     def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
         core = queue._core
-        super().__init__(row, core.codec, core.name, token, lease_until, home=core.keys.home)
+        super().__init__(row, core.codec, core.name, token, lease_until, family=core.keys.family)
         self._queue = queue
 
     def ack(self) -> Settlement:

@@ -112,7 +112,7 @@ class BrokerSettings:
         if said.get("redelivery", UNSET) is None:
             del said["redelivery"]
         if said and address.part != "live":
-            message = f"{name!r} has no policy: what fails there stays there. Set it on {address.home!r}"
+            message = f"{name!r} has no policy: what fails there stays there. Set it on {address.family!r}"
             raise InvalidInput(message)
         redelivery: object = said.get("redelivery", RedeliveryPolicy())
         if not isinstance(redelivery, RedeliveryPolicy):
@@ -120,11 +120,11 @@ class BrokerSettings:
             raise InvalidInput(message)
         declared_entry = Entry.of(**said) if said else None
         if declared_entry is not None:
-            check_not_own(address.home, declared_entry)
+            check_not_own(address.family, declared_entry)
         codec: Codec[Any] = Codec(kind, self.max_message_bytes)
         return Queue(
             name=name,
-            keys=QueueKeys(self.namespace, address.home),
+            keys=QueueKeys(self.namespace, address.family),
             part=address.part,  # type: ignore[arg-type]
             codec=codec,
             lease=milliseconds(lease, name="lease", minimum=1),

@@ -121,7 +121,7 @@ def _there_and_back(queue: Queue[Any]) -> Steps[int]:
     yield from _work.send_one(queue, "well?", None, options)
 
     def delivery(row: Row, token: str, lease_until: int) -> Leased[Any]:
-        return Leased(row, queue.codec, queue.name, token, lease_until, home=queue.keys.home)
+        return Leased(row, queue.codec, queue.name, token, lease_until, family=queue.keys.family)
 
     claimed = yield from _work.claim(queue, delivery)
     yield from _work.ack(queue, [message._held for message in claimed])

@@ -236,14 +236,14 @@ def later_kind(part: str, fields: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) and kind not in known else ""
 
 
-def check_kind(part: str, fields: Mapping[str, Any], home: str) -> None:
+def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
     """Refuse a part of a kind that a later version brought: it must not count as another one.
 
     Raises:
         UpgradeRequired: it is.
     """
     if kind := later_kind(part, fields):
-        what = f"the policy of {home!r}, whose {KINDS[part][0]} is {kind!r},"
+        what = f"the policy of {family!r}, whose {KINDS[part][0]} is {kind!r},"
         raise upgrade(what, "")
 
 

@@ -74,25 +74,25 @@ class PolicyMap:
         """The patterns that match a queue, the most specific first."""
         return [pattern.text for pattern in self._patterns if pattern.matches(name)]
 
-    def settings(self, home: str, declared: Entry | None = None) -> QueueSettings:
+    def settings(self, family: str, declared: Entry | None = None) -> QueueSettings:
         """The settings of a queue, field by field.
 
         The strongest first: pinned entries, what programs declared, the other entries (each the
         most specific first), the defaults.
 
         Args:
-            home: the queue's name.
+            family: the queue's name.
             declared: the entry that a program declares in code.
 
         Raises:
             UpgradeRequired: a part is of a kind that only a later version knows.
         """
-        found = _strongest(self._layers(home, declared), home)
+        found = _strongest(self._layers(family, declared), family)
         dead, expired, redelivery = (_part(found, part) for part in ("dead_letter", "expiry", "redelivery"))
         for part, values in (("dead_letter", dead), ("redelivery", redelivery)):
-            check_kind(part, _values(values), home)
-        dead_name = _place(dead, self.naming.dead, home, {home, self.naming.expired.of(home)})
-        expired_name = _place(expired, self.naming.expired, home, {home, dead_name})
+            check_kind(part, _values(values), family)
+        dead_name = _place(dead, self.naming.dead, family, {family, self.naming.expired.of(family)})
+        expired_name = _place(expired, self.naming.expired, family, {family, dead_name})
         policy = partial.complete(_values(redelivery))
         strategy = dead_letters.complete(_values(dead), self.naming.dead)
         expiry = expiries.complete(_values(expired), self.naming.expired)
@@ -112,8 +112,8 @@ class PolicyMap:
             ),
         )
 
-    def _layers(self, home: str, declared: Entry | None) -> Layers:
-        stored = [(text, self.entries[text]) for text in self.resolve(home)]
+    def _layers(self, family: str, declared: Entry | None) -> Layers:
+        stored = [(text, self.entries[text]) for text in self.resolve(family)]
         pinned = [(f"pinned {text}", entry) for text, entry in stored if entry.pinned]
         others = [(text, entry) for text, entry in stored if not entry.pinned]
         return [*pinned, *([(DECLARED, declared)] if declared else []), *others]
@@ -123,11 +123,11 @@ _Sourced: TypeAlias = dict[str, tuple[Any, str]]
 """By field: the value that counts, and where it comes from."""
 
 
-def _strongest(layers: Layers, home: str) -> _Sourced:
+def _strongest(layers: Layers, family: str) -> _Sourced:
     """Each known field with the value of the strongest entry that sets it."""
     found: _Sourced = {}
     for source, entry in layers:
-        concerned = dead_letters.concerns(entry.part("dead_letter"), home)
+        concerned = dead_letters.concerns(entry.part("dead_letter"), family)
         later = {part for part in PARTS if later_kind(part, entry.part(part))}
         for where, value in entry.fields().items():
             row = FIELDS.get(where)
@@ -148,21 +148,21 @@ def _values(found: _Sourced) -> dict[str, Any]:
     return {name: value for name, (value, _) in found.items()}
 
 
-def _place(found: _Sourced, naming: Template, home: str, taken: set[str]) -> str:
+def _place(found: _Sourced, naming: Template, family: str, taken: set[str]) -> str:
     """The name of the queue that takes a queue's dead letters or expired messages.
 
     A name that is taken (the queue itself may be one that others share) is ignored.
     """
     shared = found.get("strategy", ("shared", ""))[0] == "shared" and found.get("name", (None, ""))[0]
     prefix, suffix = (found.get(affix, (getattr(naming, affix), ""))[0] for affix in ("prefix", "suffix"))
-    name = shared or Template(prefix, suffix).of(home)
+    name = shared or Template(prefix, suffix).of(family)
     if name not in taken:
         return str(name)
     for unusable in ("name", "prefix", "suffix"):
         found.pop(unusable, None)
     if found.get("strategy", ("", ""))[0] == "shared":
         del found["strategy"]
-    return naming.of(home)
+    return naming.of(family)
 
 
 def _sources(part: str, fields: Mapping[str, JSON], found: _Sourced) -> list[Source]:

@@ -34,11 +34,11 @@ class Batch:
     ) -> None:
         self.messages = claimed.messages
         self._broker = broker
-        self._queue = broker.queue(claimed.home)._core
+        self._queue = broker.queue(claimed.family)._core
         self._tokens = claimed.tokens
         self.df: DataFrame = (
             spark.read.format("rq_dlq")
-            .options(url=url, namespace=broker.settings.namespace, queue=claimed.home)
+            .options(url=url, namespace=broker.settings.namespace, queue=claimed.family)
             .options(view="leased", batch=claimed.address)
             .load()
         )

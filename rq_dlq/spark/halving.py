@@ -38,10 +38,10 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> St
         failures: of the batch, so far.
         half: the batch was parked before.
     """
-    keys, home = queue.keys, queue.keys.home
-    number, tokens = offset.queues[home].batch, offset.tokens(home)
+    keys, family = queue.keys, queue.keys.family
+    number, tokens = offset.queues[family].batch, offset.tokens(family)
     held = yield from held_by(keys, tokens)
-    if half and sum(held) == 1 == offset.queues[home].messages:
+    if half and sum(held) == 1 == offset.queues[family].messages:
         token = tokens[held.index(1)]
         ids: list[str] = yield claims.given_ids(keys, token)
         error = SparkBatchPoison(
@@ -53,7 +53,7 @@ def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> St
         kept = yield from halve_batch(keys, tokens, _name(offset, depth))
         logger.warning(
             "%s: batch %d failed %d times; it goes on with %d of its %d messages, the rest follows",
-            home, number, failures, kept, sum(held),
+            family, number, failures, kept, sum(held),
         )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatc
     """The half parked last becomes the batch with this number; an empty batch if none is parked."""
     waiting = yield from halves(keys, offset)
     if not waiting:
-        return ClaimedBatch(offset.name(number), keys.home)
+        return ClaimedBatch(offset.name(number), keys.family)
     _, half = waiting.popitem()
     yield claims.note_half(keys, offset.query, number)
     yield from rename_batch(keys, half, offset.name(number))
@@ -71,7 +71,7 @@ def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatc
 def halves(keys: QueueKeys, offset: Offset) -> Steps[dict[int, ClaimedBatch]]:
     """The parked halves, by depth; the half parked last is the last one."""
     names = [_name(offset, depth) for depth in range(DEPTHS)]
-    given: list[int] = yield claims.given_counts(keys, [token_of(name, keys.home, 0) for name in names])
+    given: list[int] = yield claims.given_counts(keys, [token_of(name, keys.family, 0) for name in names])
     found: dict[int, ClaimedBatch] = {}
     for depth, (name, count) in enumerate(zip(names, given, strict=True)):
         if count:

@@ -62,7 +62,7 @@ class LeaseKeeper:
                 try:
                     self._renew(keys, tokens)
                 except RqDlqError as error:
-                    logger.warning("%s: the leases of a batch were not renewed: %s", keys.home, error)
+                    logger.warning("%s: the leases of a batch were not renewed: %s", keys.family, error)
 
     def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
         over = self._broker._run(_work.batches.extend_batch(keys, tokens, self._lease))

@@ -47,7 +47,7 @@ class Offset:
         if not {"query", "queues"} <= value.keys():
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
             raise InvalidInput(message)
-        return cls(value["query"], {home: Position(**known) for home, known in value["queues"].items()})
+        return cls(value["query"], {family: Position(**known) for family, known in value["queues"].items()})
 
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark stores it. It has no address."""
@@ -57,8 +57,8 @@ class Offset:
         """The name of a batch."""
         return f"{self.query}.{number}"
 
-    def tokens(self, home: str) -> list[str]:
+    def tokens(self, family: str) -> list[str]:
         """The tokens of a queue's last batch."""
-        last = self.queues.get(home, Position())
+        last = self.queues.get(family, Position())
         name = self.name(last.batch)
-        return [token_of(name, home, number) for number in range(last.claims)]
+        return [token_of(name, family, number) for number in range(last.claims)]

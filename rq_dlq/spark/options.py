@@ -243,6 +243,6 @@ class StreamOptions(Options):
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
 
-    def homes(self) -> list[tuple[str, int]]:
+    def families(self) -> list[tuple[str, int]]:
         """The queues to read, and their shard numbers."""
         return shards_of(self.queue, self.shards)

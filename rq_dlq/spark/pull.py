@@ -174,7 +174,7 @@ def foreach_message(
     )
     declared = pull.queue(broker)
     Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
-    existing(broker, [declared._core.keys.home])
+    existing(broker, [declared._core.keys.family])
     broker._run(_work.open_queue(declared._core))
     began = time.monotonic()
     rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()

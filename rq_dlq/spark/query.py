@@ -71,8 +71,8 @@ class Query:
     def backlog(self) -> Steps[dict[str, int]]:
         """The number of waiting messages, by queue."""
         waiting: dict[str, int] = {}
-        for home, queue in self._queues.items():
-            waiting[home] = (yield from _work.stats(queue)).waiting
+        for family, queue in self._queues.items():
+            waiting[family] = (yield from _work.stats(queue)).waiting
         return waiting
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
@@ -90,9 +90,9 @@ class Query:
             LeaseLost: another run of the query works on the batch that this one began.
         """
         self._check(start)
-        for home, last in start.queues.items():
-            yield from self._finish(start, home, last)
-        known = {home: start.queues.get(home, Position()) for home in self._queues}
+        for family, last in start.queues.items():
+            yield from self._finish(start, family, last)
+        known = {family: start.queues.get(family, Position()) for family in self._queues}
         batches = yield from self._waiting_batches(start, known)
         if not batches:
             batches = yield from self._claim(start, known, most)
@@ -107,33 +107,33 @@ class Query:
                 f"{', '.join(self._queues)}: use the checkpoint of these queues, or a new one"
             )
 
-    def _finish(self, start: Offset, home: str, last: Position) -> Steps[None]:
-        if last.batch <= self._done.get(home, 0):
+    def _finish(self, start: Offset, family: str, last: Position) -> Steps[None]:
+        if last.batch <= self._done.get(family, 0):
             return
-        keys = self._queues[home].keys
+        keys = self._queues[family].keys
         done: int | None = yield claims.done_before(keys, start.query)
         if done not in {last.batch - 1, last.batch}:
-            self._lost(home, last.batch, done)
-        begun = self._begun.get(home) == last.batch
+            self._lost(family, last.batch, done)
+        begun = self._begun.get(family) == last.batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         noted = yield claims.note_done(keys, start.query, last.batch, run=self._run if begun else "")
         if noted < 0:
             raise LeaseLost(
-                f"another run of this query has begun batch {last.batch} of queue {home!r} again, so this "
+                f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-        yield from ack_batch(keys, start.tokens(home))
-        self._done[home] = noted
+        yield from ack_batch(keys, start.tokens(family))
+        self._done[family] = noted
 
-    def _lost(self, home: str, batch: int, done: int | None) -> None:
+    def _lost(self, family: str, batch: int, done: int | None) -> None:
         known = f"only batch {done}" if done else "no batch of this query"
         message = (
-            f"the checkpoint is at batch {batch} of queue {home!r}, but the queue knows {known}: "
+            f"the checkpoint is at batch {batch} of queue {family!r}, but the queue knows {known}: "
             "Redis has lost data, or the query did not run for more than 30 days"
         )
         if done and done >= batch:
             message = (
-                f"the checkpoint is at batch {batch} of queue {home!r}, but batch {done} is done: the "
+                f"the checkpoint is at batch {batch} of queue {family!r}, but batch {done} is done: the "
                 "checkpoint is an old copy, and the batches between are acked"
             )
         if self._options.fail_on_loss:
@@ -141,44 +141,44 @@ class Query:
             raise DataLoss(message)
         logger.warning("%s", message)
 
-    def _next(self, home: str, known: Mapping[str, Position]) -> int:
-        return max(known[home].batch, self._done.get(home, 0)) + 1
+    def _next(self, family: str, known: Mapping[str, Position]) -> int:
+        return max(known[family].batch, self._done.get(family, 0)) + 1
 
     def _waiting_batches(self, start: Offset, known: Mapping[str, Position]) -> Steps[dict[str, Position]]:
         """Batches that an earlier run claimed but did not store, or that were parked."""
         found: dict[str, Position] = {}
-        for home, queue in self._queues.items():
-            if home in self._looked:
+        for family, queue in self._queues.items():
+            if family in self._looked:
                 continue
-            number = self._next(home, known)
+            number = self._next(family, known)
             batch = yield from find_batch(queue.keys, start.name(number))
             if not batch.messages:
                 batch = yield from take_half(queue.keys, start, number)
             if batch.messages:
-                found[home] = Position(number, len(batch.sizes), batch.messages)
+                found[family] = Position(number, len(batch.sizes), batch.messages)
             else:
-                self._looked.add(home)
+                self._looked.add(family)
         return found
 
     def _claim(self, start: Offset, known: Mapping[str, Position], most: int) -> Steps[dict[str, Position]]:
         limits = yield from self._limits(most)
         alone = len(limits) == 1 and self._allowed is None  # then the claim itself waits for a message
         batches: dict[str, Position] = {}
-        for home, limit in limits.items():
+        for family, limit in limits.items():
             if not limit:
                 continue
-            number = self._next(home, known)
+            number = self._next(family, known)
             batch = yield from claim_batch(
-                self._queues[home],
+                self._queues[family],
                 start.name(number),
                 limit=limit,
                 lease=self._options.lease,
                 wait=self._options.max_wait if alone else 0,
             )
             if batch.messages:
-                batches[home] = Position(number, len(batch.sizes), batch.messages)
+                batches[family] = Position(number, len(batch.sizes), batch.messages)
             if self._allowed is not None:
-                self._allowed[home] -= batch.messages or self._allowed[home]
+                self._allowed[family] -= batch.messages or self._allowed[family]
         if not (batches or alone or self._allowed is not None):
             some = next(iter(self._queues.values()))
             yield Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
@@ -190,13 +190,13 @@ class Query:
             return dict.fromkeys(self._queues, most)
         ready = self._allowed if self._allowed is not None else (yield from self._ready())
         share = min(1.0, most / max(1, sum(ready.values())))
-        return {home: math.ceil(count * share) for home, count in ready.items()}
+        return {family: math.ceil(count * share) for family, count in ready.items()}
 
     def _ready(self) -> Steps[dict[str, int]]:
         ready: dict[str, int] = {}
-        for home, queue in self._queues.items():
+        for family, queue in self._queues.items():
             yield from _work.maintain(queue)
-            ready[home] = (yield from _work.stats(queue)).ready
+            ready[family] = (yield from _work.stats(queue)).ready
         return ready
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
@@ -214,33 +214,33 @@ class Query:
         """
         self._check(end)
         slices: list[Slice] = []
-        for home, last in end.queues.items():
-            if start.queues.get(home) != last:
-                yield from self._begin(end, home, last)
-                slices += yield from self._slices(end, home)
+        for family, last in end.queues.items():
+            if start.queues.get(family) != last:
+                yield from self._begin(end, family, last)
+                slices += yield from self._slices(end, family)
         return dealt(slices, self._options.partitions)
 
-    def _begin(self, end: Offset, home: str, last: Position) -> Steps[None]:
-        if self._begun.get(home) == last.batch:
+    def _begin(self, end: Offset, family: str, last: Position) -> Steps[None]:
+        if self._begun.get(family) == last.batch:
             return
-        self._begun[home] = last.batch
-        queue = self._queues[home]
+        self._begun[family] = last.batch
+        queue = self._queues[family]
         done, failures, half = yield claims.begin_batch(
             queue.keys, end.query, batch=last.batch, run=self._run
         )
         if done != last.batch - 1:
-            self._lost(home, last.batch, done)
+            self._lost(family, last.batch, done)
         elif failures >= (1 if half else self._options.max_failures):
             yield from halve(queue, end, failures, half=half)
         if failures or half:
             waiting = yield from halves(queue.keys, end)
-            self.aside[home] = [token for half in waiting.values() for token in half.tokens]
+            self.aside[family] = [token for half in waiting.values() for token in half.tokens]
 
-    def _slices(self, end: Offset, home: str) -> Steps[list[Slice]]:
-        keys, tokens = self._queues[home].keys, end.tokens(home)
+    def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
+        keys, tokens = self._queues[family].keys, end.tokens(family)
         places = yield from sizes_of(keys, tokens)
         return [
-            Slice(keys, self._shards[home], token, 0, count)
+            Slice(keys, self._shards[family], token, 0, count)
             for token, count in zip(tokens, places, strict=True)
             if count
         ]

@@ -47,11 +47,11 @@ def chosen(broker: Broker, names: Sequence[str], shards: int) -> list[str]:
     missing: list[str] = []
     for name in names:
         if "*" in name:
-            homes = [home for home in known if re.fullmatch(expression(name), home)]
+            families = [family for family in known if re.fullmatch(expression(name), family)]
         else:
-            homes = [home for home, _ in shards_of(name, shards) if home in known]
-        found += homes
-        missing += [] if homes else [name]
+            families = [family for family, _ in shards_of(name, shards) if family in known]
+        found += families
+        missing += [] if families else [name]
     if missing:
         raise _missing(missing, known)
     return list(dict.fromkeys(found))

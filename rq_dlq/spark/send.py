@@ -75,8 +75,8 @@ class Send:
             replicas=options.replicas,
         ) as broker:
             broker.queues()
-            for home in options.homes():
-                only_live(broker.queue(home)._core, "write to")
+            for family in options.families():
+                only_live(broker.queue(family)._core, "write to")
 
     @property
     def _broker(self) -> Broker:
@@ -90,7 +90,7 @@ class Send:
         partition = context.partitionId()
         attempt = f"{partition:05}-{secrets.token_hex(6)}"  # attempts are moved in this order
         job = context.getLocalProperty(QUERY) if self._stream else self._job
-        queues = [broker.queue(home)._core for home in options.homes()]
+        queues = [broker.queue(family)._core for family in options.families()]
         stages = [jobs.Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
         outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
         try:
@@ -101,7 +101,7 @@ class Send:
             for stage in stages:
                 broker._run(jobs.drop(stage.keys, job, list(stage.counts)))
             raise
-        return Staged(job, {stage.keys.home: stage.counts for stage in stages if stage.counts})
+        return Staged(job, {stage.keys.family: stage.counts for stage in stages if stage.counts})
 
     def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
         """Send the rows that the tasks have staged.
@@ -122,7 +122,7 @@ class Send:
             return
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
-        queues = [broker.queue(home)._core for home in options.homes()]
+        queues = [broker.queue(family)._core for family in options.families()]
         known = self._stream or options.job
         steps = jobs.commit(
             queues,
@@ -144,8 +144,8 @@ class Send:
 
     def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker, pace = self._broker, Pace(self._options.rate, CHUNK * WINDOW)
-        for home, attempts in lists.items():
-            keys = broker.queue(home)._core.keys
+        for family, attempts in lists.items():
+            keys = broker.queue(family)._core.keys
             for attempt in attempts:
                 while moved := broker._run(jobs.move(keys, job, attempt, pace.chunk)):
                     pace.note(moved)
@@ -159,15 +159,15 @@ class Send:
 
     def _drop(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker = self._broker
-        for home, attempts in lists.items():
-            broker._run(jobs.drop(broker.queue(home)._core.keys, job, list(attempts)))
+        for family, attempts in lists.items():
+            broker._run(jobs.drop(broker.queue(family)._core.keys, job, list(attempts)))
 
 
 def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:
     """The job of the tasks, and their lists by queue; both empty if nothing is staged."""
     job, lists = "", dict[str, dict[str, int]]()
     for message in filter(None, messages):
-        for home, counts in message.lists.items():
+        for family, counts in message.lists.items():
             job = message.job
-            lists.setdefault(home, {}).update(counts)
+            lists.setdefault(family, {}).update(counts)
     return job, lists

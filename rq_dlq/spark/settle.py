@@ -56,7 +56,7 @@ class ByRows:
         with Broker(self._options.url, namespace=options.namespace) as broker:
             broker.queues()
             if options.queue:
-                existing(broker, [broker.queue(options.queue)._core.keys.home])
+                existing(broker, [broker.queue(options.queue)._core.keys.family])
 
     @property
     def _broker(self) -> Broker:
@@ -140,8 +140,8 @@ class Settle(ByRows):
         windows: list[list[Call[list[Settlement]]]] = []
         room = 0
         for fate, ids in (item for message in messages if message for item in message.ids.items()):
-            home = fate.token.partition("@")[2] or self._options.queue
-            queue = queues.get(home) or queues.setdefault(home, broker.queue(home)._core)
+            family = fate.token.partition("@")[2] or self._options.queue
+            queue = queues.get(family) or queues.setdefault(family, broker.queue(family)._core)
             for start in range(0, len(ids), CHUNK):
                 held = [(name, fate.token) for name in ids[start : start + CHUNK]]
                 if room < len(held):

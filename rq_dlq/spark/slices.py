@@ -46,7 +46,7 @@ class Slice:
             size = min(limit, self.end - first)
             rows = broker._run(batches.read_claim(self.keys, self.token, first, size))
             if rows:
-                yield columns.batch(rows, self.keys.home, self.shard, self.token)
+                yield columns.batch(rows, self.keys.family, self.shard, self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Span:
             found = broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit))
             full = len(found) == limit
             if found:
-                yield columns.batch(found, self.keys.home)
+                yield columns.batch(found, self.keys.family)
                 start = after(found[-1][0])
 
 

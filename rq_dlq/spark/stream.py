@@ -35,10 +35,10 @@ class Driver:
     """The query and the heartbeat of its batches. It exists once, in the Python process beside the driver."""
 
     def __init__(self, options: StreamOptions, url: str) -> None:
-        shards = dict(options.homes())
+        shards = dict(options.families())
         check_queues(url, options.namespace, list(shards))
         self._broker = broker = broker_at(url, options.namespace)
-        self._queues = {home: broker.queue(home)._core for home in shards}
+        self._queues = {family: broker.queue(family)._core for family in shards}
         self.keeper = LeaseKeeper(broker, options.lease)
         self.query = Query(options, self._queues, shards, secrets.token_hex(4))
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
@@ -49,13 +49,13 @@ class Driver:
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now on."""
-        for home, queue in self._queues.items():
-            self.keeper.keep(queue.keys, [*offset.tokens(home), *self.query.aside.get(home, ())])
+        for family, queue in self._queues.items():
+            self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
 
     def drop(self, offset: Offset) -> None:
         """Stop renewing the leases of an offset's batches: they are done."""
-        for home, queue in self._queues.items():
-            self.keeper.drop(queue.keys, offset.tokens(home))
+        for family, queue in self._queues.items():
+            self.keeper.drop(queue.keys, offset.tokens(family))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -48,7 +48,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _keys(self) -> dict[str, QueueKeys]:
-        return {home: QueueKeys(self._options.namespace, home) for home, _ in self._options.homes()}
+        return {family: QueueKeys(self._options.namespace, family) for family, _ in self._options.families()}
 
     @property
     def _broker(self) -> Broker:
@@ -67,7 +67,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict.fromkeys(self._keys(), start)
 
     def _last(self) -> dict[str, str]:
-        return {home: self._run(outcomes.extent(keys)).last or OLDEST for home, keys in self._keys().items()}
+        return {
+            family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in self._keys().items()
+        }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than the newest events of now."""
@@ -89,7 +91,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = max(1, limit.max_rows // len(keys))
         elif isinstance(limit, ReadMinRows):
             logger.debug("a minimum number of events is ignored")
-        end = {home: self._run(self._end(at, start.get(home, OLDEST), most)) for home, at in keys.items()}
+        end = {
+            family: self._run(self._end(at, start.get(family, OLDEST), most)) for family, at in keys.items()
+        }
         if end == start and self._until is None:
             some = next(iter(keys.values()))
             self._run(self._broker._step(_work.Wait(some.silent, max(1, self._options.max_wait))))
@@ -97,7 +101,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
         """The last event of a queue's next batch; `start` if there is no new event."""
-        until = "+" if self._until is None else self._until[keys.home]
+        until = "+" if self._until is None else self._until[keys.family]
         yield from self._check(keys, start)
         if most is None:
             last = (yield from outcomes.extent(keys)).last or OLDEST if until == "+" else until
@@ -113,7 +117,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not said.outcomes or extent.count < said.outcomes:
             return  # another program has read and trimmed them
         message = (
-            f"the outcome history of {keys.home!r} is full, and event {start}, the last one read, is gone: "
+            f"the outcome history of {keys.family!r} is full, and event {start}, the last one read, is gone: "
             "later ones may be gone, too"
         )
         if self._options.fail_on_loss:
@@ -126,9 +130,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """One task for each queue with new events."""
         shares: list[InputPartition] = []
-        for home, last in end.items():
-            if last != (done := start.get(home, OLDEST)):
-                shares.append(Share([Span(QueueKeys(self._options.namespace, home), after(done), last)]))
+        for family, last in end.items():
+            if last != (done := start.get(family, OLDEST)):
+                shares.append(Share([Span(QueueKeys(self._options.namespace, family), after(done), last)]))
         return shares or [Share()]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]

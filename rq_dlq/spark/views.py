@@ -67,8 +67,8 @@ class Reader(DataSourceReader):
         """
         options = self._options
         with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
-            homes = chosen(broker, options.queues, options.shards)
-            shares = broker._run(self._divide([QueueKeys(options.namespace, home) for home in homes]))
+            families = chosen(broker, options.queues, options.shards)
+            shares = broker._run(self._divide([QueueKeys(options.namespace, family) for family in families]))
         return [Share(parts) for parts in shares if parts] or [Share()]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
@@ -85,8 +85,8 @@ class Reader(DataSourceReader):
         """The rows of a part of a share."""
         raise NotImplementedError
 
-    def _shard(self, home: str) -> int:
-        return int(home.rpartition(":")[2]) if self._options.shards else 0
+    def _shard(self, family: str) -> int:
+        return int(family.rpartition(":")[2]) if self._options.shards else 0
 
 
 class MessageReader(Reader):
@@ -107,10 +107,10 @@ class MessageReader(Reader):
         )
 
     def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        columns, home = self._columns(), part.keys.home
+        columns, family = self._columns(), part.keys.family
         looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
         for page in _gathered(map(broker._run, looks)):
-            yield columns.of(Messages(page, home, self._shard(home)))
+            yield columns.of(Messages(page, family, self._shard(family)))
 
 
 def _gathered(pages: Iterable[Page]) -> Iterator[Page]:
@@ -135,11 +135,11 @@ class LeasedReader(MessageReader):
         found: list[Slice] = []
         for keys in queues:
             if self._options.batch:
-                tokens = batches.tokens_at(self._options.batch, keys.home)
+                tokens = batches.tokens_at(self._options.batch, keys.family)
             else:
                 tokens = yield from leases(keys)
             places = yield from batches.sizes_of(keys, tokens)
-            shard = self._shard(keys.home)
+            shard = self._shard(keys.family)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
         total = sum(part.end for part in found)
         return dealt(found, shares_of(total, self._options.partitions))
@@ -189,7 +189,7 @@ class MetricsReader(Reader):
         return [list(queues)]
 
     def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
-        now, stats = broker._run(broker._step(upkeep.stats(part, part.home)))
+        now, stats = broker._run(broker._step(upkeep.stats(part, part.family)))
         yield metrics_batch(self._schema, now, stats)
 
 

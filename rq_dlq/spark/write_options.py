@@ -78,6 +78,6 @@ class WriteOptions(Options):
         """The error of an option that the operation does not have."""
         return f"option {name} is for {' and '.join(only)}, not for {chosen}"
 
-    def homes(self) -> list[str]:
+    def families(self) -> list[str]:
         """The queues to send to."""
         return [name for name, _ in shards_of(self.queue, self.shards)]

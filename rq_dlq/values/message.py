@@ -257,17 +257,17 @@ class Leased(Received[T]):
     lost = False
 
     def __init__(
-        self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, home: str
+        self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str
     ) -> None:
         super().__init__(row, codec, queue)
         self.token = token
-        self._home = home
+        self._family = family
         self._lease_ends = lease_until
 
     @property
     def original_queue(self) -> str:
         """The queue that it was sent to; if it is dead: where it failed, and where a redrive returns it."""
-        return self.token.partition("@")[2] or self._home  # a view's token names the queue
+        return self.token.partition("@")[2] or self._family  # a view's token names the queue
 
     @property
     def settled(self) -> bool:

@@ -22,23 +22,23 @@ class Template:
     prefix: str
     suffix: str = ""
 
-    def of(self, home: str) -> str:
+    def of(self, family: str) -> str:
         """The full name for a queue's dead letters, or its expired messages."""
-        return f"{self.prefix}{home}{self.suffix}"
+        return f"{self.prefix}{family}{self.suffix}"
 
-    def home_of(self, name: str) -> str | None:
+    def family_of(self, name: str) -> str | None:
         """The queue that a full name belongs to; None: the name does not have this form."""
         if not (name.startswith(self.prefix) and name.endswith(self.suffix)):
             return None
-        home = name[len(self.prefix) : len(name) - len(self.suffix)]
-        return home or None
+        family = name[len(self.prefix) : len(name) - len(self.suffix)]
+        return family or None
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The meaning of a queue's name: the `part` (live, dead or expired) of the queue `home`."""
+    """The meaning of a queue's name: the `part` (live, dead or expired) of the queue `family`."""
 
-    home: str
+    family: str
     part: str = "live"
 
 
@@ -61,16 +61,16 @@ class Naming:
             InvalidName: this cannot be a queue's name.
         """
         for part, template in (("dead", self.dead), ("expired", self.expired)):
-            home = template.home_of(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-            if home is None:
+            family = template.family_of(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+            if family is None:
                 continue
-            if self.dead.home_of(home) or self.expired.home_of(home):
+            if self.dead.family_of(family) or self.expired.family_of(family):
                 raise InvalidName(
                     f"{name!r}: a dead-letter or expiry queue has none of its own; "
-                    f"what fails there stays there. Use {home!r}"
+                    f"what fails there stays there. Use {family!r}"
                 )
-            check_name(home)  # not the whole name: a hash tag is in front of `home` only
-            return Address(home, part)
+            check_name(family)  # not the whole name: a hash tag is in front of `family` only
+            return Address(family, part)
         check_name(name)
         return Address(name)
 

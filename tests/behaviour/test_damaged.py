@@ -274,9 +274,9 @@ async def test_an_operators_verb_on_damaged_records(
     source = queue.dlq if place == "dead" else queue
     assert await VERBS[verb][1](source.select()) >= 1
     clock.advance("1h")
-    homes = {"dead": queue.dlq, "expired": queue.expired, "ready": queue, "moved": other, "copied": other}
-    if home := homes.get(VERBS[verb][2]):
-        assert "sound" in {message.id for message in await home.select().browse()}
+    families = {"dead": queue.dlq, "expired": queue.expired, "ready": queue, "moved": other, "copied": other}
+    if family := families.get(VERBS[verb][2]):
+        assert "sound" in {message.id for message in await family.select().browse()}
     for drained in (queue, other):
         await get_through(drained, clock)
         await drained.dlq.purge(all=True)

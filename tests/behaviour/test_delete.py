@@ -32,9 +32,9 @@ MESSAGES = "rq:{a}:messages"
 LOST = SharedDeadLetterStrategy("LOST")
 
 
-def left_of(raw: Any, home: str) -> set[bytes]:
+def left_of(raw: Any, family: str) -> set[bytes]:
     """The keys of a queue that do not expire by themselves."""
-    return {key for key in raw.keys("*") if b"{%s}" % home.encode() in key and raw.pttl(key) < 0}
+    return {key for key in raw.keys("*") if b"{%s}" % family.encode() in key and raw.pttl(key) < 0}
 
 
 async def test_an_empty_queue_leaves_nothing(broker: Any, raw: Any) -> None:

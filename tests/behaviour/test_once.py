@@ -20,9 +20,9 @@ from tests.behaviour.test_jobs import commit, stage
 SENDS = 200
 
 
-def registers(raw: Any, home: str = "a") -> list[bytes]:
+def registers(raw: Any, family: str = "a") -> list[bytes]:
     """The keys of the senders of a queue."""
-    return list(raw.keys(f"rq:{{{home}}}:sender:*"))
+    return list(raw.keys(f"rq:{{{family}}}:sender:*"))
 
 
 async def test_a_send_is_one_send_though_it_was_acked_meanwhile(

@@ -142,18 +142,19 @@ def check_settings(raw: Any) -> dict[str, dict[bytes, bytes]]:
     """Each queue's settings are what the map and its declaration say now; all settings."""
     policy_map = PolicyMap.read(raw.hgetall("rq:policies"), NAMING)
     stored = {
-        home.decode(): raw.hgetall(f"rq:{{{home.decode()}}}:settings") for home in raw.smembers("rq:queues")
+        family.decode(): raw.hgetall(f"rq:{{{family.decode()}}}:settings")
+        for family in raw.smembers("rq:queues")
     }
-    for home, fields in stored.items():
+    for family, fields in stored.items():
         fields.pop(b"opening", None)
         if not fields:
             continue
         declared = Entry.decode(fields[b"declared"]) if b"declared" in fields else None
-        settings = policy_map.settings(home, declared)
+        settings = policy_map.settings(family, declared)
         expected = {name.encode(): text.encode() for name, text in settings.wire().items()}
         names = {b"declared", b"version", b"names"}
         assert {name: text for name, text in fields.items() if name not in names} == expected
-        if settings.dead_name not in {f"DLQ.{home}", *stored}:  # it is not given where it is a queue's own
+        if settings.dead_name not in {f"DLQ.{family}", *stored}:  # it is not given where it is a queue's own
             assert fields[b"names"] == f"{settings.dead_name}\t{settings.expired_name}".encode()
             assert raw.sismember("rq:aliases", settings.dead_name)
         else:
@@ -373,8 +374,8 @@ def begin(broker: rq_dlq.Broker, raw: Any, before: Sequence[Client]) -> None:
 
 def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Broker, raw: Any) -> None:
     """I9: no step has more in it because there are more queues."""
-    homes = [f"a.{n}" for n in range(300)]
-    raw.sadd("rq:queues", *homes)
+    families = [f"a.{n}" for n in range(300)]
+    raw.sadd("rq:queues", *families)
     entry = Entry.of(dead_letter={"prefix": "D."}, max_in_flight=1)
     steps, reply, scripts = _work.set_policy("rq", NAMING, "a.*", entry), None, 0
     with suppress(StopIteration):
@@ -384,8 +385,8 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
             scripts += sum(isinstance(call, Call) for call in calls)
             assert len(calls) <= 5 * 25
             reply = sync_broker._connected()._perform(step)
-    assert scripts == 1 + len(homes)
-    assert len(check_settings(raw)) == len(homes)
+    assert scripts == 1 + len(families)
+    assert len(check_settings(raw)) == len(families)
 
 
 def test_the_map_is_read_once_for_many_queues(

@@ -158,14 +158,14 @@ def many(sync_broker: rq_dlq.Broker, raw: Any, clock: Clock, monkeypatch: pytest
     monkeypatch.setattr("rq_dlq._work.shared.PER_SECOND", EACH)
     clock.set(server_time())  # nothing is overdue by the server's own clock
     sync_broker.policies.set("#", dead_letter=LOST)
-    homes = [f"q{number:04}" for number in range(MANY)]
-    raw.sadd("rq:queues", *homes)
+    families = [f"q{number:04}" for number in range(MANY)]
+    raw.sadd("rq:queues", *families)
     pipeline = raw.pipeline(transaction=False)
-    for home in homes:
-        pipeline.hset(f"rq:{{{home}}}:settings", mapping={"names": f"LOST\tEXP.{home}", "version": "1"})
+    for family in families:
+        pipeline.hset(f"rq:{{{family}}}:settings", mapping={"names": f"LOST\tEXP.{family}", "version": "1"})
     pipeline.execute()
     raw.sadd("rq:aliases", "LOST")
-    return homes
+    return families
 
 
 def looks(broker: rq_dlq.Broker, steps: Any, rounds: int) -> list[list[Command[Any] | Call[Any]]]:
@@ -193,7 +193,7 @@ def test_who_waits_asks_a_bounded_number_of_queues(
     first, *later = looks(sync_broker, _work.claim(lost._core, lost._delivery, wait=60_000), 7)
     assert not any(isinstance(call, Call) for sent in (first, *later) for call in sent)
     assert max(len(sent) for sent in later) <= 4 * EACH + 2
-    dead = {f"rq:{{{home}}}:dead" for home in many}
+    dead = {f"rq:{{{family}}}:dead" for family in many}
     asked = [
         {part for call in sent if isinstance(call, Command) for part in call.parts} & dead for sent in later
     ]
@@ -202,8 +202,8 @@ def test_who_waits_asks_a_bounded_number_of_queues(
 
 def test_who_takes_letters_asks_few_queues(many: list[str], sync_broker: rq_dlq.Broker) -> None:
     """Also where all queues have letters: their times of death are known from before."""
-    for home in many[::10]:
-        queue = sync_broker.queue(home)
+    for family in many[::10]:
+        queue = sync_broker.queue(family)
         queue.send_many(range(3))
         queue.poison(queue.claim(3))
     lost = sync_broker.queue("LOST")

@@ -246,15 +246,15 @@ async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> N
     await many.send_many(range(90))
     await few.send_many(range(10))
     end = await runs.advance(start, most=50)
-    assert {home: said.messages for home, said in end.queues.items()} == {"orders:0": 45, "orders:1": 5}
+    assert {family: said.messages for family, said in end.queues.items()} == {"orders:0": 45, "orders:1": 5}
     shares = await runs.plan(start, end)
-    assert {(part.keys.home, part.shard) for part in itertools.chain(*shares)} == {
+    assert {(part.keys.family, part.shard) for part in itertools.chain(*shares)} == {
         ("orders:0", 0),
         ("orders:1", 1),
     }
     after = await runs.advance(end, most=1_000)
     assert await counts(many) == {"leased": 45}
-    assert {home: said.batch for home, said in after.queues.items()} == {"orders:0": 2, "orders:1": 2}
+    assert {family: said.batch for family, said in after.queues.items()} == {"orders:0": 2, "orders:1": 2}
 
 
 async def test_two_queries_on_one_queue_do_not_meet(broker: Any) -> None:

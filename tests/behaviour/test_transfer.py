@@ -229,7 +229,7 @@ async def test_stopped_half_way_and_said_again(how: str, place: str, broker: Any
             await queue.select(places=[place]).move(other)
     assert await counts(queue) == {place: len(sent) - CHANGED}
     assert await counts(other) == {"ready": CHANGED}
-    assert sum(audit(raw, home).total() for home in "ab") == len(sent)
+    assert sum(audit(raw, family).total() for family in "ab") == len(sent)
     assert await queue.select(places=[place]).move(other) == len(sent) - CHANGED
     assert await ids(other) == sent
     assert await totals(other) == {"sent": len(sent)}
@@ -246,7 +246,7 @@ async def test_while_others_claim_on_both_sides(broker: Any, raw: Any) -> None:
             here.extend(await queue.claim(5))
             there.extend(await other.claim(7))
             await queue.send("new")
-            assert sum(audit(raw, home).total() for home in "ab") == (await totals(queue))["sent"]
+            assert sum(audit(raw, family).total() for family in "ab") == (await totals(queue))["sent"]
 
     steps = select.transfer(queue._core, Choice(places=("ready",)), other._core, keep=False)
     assert await drive(broker, steps, interfere) == len(sent) - 5

@@ -319,9 +319,9 @@ def measure(client: Client, queue: Queue, items: list[bytes], clock: str) -> Sam
 @contextmanager
 def server(program: str, settings: list[str]) -> Generator[Client]:
     """Start a server of our own that keeps nothing on disk."""
-    with tempfile.TemporaryDirectory() as home:
-        path = f"{home}/socket"
-        command = [program, "--port", "0", "--unixsocket", path, "--dir", home, "--save", ""]
+    with tempfile.TemporaryDirectory() as family:
+        path = f"{family}/socket"
+        command = [program, "--port", "0", "--unixsocket", path, "--dir", family, "--save", ""]
         for setting in settings:
             name, value = setting.split("=", 1)
             command += [f"--{name}", value]

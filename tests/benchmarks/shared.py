@@ -51,17 +51,17 @@ def cpu(raw: Any, note: Callable[[float], object]) -> Iterator[None]:
 
 def fill(raw: Any, broker: Broker, queues: int) -> list[str]:
     """Queues of one shared name, as a policy would leave them; those that will have letters."""
-    homes = [f"q.{n:05}" for n in range(queues)]
+    families = [f"q.{n:05}" for n in range(queues)]
     broker.policies.set("#", dead_letter=SharedDeadLetterStrategy(NAME))
-    broker.queue(homes[0]).open()
-    settings = raw.hgetall(f"rq:{{{homes[0]}}}:settings")
+    broker.queue(families[0]).open()
+    settings = raw.hgetall(f"rq:{{{families[0]}}}:settings")
     pipeline = raw.pipeline(transaction=False)
-    pipeline.sadd("rq:queues", *homes)
-    for home in homes[1:]:
-        names = settings[b"names"].replace(homes[0].encode(), home.encode())
-        pipeline.hset(f"rq:{{{home}}}:settings", mapping={**settings, b"names": names})
+    pipeline.sadd("rq:queues", *families)
+    for family in families[1:]:
+        names = settings[b"names"].replace(families[0].encode(), family.encode())
+        pipeline.hset(f"rq:{{{family}}}:settings", mapping={**settings, b"names": names})
     pipeline.execute()
-    return homes[:: max(1, queues // FAILING)][:FAILING]
+    return families[:: max(1, queues // FAILING)][:FAILING]
 
 
 def measure(path: str, queues: int, seconds: float) -> dict[str, float]:

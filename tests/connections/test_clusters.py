@@ -27,15 +27,15 @@ SLOT = slot_of("{orders}")
 @pytest.fixture(autouse=True)
 def _as_it_was(cluster: Cluster) -> Iterator[None]:
     """The slot is at its own node again after each test, and no node knows anything."""
-    home = cluster.owner("{orders}")
+    family = cluster.owner("{orders}")
     PlainClient(cluster).flushall()
     PlainClient(cluster).script_flush()
     yield
     PlainClient(cluster).flushall()
     for node in cluster.nodes:
         said(node, *SETSLOT, SLOT, "STABLE")
-    if cluster.owner("{orders}") is not home:
-        Migration(cluster, SLOT, home).run()
+    if cluster.owner("{orders}") is not family:
+        Migration(cluster, SLOT, family).run()
 
 
 @pytest_asyncio.fixture(params=["sync", "async"])

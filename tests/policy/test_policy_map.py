@@ -29,8 +29,8 @@ DROPPED_IF_EXPIRED = DiscardingDeadLetterStrategy(process_expired=True)
 REPORTED_BY_FIVE = DiscardingDeadLetterStrategy(report_interval=5)
 
 
-def settings(*said: tuple[str, Entry], home: str = "a.b", declared: Entry | None = None) -> QueueSettings:
-    return PolicyMap(dict(said)).settings(home, declared)
+def settings(*said: tuple[str, Entry], family: str = "a.b", declared: Entry | None = None) -> QueueSettings:
+    return PolicyMap(dict(said)).settings(family, declared)
 
 
 @given(st.lists(entries.pattern(), unique=True, max_size=8), entries.name)
@@ -75,12 +75,12 @@ def test_patterns_of_the_same_text_are_the_same() -> None:
 
 @given(entries.tables, entries.name, st.none() | entries.entry())
 def test_settings_never_raise_and_are_complete(
-    table: dict[str, Entry], home: str, declared: Entry | None
+    table: dict[str, Entry], family: str, declared: Entry | None
 ) -> None:
     stored = PolicyMap(table)
-    got = stored.settings(home, declared)
-    assert got == pickle.loads(pickle.dumps(stored)).settings(home, declared)  # noqa: S301
-    assert got.dead_name != home != got.expired_name != got.dead_name
+    got = stored.settings(family, declared)
+    assert got == pickle.loads(pickle.dumps(stored)).settings(family, declared)  # noqa: S301
+    assert got.dead_name != family != got.expired_name != got.dead_name
     assert RedeliveryPolicy.from_wire(got.redelivery.as_wire()) == got.redelivery
     fields = [source.field for source in got.sources]
     assert len(set(fields)) == len(fields)
@@ -91,8 +91,11 @@ def test_settings_never_raise_and_are_complete(
 
 
 @given(entries.entry(), entries.name)
-def test_what_is_said_twice_is_said_once(entry: Entry, home: str) -> None:
-    once, twice = settings((home, entry), home=home), settings((home, entry), ("#", entry), home=home)
+def test_what_is_said_twice_is_said_once(entry: Entry, family: str) -> None:
+    once, twice = (
+        settings((family, entry), family=family),
+        settings((family, entry), ("#", entry), family=family),
+    )
     assert once == twice
 
 
@@ -183,7 +186,7 @@ def test_the_maximum_of_artemis_is_ten_times_the_delay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "home", "expected"),
+    ("said", "family", "expected"),
     [
         ({"dead_letter": None}, "a", {"dead": "discard"}),
         ({"dead_letter": {"process_expired": True}}, "a", {"expired": "dead"}),
@@ -199,12 +202,12 @@ def test_the_maximum_of_artemis_is_ten_times_the_delay() -> None:
         ({"dead_letter": DiscardingDeadLetterStrategy(only="b.#")}, "b.c", {"dead": "discard"}),
     ],
 )  # fmt: skip
-def test_wire_of_the_dead(said: dict[str, Any], home: str, expected: dict[str, Any]) -> None:
+def test_wire_of_the_dead(said: dict[str, Any], family: str, expected: dict[str, Any]) -> None:
     usual = {
         "dead": "keep", "expired": "expired", "transient": "keep",
         "dead_for": None, "expired_for": None, "report_interval": 1000,
     }  # fmt: skip
-    wire = settings(("#", Entry.of(**said)), home=home).wire()
+    wire = settings(("#", Entry.of(**said)), family=family).wire()
     assert msgspec.json.decode(wire.get("dead_letter", msgspec.json.encode(usual))) == {**usual, **expected}
     assert ("dead_letter" in wire) is bool(expected)
 
@@ -229,10 +232,10 @@ def test_for_other_queues_a_list_says_nothing() -> None:
     weak = Entry.of(dead_letter=SharedDeadLetterStrategy("lost", expiration=5))
     strong = Entry.of(dead_letter=DiscardingDeadLetterStrategy(only=["a.[0-9]{3}"], expiration=9))
     assert (
-        settings(("a.*", strong), ("#", weak), home="a.12").dead_letter == settings(("#", weak)).dead_letter
+        settings(("a.*", strong), ("#", weak), family="a.12").dead_letter == settings(("#", weak)).dead_letter
     )
     assert isinstance(
-        settings(("a.*", strong), ("#", weak), home="a.123").dead_letter, DiscardingDeadLetterStrategy
+        settings(("a.*", strong), ("#", weak), family="a.123").dead_letter, DiscardingDeadLetterStrategy
     )
 
 
@@ -251,7 +254,7 @@ def test_one_destination_counts() -> None:
 
 def test_a_shared_queue_is_not_its_own_dead_letter_queue() -> None:
     said = Entry.of(dead_letter=SharedDeadLetterStrategy("lost"), expiry=ExpiryPolicy(name="late"))
-    got = settings(("#", said), home="lost")
+    got = settings(("#", said), family="lost")
     assert (got.dead_name, got.expired_name) == ("DLQ.lost", "late")
     assert isinstance(got.dead_letter, IndividualDeadLetterStrategy)
 

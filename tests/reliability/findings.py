@@ -21,18 +21,18 @@ def over(value: float, most: float) -> int:
     return ceil(value) if value > most else 0
 
 
-def audited(raw: Any, home: str) -> list[str]:
+def audited(raw: Any, family: str) -> list[str]:
     """What the audit of a queue's keys finds."""
     try:
-        audit(raw, home)
+        audit(raw, family)
     except AssertionError as error:
         return [f"audit: {error}".partition("\n")[0]]
     return []
 
 
-def counters(raw: Any, home: str) -> dict[str, int]:
+def counters(raw: Any, family: str) -> dict[str, int]:
     """What a queue has counted."""
-    return {name.decode(): int(n) for name, n in raw.hgetall(QueueKeys("rq", home)["counters"]).items()}
+    return {name.decode(): int(n) for name, n in raw.hgetall(QueueKeys("rq", family)["counters"]).items()}
 
 
 def unexplained(totals: Mapping[str, int], told: Sums) -> dict[str, int]:

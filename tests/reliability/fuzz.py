@@ -115,7 +115,7 @@ def name(data: bytes) -> None:
     check_name(text)
     address = NAMING.resolve(text)
     named = {"live": Template(""), "dead": NAMING.dead, "expired": NAMING.expired}[address.part]
-    assert named.of(address.home) == text
+    assert named.of(address.family) == text
 
 
 def toml(data: bytes) -> None:

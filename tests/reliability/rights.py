@@ -92,7 +92,7 @@ class World:
 
     def audit(self) -> dict[str, dict[str, int]]:
         """Check both queues; how many messages are in each state."""
-        return {home: dict(audit(self.raw, home, NAMESPACE)) for home in (ORDERS, BILLS)}
+        return {family: dict(audit(self.raw, family, NAMESPACE)) for family in (ORDERS, BILLS)}
 
     def _fill(self, broker: rq_dlq.Broker) -> None:
         broker.policies.set(BILLS, dead_letter=SharedDeadLetterStrategy(BURIED))
@@ -114,7 +114,7 @@ class World:
         orders.send_many(range(4))
         broker._run(batches.claim_batch(orders._core, BATCH, limit=4, lease=3_600_000))
         orders.send_many(range(6))
-        self.staged = {home: staged(broker, broker.queue(home), "open") for home in (ORDERS, BILLS)}
+        self.staged = {family: staged(broker, broker.queue(family), "open") for family in (ORDERS, BILLS)}
         (self.left,) = staged(broker, orders, "left")
         counts = staged(broker, orders, "moving", "moving")
         (self.moving,) = counts
@@ -134,7 +134,7 @@ class World:
 
 def _half_committed(broker: rq_dlq.Broker, here: dict[str, int], there: dict[str, int]) -> None:
     """A job that has committed in the first of two queues, and did not live to tell the other."""
-    queues = [broker.queue(home)._core for home in (ORDERS, BILLS)]
+    queues = [broker.queue(family)._core for family in (ORDERS, BILLS)]
     steps = jobs.commit(queues, "half", {ORDERS: here, BILLS: there}, grace=1)
     value: Any = None
     while not (isinstance(step := steps.send(value), _calls.Call) and step.script == "commit_job"):

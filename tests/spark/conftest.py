@@ -52,8 +52,8 @@ def raw(redis_url: str) -> Iterator[Any]:
     client: Any = redis.Redis.from_url(redis_url)
     client.flushall()
     yield client
-    for home in client.smembers("rq:queues"):
-        audit(client, home.decode())
+    for family in client.smembers("rq:queues"):
+        audit(client, family.decode())
     client.close()
 
 

@@ -24,8 +24,8 @@ def raw(cluster: Cluster) -> Iterator[Any]:
     client = PlainClient(cluster)
     client.flushall()
     yield client
-    for home in client.smembers("rq:queues"):
-        audit(client, home.decode())
+    for family in client.smembers("rq:queues"):
+        audit(client, family.decode())
     client.close()
 
 

@@ -81,8 +81,8 @@ def test_streams() -> None:
         {"queue": "orders", "shards": "2", "lease": "90s", "failondataloss": "False", "maxWait": "0"}
     )
     assert (found.lease, found.fail_on_loss, found.max_wait) == (90_000, False, 0)
-    assert found.homes() == [("orders:0", 0), ("orders:1", 1)]
-    assert StreamOptions.of({"queue": "orders"}).homes() == [("orders", 0)]
+    assert found.families() == [("orders:0", 0), ("orders:1", 1)]
+    assert StreamOptions.of({"queue": "orders"}).families() == [("orders", 0)]
 
 
 @pytest.mark.parametrize(

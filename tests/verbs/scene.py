@@ -63,13 +63,13 @@ class Scene:
 
     async def commit(self, job: str, staged: dict[str, int]) -> Any:
         """Commit a job."""
-        return await self.run(jobs.commit([self.queue._core], job, {self.keys.home: staged}))
+        return await self.run(jobs.commit([self.queue._core], job, {self.keys.family: staged}))
 
 
-async def set_up(broker: Any, clock: Clock, home: str = "a", other: str = "b") -> Scene:
+async def set_up(broker: Any, clock: Clock, family: str = "a", other: str = "b") -> Scene:
     """Fill two queues of these names."""
     options = {"redelivery": POLICY, "dead_letter": KEPT, "lease": "1d"}
-    scene = Scene(broker, broker.queue(home, **options), broker.queue(other, **options))
+    scene = Scene(broker, broker.queue(family, **options), broker.queue(other, **options))
     queue = scene.queue
     await scene.other.send("there")
     await bury(queue, ["kept for long enough"])

@@ -59,6 +59,6 @@ class Restartable:
     async def stop(self) -> None:
         """Kill the server; all its keys agree with each other."""
         await self.broker.close()
-        for home in self._raw.smembers("rq:queues"):
-            audit(self._raw, home.decode())
+        for family in self._raw.smembers("rq:queues"):
+            audit(self._raw, family.decode())
         self._running.close()

@@ -134,7 +134,7 @@ def judge(herd: Herd, raw: Any) -> Figures:
             "woken by one message": over(max(herd.woken), 1),
             "% of a core used by an idle server": over(100 * herd.idle.server, 100 * IDLE),
         }
-    ) + audited(raw, herd.place.queue()._core.keys.home)
+    ) + audited(raw, herd.place.queue()._core.keys.family)
     killed, restarted = herd.busiest
     counted = [
         f"{herd.workers:,} idle workers claim {herd.idle.scripts:,.0f} times a second",

@@ -203,8 +203,8 @@ class Trial:
         if foreign != {b"theirs", b"rq:{safe}:messages"} or self.raw.get("theirs") != b"untouched":
             self.wrong.append(f"{self.text[:60]!r} as {name}: touched {foreign}")
         try:
-            for home in self.raw.smembers(f"{NAMESPACE}:queues"):
-                audit(self.raw, home.decode(), NAMESPACE)
+            for family in self.raw.smembers(f"{NAMESPACE}:queues"):
+                audit(self.raw, family.decode(), NAMESPACE)
         except AssertionError as error:
             self.wrong.append(f"{self.text[:60]!r} as {name}: {error}")
 

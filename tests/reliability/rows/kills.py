@@ -45,7 +45,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
     """Compare what the processes wrote with what the queue counted, and with what is left of it."""
     keys, done = trial.queue._core.keys, trial.done
     told = sums(place.journals, (name.decode() for name in raw.hkeys(keys["messages"])))
-    totals = counters(raw, keys.home)
+    totals = counters(raw, keys.family)
     held = sum(len(zombie.held) for zombie in done.frozen)
     refused = sum(
         len(heard(place.journals, zombie, "stale").intersection(zombie.held)) for zombie in done.frozen
@@ -65,7 +65,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
             "zombies too few": max(0, plan.zombies - len(done.frozen)),
             "contested acks too few": max(0, plan.zombies // 4 - done.contested),
         }
-    ) + audited(raw, keys.home)
+    ) + audited(raw, keys.family)
     counted = [
         f"{told.entered / took:,.0f} messages/s",
         f"{len(done.kills):,} workers killed, {done.senders_killed} senders",

@@ -160,7 +160,7 @@ def run(run: Run) -> Figures:
             }
         )
         if run.scale == "short":  # it reads all keys
-            found += audited(raw, mass.queue._core.keys.home)
+            found += audited(raw, mass.queue._core.keys.family)
     calls = sum(map(len, meter.spent.values()))
     most = ", ".join(f"{name} {spent:.1f}" for name, spent in sorted(meter.p99().items()))
     counted = f"{calls:,} round trips; Redis busy, p99 in ms: {most}"

@@ -177,7 +177,7 @@ def soak(run: Run) -> Figures:
         with server.client() as raw:
             queue._broker.close()
             found = sums(place.journals, (name.decode() for name in raw.hkeys(queue._core.keys["messages"])))
-            here, there = (counters(raw, home) for home in ("work", ASIDE))
+            here, there = (counters(raw, family) for family in ("work", ASIDE))
             bad = [*audited(raw, "work"), *audited(raw, ASIDE)]
     moved, back = there.get("sent", 0), there.get("moved", 0)
     bad += wrong(

@@ -120,7 +120,7 @@ def judge(storm: Storm) -> Figures:
             "claims a second of an idle consumer": over(per_consumer, IDLE_CLAIMS),
             "% of a core used by idle workers": over(100 * storm.idle.clients, 100 * IDLE),
         }
-    ) + audited(storm.raw, storm.queue._core.keys.home)
+    ) + audited(storm.raw, storm.queue._core.keys.family)
     busy = f"workers {storm.idle.clients:.1%}, Redis {storm.idle.server:.1%} busy"
     counted = [
         f"{attempts:,} attempts by {storm.scripts:,} scripts",

@@ -236,8 +236,8 @@ def world(told: Callable[[str], None], seed: int, *options: str) -> Iterator[Wor
         made = World(f"unix://{socket}", Path(folder), random.Random(seed), told)
         try:
             yield made
-            for home in made.raw.smembers("rq:queues"):
-                audit(made.raw, home.decode())
+            for family in made.raw.smembers("rq:queues"):
+                audit(made.raw, family.decode())
         finally:
             for process in made.started:
                 process.kill()
