@@ -1,16 +1,16 @@
--- Removes a queue: all of its keys. Refused while anything is in it, unless everything is to go with it. What a job has
+-- Removes a queue: all of its keys. Refused while anything is in it, unless force is to go with it. What a job has
 -- committed stops even that, since it may be for other queues, too: it is moved first. Returns how many messages were
 -- removed; or, refused, how many are ready, scheduled, leased, dead, expired, and how many lists are committed.
 -- drains
 -- luacheck: ignore 211 (it needs the keys that it does not name, too)
-local number, everything = ARGV[1], ARGV[2] -- everything: 1, or 0: only an empty queue
+local number, force = ARGV[1], ARGV[2] -- force: 1, or 0: only an empty queue
 -- needs: done; keys: all, sender
 if done then
   return done
 end
 -- needs: note_done
 local present, lists = redis.call('HLEN', messages), redis.call('ZCARD', committed)
-if lists > 0 or (present > 0 and everything ~= '1') then
+if lists > 0 or (present > 0 and force ~= '1') then
   local left, leased = {}, present
   for n, index in ipairs({ ready, scheduled, dead, expired }) do
     left[n] = redis.call('ZCARD', index)

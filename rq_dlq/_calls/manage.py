@@ -146,8 +146,8 @@ def reset(keys: QueueKeys) -> Call[int]:
     return Call("reset", keys, {}, (), int)
 
 
-def delete(sender: Sender, *, everything: bool) -> Call[int | Left]:
-    """Remove a queue's keys, also with messages in it if `everything`.
+def delete(sender: Sender, *, force: bool) -> Call[int | Left]:
+    """Remove a queue's keys, also with messages in it if `force`.
 
     Reads as how many messages were removed; or, if that was refused, what is in the queue.
     """
@@ -155,7 +155,7 @@ def delete(sender: Sender, *, everything: bool) -> Call[int | Left]:
     def read(reply: Any) -> int | Left:
         return Left(*reply) if isinstance(reply, list) else int(reply)
 
-    return Call("delete", sender.keys, {"number": sender.number, "everything": int(everything)}, (), read)
+    return Call("delete", sender.keys, {"number": sender.number, "force": int(force)}, (), read)
 
 
 def register(keys: QueueKeys) -> Command[int]:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
 
 
-def delete(queue: Queue[Any], *, everything: bool) -> Steps[int]:
+def delete(queue: Queue[Any], *, force: bool) -> Steps[int]:
     """Delete a queue and its name; how many messages were in it.
 
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
 
     Args:
-        everything: also with messages in it. What jobs have committed is moved into the queue first, since
+        force: also with messages in it. What jobs have committed is moved into the queue first, since
             their commits for other queues are kept with it.
 
     Raises:
@@ -34,14 +34,14 @@ def delete(queue: Queue[Any], *, everything: bool) -> Steps[int]:
     only_live(queue, "delete")
     before: manage.Left | None = None
     while True:
-        found = yield from once(queue.senders, queue.keys, manage.delete, everything=everything)
+        found = yield from once(queue.senders, queue.keys, manage.delete, force=force)
         if not isinstance(found, manage.Left):
             break
-        if not everything or found == before:
+        if not force or found == before:
             message = (
                 f"{queue.name!r} was not deleted, since it is not empty: {found}. Drain or purge it first, "
-                "or delete it with all that is in it: `delete(everything=True)`, "
-                f"`rq-dlq queue rm {queue.name} --all`"
+                "or delete it with all that is in it: `delete(force=True)`, "
+                f"`rq-dlq queue rm {queue.name} --force`"
             )
             raise InvalidInput(message)
         before = found

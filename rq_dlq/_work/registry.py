@@ -87,5 +87,5 @@ def give_way(keys: QueueKeys) -> Steps[bool]:
     """Delete a queue if it gives way; whether the name is free now."""
     if not (yield from gives_way(keys)):
         return False
-    left = yield from once(Senders(), keys, manage.delete, everything=False)
+    left = yield from once(Senders(), keys, manage.delete, force=False)
     return not isinstance(left, manage.Left) and (yield from unlist(keys))

@@ -103,20 +103,20 @@ def purge(context: Context, name: str, *, yes: bool) -> None:
 
 @queue.command("rm")
 @click.argument("name")
-@click.option("--all", "everything", is_flag=True, help="With all messages in it, leased ones too.")
+@click.option("--force", is_flag=True, help="With all messages in it, leased ones too.")
 @yes_option
 @pass_context
-def rm(context: Context, name: str, *, everything: bool, yes: bool) -> None:
+def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
     """Delete an empty queue: its name, its totals and outcomes, and what programs declared for it.
 
     Entries of the map of policies stay. The next send creates the queue again.
     """
     found = used(context, name)
-    if everything:
+    if force:
         counts = found.stats()
         number = counts.waiting + counts.leased + counts.dead + counts.expired
         confirm(f"Delete {name} with {_show.many(number, 'message')} in it for good", yes=yes)
-    context.output.say(f"deleted {name}: {_show.many(found.delete(everything=everything), 'message')} in it")
+    context.output.say(f"deleted {name}: {_show.many(found.delete(force=force), 'message')} in it")
 
 
 @click.command(cls=Command)

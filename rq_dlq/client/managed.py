@@ -99,7 +99,7 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(_work.reset(self._core))
 
-    def delete(self, *, everything: bool = False) -> int:
+    def delete(self, *, force: bool = False) -> int:
         """Delete the queue: its messages, totals, outcome history and settings, and its name.
 
         The settings that programs declared for it go, too; entries of the map of policies stay. The queue is
@@ -107,7 +107,7 @@ class Managed(OwnQueue[T]):
         held then is lost, and settling it says so.
 
         Args:
-            everything: also if messages are in the queue, in whatever state. They are removed for good, in
+            force: also if messages are in the queue, in whatever state. They are removed for good, in
                 one step, however many they are.
 
         Returns:
@@ -116,7 +116,7 @@ class Managed(OwnQueue[T]):
         Raises:
             InvalidInput: messages are in the queue, or it is a dead-letter or expiry queue; nothing was done.
         """
-        return self._broker._run(_work.delete(self._core, everything=everything))
+        return self._broker._run(_work.delete(self._core, force=force))
 
     def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens to it next.

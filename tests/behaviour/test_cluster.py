@@ -225,7 +225,7 @@ async def test_a_deleted_queue_is_opened_again_or_gives_way(broker: Any, raw: An
     await broker.queue("a").open()
     producer = broker.queue("b")
     await producer.send("x")
-    assert await broker.queue("b").delete(everything=True) == 1
+    assert await broker.queue("b").delete(force=True) == 1
     assert await broker.queues() == ["a"]
     assert await producer.send("y", id="y") == "y"
     assert await broker.queues() == ["a", "b"]

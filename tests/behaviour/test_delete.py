@@ -56,10 +56,10 @@ async def test_what_is_in_it(state: str, broker: Any, raw: Any, clock: Clock) ->
     """It is refused, with the counts and what to do; told to, everything goes and is reported."""
     queue = broker.queue("a")
     await bring_to(state, queue, clock)
-    with pytest.raises(InvalidInput, match=rf"not empty: 1 {state}\. Drain .* `rq-dlq queue rm a --all`"):
+    with pytest.raises(InvalidInput, match=rf"not empty: 1 {state}\. Drain .* `rq-dlq queue rm a --force`"):
         await queue.delete()
     assert await counts(queue) == {state: 1}
-    assert await queue.delete(everything=True) == 1
+    assert await queue.delete(force=True) == 1
     assert left_of(raw, "a") == set()
     assert await broker.queues() == []
 
@@ -70,7 +70,7 @@ async def test_everything_of_a_queue_in_every_state(broker: Any, raw: Any, clock
     found = sum((await counts(scene.queue)).values())
     with pytest.raises(InvalidInput, match="1 committed lists of jobs"):
         await scene.queue.delete()
-    assert await scene.queue.delete(everything=True) == found + COMMITTED
+    assert await scene.queue.delete(force=True) == found + COMMITTED
     assert left_of(raw, "a") == set()
     assert await broker.queues() == ["b"]
     with pytest.raises(LeaseLost):
@@ -88,7 +88,7 @@ async def test_what_a_job_committed_for_another_queue_arrives(broker: Any, raw: 
         lists[core.name] = stage.counts
     steps = jobs.commit(cores, "job", lists)
     await broker._run(_until_committed(steps))
-    assert await first.delete(everything=True) == 1
+    assert await first.delete(force=True) == 1
     assert left_of(raw, "a") == set()
     assert raw.zcard("rq:{b}:committed") == 1
 
@@ -109,7 +109,7 @@ async def test_dead_letters_are_deleted_with_their_queue_only(broker: Any) -> No
     await bury(broker.queue("b"), ["x"])
     for name in ("LOST", "DLQ.b", "EXP.b"):
         with pytest.raises(InvalidInput, match=f"cannot delete '{name}'"):
-            await broker.queue(name).delete(everything=True)
+            await broker.queue(name).delete(force=True)
     assert await counts(broker.queue("b")) == {"dead": 1}
 
 
@@ -132,7 +132,7 @@ async def test_who_opened_it_before_registers_it_again(
     for send, first, second in ((producer.send, "x", "y"), (producer.send_many, ["x"], ["y"])):
         await send(first)
         assert await bodies(consumer) == ["x"]
-        assert sync_broker.queue("a").delete(everything=True) == 1
+        assert sync_broker.queue("a").delete(force=True) == 1
         assert await consumer.claim() == []
         assert sync_broker.queues() == []
         await send(second)
@@ -145,11 +145,11 @@ async def test_a_session_and_a_job_register_it_again(broker: Any, sync_broker: r
     queue = broker.queue("a")
     async with queue.session() as session:
         await session.send(queue, "x")
-    assert sync_broker.queue("a").delete(everything=True) == 1
+    assert sync_broker.queue("a").delete(force=True) == 1
     async with queue.session() as session:
         await session.send(queue, "x")
     assert sync_broker.queues() == ["a"]
-    assert sync_broker.queue("a").delete(everything=True) == 1
+    assert sync_broker.queue("a").delete(force=True) == 1
     stage = jobs.Stage(queue._core.keys, "job", "task")
     await broker._run(stage.add(["1", queue._core.codec.packer(4, {})("staged")]))
     await broker._run(jobs.commit([queue._core], "job", {"a": stage.counts}))
@@ -164,7 +164,7 @@ async def test_a_lost_reply_deletes_nothing_that_was_sent_since(
     await queue.send("x")
     lost = await lose_replies(broker, "delete")
     meanwhile(lost, lambda: sync_broker.queue("a").send("y", id="y") if not raw.exists(MESSAGES) else None)
-    assert await queue.delete(everything=True) == 1
+    assert await queue.delete(force=True) == 1
     assert lost.runs > 1
     assert await broker.queues() == ["a"]
     assert await bodies(queue) == ["y"]

@@ -305,7 +305,7 @@ def used(name: str) -> tuple[Client, Client, Client]:
 
 def deletes(name: str) -> Client:
     """Delete a queue if it is empty."""
-    return Client(lambda broker: _work.delete(broker.queue(name)._core, everything=False))
+    return Client(lambda broker: _work.delete(broker.queue(name)._core, force=False))
 
 
 def test_what_is_sent_while_the_queue_is_deleted(sync_broker: rq_dlq.Broker, raw: Any) -> None:

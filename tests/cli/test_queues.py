@@ -135,10 +135,12 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     orders.claim()[0].poison("bad")
     refused = shell("queue", "rm", "orders", code=2).stderr
     assert "not empty: 1 ready, 1 dead" in refused
-    assert "rq-dlq queue rm orders --all" in refused
-    assert "Delete orders with 2 messages" in shell("queue", "rm", "orders", "--all", code=2).stderr
+    assert "rq-dlq queue rm orders --force" in refused
+    assert "Delete orders with 2 messages" in shell("queue", "rm", "orders", "--force", code=2).stderr
     assert broker.queues() == ["orders"]
-    assert "2 messages" in shell("queue", "rm", "orders", "--all", "--yes").stderr
+    assert "2 messages" in shell("queue", "rm", "orders", "--force", "--yes").stderr
     assert broker.queues() == []
     broker.queue("orders").send("a")
-    assert "it takes only what failed" in shell("queue", "rm", "DLQ.orders", "--all", "--yes", code=2).stderr
+    assert (
+        "it takes only what failed" in shell("queue", "rm", "DLQ.orders", "--force", "--yes", code=2).stderr
+    )

@@ -219,7 +219,7 @@ MAINTENANCE: dict[str, Verb] = {
     "pause": lambda me: me.orders.pause(),
     "resume": lambda me: me.orders.resume(),
     "reset": lambda me: me.orders.reset(),
-    "delete": lambda me: me.orders.delete(everything=True),
+    "delete": lambda me: me.orders.delete(force=True),
     "set a policy": lambda me: me.broker.policies.set(ORDERS, redelivery=RedeliveryPolicy()),
     "set a name": lambda me: me.broker.policies.set(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")),
     "remove a policy": lambda me: me.broker.policies.remove(BILLS),

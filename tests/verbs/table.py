@@ -207,8 +207,8 @@ OPERATING = (
     ),
     Verb(
         name="delete", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
-        call=lambda w: _calls.manage.delete(w.queue.sender(), everything=True), cut_off=EVERY,
-        say=lambda at: at.queue.delete(everything=True),
+        call=lambda w: _calls.manage.delete(w.queue.sender(), force=True), cut_off=EVERY,
+        say=lambda at: at.queue.delete(force=True),
     ),
     Verb(
         name="pause", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, drains=True,
