@@ -12,6 +12,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
 from rq_dlq.values.counts import ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.fingerprint import is_of
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
 from rq_dlq.values.wanted import NOTHING, STATE, STORY
@@ -26,7 +27,7 @@ Order: TypeAlias = Literal["oldest", "newest"]
 PLACES = ("ready", "scheduled", "leased", "dead", "expired")
 ORDERS = ("oldest", "newest")
 REASONS = ("exhausted", "poison", "unprocessable", "expired")
-_FINGERPRINT = re.compile("[0-9a-f]{12}")
+_FINGERPRINT = re.compile("[0-9a-f]{6}|[0-9a-f]{12}|lapsed|expired")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,7 +38,8 @@ class Choice:
         places: the states to look in, in this order; None: those in which the messages of a queue wait.
         ids: only messages with these ids.
         where: a condition in words.
-        group: a kind of failure, or its fingerprint. This and the following are conditions on dead letters.
+        group: a kind of failure, or its fingerprint; the first six digits stand for all kinds of one class of
+            error at one place. This and the following are conditions on dead letters.
         reason: why they died.
         since: when they died at the earliest; kept in milliseconds of the server's clock.
         older_than: how long ago they died at least; kept in milliseconds.
@@ -111,7 +113,7 @@ class Choice:
             (self.since is None or died >= self.since)
             and (self.older_than is None or died <= now - self.older_than)
             and (self.reason is None or letter.reason == self.reason)
-            and (self.group is None or letter.fingerprint == self.group)
+            and (self.group is None or is_of(letter.fingerprint, self.group))
         )
 
     def places_in(self, queue: Queue[Any]) -> list[Place]:
@@ -161,12 +163,14 @@ def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _group_of(group: str | ErrorGroup | None) -> str | None:
-    """A fingerprint, whole: the beginning of one might be that of several groups."""
     if isinstance(group, ErrorGroup):
         return group.fingerprint
     if group is None or (isinstance(group, str) and _FINGERPRINT.fullmatch(group)):
         return group
-    raise InvalidInput(f"group {shown(group)}: pass an ErrorGroup, or its fingerprint: all twelve hex digits")
+    message = (
+        f"group {shown(group)}: pass an ErrorGroup, or all twelve digits of its fingerprint, or the first six"
+    )
+    raise InvalidInput(message)
 
 
 def _reason_of(reason: str | None) -> str | None:

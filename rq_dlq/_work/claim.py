@@ -231,7 +231,9 @@ def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[
         try:
             delivery.body  # noqa: B018 - decodes it
         except UnprocessableMessage as error:
-            (settlement,) = yield from poison(queue, [delivery._held], error, reason="unprocessable")
+            (settlement,) = yield from poison(
+                queue, [delivery._held], error, reason="unprocessable", values=delivery._values
+            )
             if undecodable is not None:
                 undecodable(delivery, settlement, error)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,6 +13,8 @@ from rq_dlq._work.indeterminate import Settlements
 from rq_dlq._work.seen import Seen
 from rq_dlq._work.senders import Senders
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.fingerprint import chosen
 from rq_dlq.values.names import Address, Naming
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.codec import Codec, Ids
 
 T = TypeVar("T")
+logger = logging.getLogger("rq_dlq")
 
 
 @dataclass
@@ -44,6 +48,7 @@ class Queue(Generic[T]):
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
         confirm: the replicas that have to confirm a send; None: none.
+        fingerprint: names the kind of an exception, as the user sees it.
     """
 
     name: str
@@ -68,9 +73,24 @@ class Queue(Generic[T]):
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
     confirm: Confirm | None = None
+    fingerprint: Callable[[BaseException], str | None] | None = None
 
     def __post_init__(self) -> None:
         self.policy = manage.encode_policy(self.redelivery.as_wire())
+
+    def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
+        """What went wrong; `values` is what the failing messages say themselves."""
+        cause = Cause.of(error, values)
+        if self.fingerprint is None or not isinstance(error, BaseException):
+            return cause
+        try:
+            kind = self.fingerprint(error)
+        except Exception:
+            logger.exception(
+                "%s: the broker's fingerprint failed, so this failure has the usual one", self.name
+            )
+            return cause
+        return cause if kind is None else replace(cause, fingerprint=chosen(str(kind)))
 
     def member(self, address: Address) -> Queue[T]:
         """The member of a view at this address."""

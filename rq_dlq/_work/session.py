@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import repetition
@@ -195,29 +196,33 @@ def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
     session.outgoing, session.targets, session.sent = {}, {}, 0
     held = session.held
     failed = error if isinstance(error, BaseException) else RolledBack(error or "the session was rolled back")
-    settlements = yield from _give_back(session.queue, [delivery._held for delivery in held], failed)
+    settlements = yield from _give_back(session.queue, held, failed)
     for delivery, settlement in zip(held, settlements, strict=True):
         delivery.outcome = settlement.outcome
     session.clear()
     return sum(map(bool, settlements))
 
 
-def _give_back(queue: Queue[Any], held: list[Held], error: BaseException) -> Steps[list[Settlement]]:
+def _give_back(
+    queue: Queue[Any], deliveries: Sequence[Leased[Any]], error: BaseException
+) -> Steps[list[Settlement]]:
     """Settle by the error that ended a session.
 
     A lost lease, or a server that refuses, is not a failure of the messages, so they are not charged. A fatal
     error does not show which of several messages it is about, so none dies of it before its budget is spent.
     """
+    held = [delivery._held for delivery in deliveries]
+    values = chain.from_iterable(delivery._values for delivery in deliveries)
     if not held:
         return []
     if isinstance(error, LeaseLost):
         return (yield from release(queue, held))
     if isinstance(error, BrokerRefused) and not isinstance(error, CrossSlot):  # which would fail every time
-        return (yield from nack(queue, held, error, charge=False))
+        return (yield from nack(queue, held, error, charge=False, values=values))
     if len(held) == 1 or isinstance(error, Redeliver) or not isinstance(error, Exception):
-        return (yield from settle_by_error(queue, held, error))
+        return (yield from settle_by_error(queue, held, error, values))
     lenient = replace(queue, redelivery=replace(queue.redelivery, fatal=()))
-    return (yield from nack(lenient, held, error))
+    return (yield from nack(lenient, held, error, values=values))
 
 
 def end(session: Session, error: BaseException | None) -> Steps[bool]:

@@ -9,11 +9,10 @@ from rq_dlq._calls import delivery
 from rq_dlq._work.steps import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
-from rq_dlq.values.failure import Cause
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rq_dlq._calls import Call, Held
     from rq_dlq._keys import QueueKeys
@@ -36,12 +35,17 @@ def nack(
     *,
     delay: Duration | None = None,
     charge: bool = True,
+    values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
-    """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones."""
+    """Nack: the messages failed; they are dead if the error is one of the policy's `fatal` ones.
+
+    Args:
+        values: what the messages say themselves (`Received._values`).
+    """
     if isinstance(error, queue.redelivery.fatal):
-        return (yield from poison(queue, held, error))
+        return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause, drawn = Cause.of(error), seed()
+    cause, drawn = queue.cause(error, values), seed()
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
@@ -60,9 +64,10 @@ def poison(
     error: BaseException | str | None,
     *,
     reason: Literal["poison", "unprocessable"] = "poison",
+    values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
     """Poison: the messages are dead at once; dead letters stay what they are, as after a nack."""
-    cause = Cause.of(error)
+    cause = queue.cause(error, values)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         return delivery.poison(
@@ -79,7 +84,7 @@ def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
 
 
 def settle_by_error(
-    queue: Queue[Any], held: Sequence[Held], error: BaseException | None
+    queue: Queue[Any], held: Sequence[Held], error: BaseException | None, values: Iterable[str] = ()
 ) -> Steps[list[Settlement]]:
     """Settle by the error that a handler raised; None: ack.
 
@@ -88,13 +93,13 @@ def settle_by_error(
     if error is None:
         return (yield from ack(queue, held))
     if isinstance(error, Redeliver):
-        return (yield from nack(queue, held, error, delay=error.after, charge=error.charge))
+        return (yield from nack(queue, held, error, delay=error.after, charge=error.charge, values=values))
     if isinstance(error, Poison):
-        return (yield from poison(queue, held, error))
+        return (yield from poison(queue, held, error, values=values))
     if isinstance(error, UnprocessableMessage):
-        return (yield from poison(queue, held, error, reason="unprocessable"))
+        return (yield from poison(queue, held, error, reason="unprocessable", values=values))
     if isinstance(error, Exception):
-        return (yield from nack(queue, held, error))
+        return (yield from nack(queue, held, error, values=values))
     return (yield from release(queue, held))
 
 

@@ -63,7 +63,9 @@ class Delivery(Leased[T]):
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
         """
-        steps = _work.nack(self._queue._core, [self._held], error, delay=delay, charge=charge)
+        steps = _work.nack(
+            self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
+        )
         return await self._settle(steps)
 
     async def poison(self, error: BaseException | str | None = None) -> Settlement:
@@ -78,7 +80,7 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        return await self._settle(_work.poison(self._queue._core, [self._held], error))
+        return await self._settle(_work.poison(self._queue._core, [self._held], error, values=self._values))
 
     async def release(self) -> Settlement:
         """Give the message back unprocessed: not charged, ready at once, at its old place.
@@ -114,7 +116,7 @@ class Delivery(Leased[T]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not self.settled:
-            await self._settle(_work.settle_by_error(self._queue._core, [self._held], error))
+            await self._settle(_work.settle_by_error(self._queue._core, [self._held], error, self._values))
         return isinstance(error, Redeliver | Poison)
 
     async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:

@@ -13,10 +13,10 @@ from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.values.fingerprint import is_of
 
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
-    from rq_dlq.values.counts import ErrorGroup
 
 ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
 
@@ -32,7 +32,11 @@ def dlq() -> None:
 
 @dlq.command("ls")
 @click.argument("name", metavar="[QUEUE]", required=False)
-@click.option("--group", metavar="GROUP", help="Only those of this kind, as `groups` names it.")
+@click.option(
+    "--group",
+    metavar="GROUP",
+    help="Only those of this kind, as `groups` names it; its first six digits: of this class and place.",
+)
 @click.option("--reason", type=click.Choice(REASONS))
 @where_option
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
@@ -134,12 +138,9 @@ def _letters(context: Context, name: str) -> DeadLetters[Any]:
     return queue.expired if part == "expired" else queue.dlq
 
 
-def _group(letters: DeadLetters[Any], given: str | None, name: str) -> ErrorGroup | None:
-    """The group of this fingerprint."""
-    if given is None:
-        return None
-    known = {group.fingerprint: group for group in letters.groups()}
-    if given not in known:
-        message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them, by all twelve digits"
+def _group(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
+    """The fingerprint, if there is such a group."""
+    if given is not None and not any(is_of(group.fingerprint, given) for group in letters.groups()):
+        message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"
         raise Failure(message)
-    return known[given]
+    return given

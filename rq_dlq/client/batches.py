@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
@@ -62,8 +63,10 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
+        values = chain.from_iterable(delivery._values for delivery in deliveries)
         return self._settle(
-            deliveries, lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge)
+            deliveries,
+            lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
         )
 
     def poison(
@@ -81,7 +84,8 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        return self._settle(deliveries, lambda held: _work.poison(self._core, held, error))
+        values = chain.from_iterable(delivery._values for delivery in deliveries)
+        return self._settle(deliveries, lambda held: _work.poison(self._core, held, error, values=values))
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Give the messages back unprocessed: not charged, ready at once, at their old place.

@@ -64,7 +64,9 @@ class Delivery(Leased[T]):
             LeaseLost: the token is stale; nothing was changed.
             InvalidInput: an argument is not valid; nothing was changed.
         """
-        steps = _work.nack(self._queue._core, [self._held], error, delay=delay, charge=charge)
+        steps = _work.nack(
+            self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
+        )
         return self._settle(steps)
 
     def poison(self, error: BaseException | str | None = None) -> Settlement:
@@ -79,7 +81,7 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        return self._settle(_work.poison(self._queue._core, [self._held], error))
+        return self._settle(_work.poison(self._queue._core, [self._held], error, values=self._values))
 
     def release(self) -> Settlement:
         """Give the message back unprocessed: not charged, ready at once, at its old place.
@@ -115,7 +117,7 @@ class Delivery(Leased[T]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not self.settled:
-            self._settle(_work.settle_by_error(self._queue._core, [self._held], error))
+            self._settle(_work.settle_by_error(self._queue._core, [self._held], error, self._values))
         return isinstance(error, Redeliver | Poison)
 
     def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:

@@ -21,7 +21,7 @@ from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
@@ -46,6 +46,8 @@ class BrokerSettings:
             30 s. See docs/reliability.md.
         replicas: how many replicas have to confirm, with "replicated".
         confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
+        fingerprint: a function of an exception that names its kind, to group dead letters; None from it: by
+            the error's class, place and text. To pickle the broker it has to be a module's function.
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
@@ -56,6 +58,7 @@ class BrokerSettings:
     durability: Durability = "memory"
     replicas: int = 1
     confirm_within: Duration = "1s"
+    fingerprint: Callable[[BaseException], str | None] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.namespace, "namespace")
@@ -65,6 +68,10 @@ class BrokerSettings:
         naming: object = self.naming
         if not isinstance(naming, Naming):
             message = f"naming {self.naming!r}: pass a Naming, with a template for each kind of queue"
+            raise ConfigurationError(message)
+        fingerprint: object = self.fingerprint
+        if fingerprint is not None and not callable(fingerprint):
+            message = f"fingerprint {shown(fingerprint)}: pass a function of an exception"
             raise ConfigurationError(message)
         self._check_durability()
 
@@ -136,6 +143,7 @@ class BrokerSettings:
             senders=senders,
             naming=self.naming,
             confirm=self.confirm,
+            fingerprint=self.fingerprint,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:

@@ -189,3 +189,19 @@ def _pack_headers(headers: Any) -> bytes:
         message = f"headers of {len(data):,} bytes: {record.MAX_BLOCK:,} are the most; put data into the body"
         raise MessageTooLarge(message)
     return data
+
+
+def strings_of(body: bytes) -> Iterator[str]:
+    """The strings in a JSON body, outermost first; none if it is not JSON."""
+    try:
+        level: list[Any] = [msgspec.json.decode(body)]
+    except NO_JSON:
+        return
+    while level:
+        yield from (value for value in level if isinstance(value, str))
+        inner: list[Any] = [
+            value.values() if isinstance(value, dict) else value
+            for value in level
+            if isinstance(value, dict | list)
+        ]
+        level = list(chain.from_iterable(inner))

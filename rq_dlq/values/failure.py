@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,13 +11,11 @@ from typing import Any
 import msgspec
 
 from rq_dlq.values.durations import human
+from rq_dlq.values.fingerprint import NAMING, fingerprint, place_of
 
 MAX_MESSAGE = 500  # characters kept of an error's text
 CELLS = 6  # in a line of history, not counting the traceback
 MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
-
-# What may differ between two failures of one kind: quoted text, hex numbers and ids, numbers.
-_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +25,8 @@ class Cause:
     Attributes:
         type: the error's class, with its module unless it is a built-in.
         message: the error's text, at most 500 characters.
-        fingerprint: twelve hex digits that failures of one kind share: the class, the text without its
-            numbers and quoted parts, and the function in which it was raised.
+        fingerprint: twelve hex digits that failures of one kind share: six for the class of the error and
+            the functions of the user's code that were running, six for the text without its variable parts.
         traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
     """
 
@@ -42,23 +38,27 @@ class Cause:
     @classmethod
     def named(cls, kind: str, text: str) -> Cause:
         """The cause that another program recorded: an error's class and its text."""
-        return cls(_clean(kind[:MAX_MESSAGE]), _clean(text[:MAX_MESSAGE]), fingerprint(kind, text, ""))
+        return cls(_clean(kind[:MAX_MESSAGE]), _clean(text[:MAX_MESSAGE]), fingerprint(kind, text))
 
     @classmethod
-    def of(cls, error: BaseException | str | None) -> Cause:
-        """The cause for an exception, or for a reason in words."""
+    def of(cls, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
+        """The cause for an exception, or for a reason in words.
+
+        Args:
+            values: what the failing messages themselves say, which does not tell kinds of failure apart.
+        """
         if error is None:
             return cls()
         if not isinstance(error, BaseException):
             error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
-            return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, ""))
+            return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
         name, text = _class_name(type(error)), _clean(_text(error))
-        where, tail = "", ""
+        place = place_of(error.__traceback__)
+        mark = fingerprint(name, text, place, values, naming=isinstance(error, NAMING))
+        tail = ""
         if error.__traceback__ is not None:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{frame.filename.rpartition('/')[2]}:{frame.name}"
             tail = _clean("".join(traceback.format_exception(error))[-MAX_TRACEBACK:])
-        return cls(name, text[:MAX_MESSAGE], fingerprint(name, text, where), tail)
+        return cls(name, text[:MAX_MESSAGE], mark, tail)
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.type, self.message)))  # as far as they are known
@@ -73,13 +73,6 @@ FAILURES = frozenset({"nacked", "lapsed", "poisoned", "dead_lettered"})  # of th
 
 LAPSE = Cause("Lapsed", "the lease ran out, and its holder had not settled the message", "lapsed")
 EXPIRY = Cause("Expired", "the message's time to live was over", "expired")
-
-
-def fingerprint(name: str, text: str, where: str) -> str:
-    """Twelve hex digits that failures of one kind share."""
-    kind = f"{name}|{_VARIABLE.sub('?', text)}|{where}"
-    digest = hashlib.sha1(kind.encode(errors="replace"), usedforsecurity=False)
-    return digest.hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)

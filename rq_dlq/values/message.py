@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
@@ -12,7 +12,7 @@ import msgspec
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
-from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
+from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Fate
 
 T = TypeVar("T")
+SEARCHED = 1 << 18  # bytes of a body whose strings are told to a failure
 _UNREAD = object()  # marks a body that was not decoded yet
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 
@@ -124,6 +125,18 @@ class Received(Generic[T]):
         except NO_JSON as error:
             message = f"the headers of message {self.id} cannot be decoded: {error}"
             raise UnprocessableMessage(message) from error
+
+    @property
+    def _values(self) -> Iterator[str]:
+        """What the message itself says as texts: its id, its headers, the strings of its body."""
+        yield self.id
+        try:
+            headers, data = self._content
+            yield from headers.values()
+            if len(data) <= SEARCHED:
+                yield from strings_of(data)
+        except UnprocessableMessage:
+            return
 
     @property
     def data(self) -> bytes:

@@ -170,12 +170,14 @@ class Consumer(ABC, Generic[D]):
         queue = self.queue
         if isinstance(error, Exception | Stopped):
             try:
-                (settlement,) = yield from _work.settle_by_error(queue, [delivery._held], error)
+                (settlement,) = yield from _work.settle_by_error(
+                    queue, [delivery._held], error, delivery._values
+                )
             except InvalidInput as nonsense:  # as in a Redeliver whose delay was changed to "soon"
                 error = nonsense
             else:
                 return settlement, error
-        (settlement,) = yield from _work.nack(queue, [delivery._held], error)
+        (settlement,) = yield from _work.nack(queue, [delivery._held], error, values=delivery._values)
         return settlement, error
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:

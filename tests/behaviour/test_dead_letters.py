@@ -465,7 +465,7 @@ async def test_undecodable_dead_letters_are_not_handed_out(broker: Any) -> None:
     [
         ({"reason": "exausted"}, "reason 'exausted': pass one of exhausted, poison, unprocessable, expired"),
         ({"reason": 5}, "reason 5: pass one of exhausted"),
-        ({"group": "1f0c6a"}, "group '1f0c6a': pass an ErrorGroup, or its fingerprint: all twelve"),
+        ({"group": "1f0c6a9"}, "group '1f0c6a9': pass an ErrorGroup, or all twelve digits"),
         ({"group": 5}, "group 5: pass an ErrorGroup"),
         ({"everything": True}, "there is no condition 'everything' here; the closest is '"),
         ({"reasons": "poison"}, "there is no condition 'reasons' here; the closest is 'reason'"),

@@ -20,7 +20,7 @@ from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
-from rq_dlq.values.failure import fingerprint
+from rq_dlq.values.fingerprint import fingerprint
 from tests.spark.versions import since
 
 
