@@ -98,8 +98,9 @@ class Broker(OwnBroker):
 
         Args:
             name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
-            type: of the bodies, any type that msgspec supports. The default takes any JSON value, and bytes,
-                which are stored unchanged.
+            type: of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a pydantic model,
+                or any other type that msgspec supports. The default takes any JSON value, and bytes, which
+                are stored unchanged.
             lease: how long a delivery may be held before it must be settled or extended.
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
