@@ -96,7 +96,7 @@ class Codec(Generic[T]):
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
-        room, encode = self._max_bytes - taken, self._encode
+        room, encode = self._max_bytes - taken, self.encode
 
         def pack(body: T) -> bytes:
             head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
@@ -109,7 +109,12 @@ class Codec(Generic[T]):
 
         return pack
 
-    def _encode(self, body: T) -> bytes:
+    def encode(self, body: Any) -> bytes:
+        """A body as JSON, of whatever type.
+
+        Raises:
+            InvalidMessage: it cannot be encoded.
+        """
         if self._raw:
             raise InvalidMessage(f"the queue carries bytes, not {type(body).__name__}")
         try:
