@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
@@ -35,9 +35,7 @@ class OwnBroker(BrokerBase):
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
         """
-        from rq_dlq.worker import Worker  # noqa: PLC0415 - the worker is built upon the broker
-
-        await Worker(cast("Broker", self), until="empty" if burst else "stopped").run_in_loop()
+        await self._worker(burst=burst).run_in_loop()
 
 
 class OwnQueue(HandledQueue[T]):

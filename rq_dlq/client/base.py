@@ -6,6 +6,7 @@ import logging
 import os
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
@@ -83,6 +84,10 @@ class BrokerBase:
         check_lifespan(function)
         self._lifespan = function
         return function
+
+    def _worker(self, *, burst: bool) -> Any:
+        """A worker for this broker. It is imported by its name, as it is built upon both colours."""
+        return import_module("rq_dlq.worker").Worker(self, until="empty" if burst else "stopped")
 
     @property
     def _known_url(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
@@ -32,9 +32,7 @@ class OwnBroker(BrokerBase):
             ConfigurationError: no queue has a handler.
             RqDlqError: a consumer or the lifespan failed; the log has its error.
         """
-        from rq_dlq.worker import Worker  # noqa: PLC0415 - the worker is built upon the broker
-
-        Worker(cast("Broker", self), until="empty" if burst else "stopped").run()
+        self._worker(burst=burst).run()
 
 
 class OwnQueue(HandledQueue[T]):
