@@ -6,6 +6,7 @@ from rq_dlq.client.queue import Queue
 from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.client.task import Task
 from rq_dlq.errors import (
     BrokerRefused,
     BrokerUnavailable,
@@ -85,6 +86,7 @@ __all__ = [
     "Session",
     "Settlement",
     "SharedDeadLetterStrategy",
+    "Task",
     "Template",
     "Unconfirmed",
     "UnprocessableMessage",

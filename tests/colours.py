@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from inspect import isfunction
 from typing import Any, Self
 
 import rq_dlq
@@ -11,8 +12,25 @@ from rq_dlq.client.policies import Policies
 from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 
-_FACES = (rq_dlq.Broker, rq_dlq.Queue, rq_dlq.Delivery, DeadLetters, Policies, Selection, Session)
-_PLAIN = {"queue", "handler", "select", "session"}  # what does not await in either colour
+_FACES = (
+    rq_dlq.Broker,
+    rq_dlq.Queue,
+    rq_dlq.Delivery,
+    DeadLetters,
+    Policies,
+    Selection,
+    Session,
+    rq_dlq.Task,
+)
+PLAIN = {
+    "handler",
+    "lifespan",
+    "options",
+    "queue",
+    "select",
+    "session",
+    "task",
+}  # what does not await in either colour
 
 
 class Awaited:
@@ -26,7 +44,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)
-        if not callable(value) or name in _PLAIN:
+        if not callable(value) or name in PLAIN:
             return _plain(value) if callable(value) else _face(value)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -43,12 +61,17 @@ class Awaited:
 
 
 def _plain(function: Any) -> Any:
-    return lambda *args, **kwargs: _face(function(*args, **kwargs))
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _face(function(*_bare(args), **{name: _bare(value) for name, value in kwargs.items()}))
+
+    return call
 
 
 def _face(value: Any) -> Any:
     if isinstance(value, _FACES):
         return Awaited(value)
+    if isfunction(value):  # a decorator
+        return _plain(value)
     if isinstance(value, list):
         return [_face(item) for item in value]
     return value

@@ -11,6 +11,7 @@ import pytest_asyncio
 import redis
 
 import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, Queue
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.guard import PERIOD

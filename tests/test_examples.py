@@ -31,6 +31,12 @@ SAYS = {
         "brought back: 2",
         "removed: 2",
     ],
+    "10_tasks.py": [
+        "the arguments do not fit add(a: int, b: int): Expected `int`, got `str`",
+        "to Emmy: Willkommen, born 1882",
+        "dead (unprocessable): the arguments do not fit add(a: int, b: int): Object missing",
+        "1 + 2 = 3",
+    ],
     "09_spark_flights.py": [
         "pulling 20,000",
         "NeverDeparted",

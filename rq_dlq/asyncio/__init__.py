@@ -1,7 +1,4 @@
-"""The twin of `rq_dlq` for asyncio: the same names, to be awaited.
-
-Handlers, also those that are an `async def`, belong to the blocking broker, which runs them.
-"""
+"""The twin of `rq_dlq` for asyncio: the same names, to be awaited."""
 
 from rq_dlq.asyncio.broker import Broker
 from rq_dlq.asyncio.delivery import Delivery
@@ -10,5 +7,6 @@ from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.asyncio.session import Session
+from rq_dlq.asyncio.task import Task
 
-__all__ = ["Broker", "DeadLetters", "Delivery", "Policies", "Queue", "Selection", "Session"]
+__all__ = ["Broker", "DeadLetters", "Delivery", "Policies", "Queue", "Selection", "Session", "Task"]

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq._calls import upkeep
 from rq_dlq._redis import AsyncConnections, Retries
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
+from rq_dlq.asyncio.task import Task
+from rq_dlq.client.arguments import work_of
+from rq_dlq.client.tasks import TaskFunction, register
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self, Unpack
 
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -98,8 +103,9 @@ class Broker(OwnBroker):
 
         Args:
             name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
-            type: of the bodies, any type that msgspec supports. The default takes any JSON value, and bytes,
-                which are stored unchanged.
+            type: of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a pydantic model,
+                or any other type that msgspec supports. The default takes any JSON value, and bytes, which
+                are stored unchanged.
             lease: how long a delivery may be held before it must be settled or extended.
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
@@ -110,6 +116,64 @@ class Broker(OwnBroker):
         """
         core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
         return Queue(self, core)
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        queue: str | Queue[Any] | None = ...,
+        name: str | None = ...,
+        concurrency: int | None = ...,
+        timeout: Duration | None = ...,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(
+        self,
+        function: Callable[P, R] | None = None,
+        /,
+        *,
+        queue: str | Queue[Any] | None = None,
+        name: str | None = None,
+        concurrency: int | None = None,
+        timeout: Duration | None = None,
+    ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a function a task: its calls can be sent, and `broker.run()` runs them.
+
+        Its parameters say by their annotations what can be sent, as the type of a queue does. One that is
+        annotated with a `Delivery` gets the delivery, and is not sent; give it the default None.
+
+        Args:
+            function: what to make a task, if this is used as a decorator without brackets.
+            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one.
+                None: one with the name of the task.
+            name: what messages call it; None: the function's name.
+            concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
+                another one of them says, or one.
+            timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
+
+        Returns:
+            The task; with brackets, a decorator.
+
+        Raises:
+            ConfigurationError: this is no function, or it does not go with what else the queue has.
+        """
+
+        def make(function: Callable[P, R]) -> Task[P, R]:
+            call = TaskFunction(function, name)
+            place = self._place(call.name if queue is None else queue)
+            register(place, call, concurrency, timeout)
+            return Task(call, place)
+
+        return make if function is None else make(function)
+
+    def _place(self, queue: str | Queue[Any]) -> Queue[Any]:
+        """The queue of a task, whose bodies are arguments."""
+        if isinstance(queue, str):
+            return self.queue(queue)
+        core = work_of(queue, self)
+        return self.queue(core.name, lease=core.lease / 1000, **core.said)
 
     @cached_property
     def policies(self) -> Policies:

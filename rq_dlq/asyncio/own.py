@@ -1,12 +1,13 @@
-"""The awaiting colour's own part: messages from async iterables."""
+"""The awaiting colour's own part: running handlers, and messages from async iterables."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
+from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
@@ -19,10 +20,25 @@ T = TypeVar("T")
 
 
 class OwnBroker(BrokerBase):
-    """A broker without handlers: a worker has a blocking broker."""
+    """A broker that runs its handlers."""
+
+    async def run(self, *, burst: bool = False) -> None:
+        """Run the handlers and tasks until SIGTERM or SIGINT, those of `async def` in this event loop.
+
+        The first signal lets running calls finish, a second one cancels them; so does a cancellation. The
+        signals are the worker's while it runs: do not await this beside a web server in one process.
+
+        Args:
+            burst: stop when no message is ready in any of the queues.
+
+        Raises:
+            ConfigurationError: no queue has a handler.
+            RqDlqError: a consumer or the lifespan failed; the log has its error.
+        """
+        await self._worker(burst=burst).run_in_loop()
 
 
-class OwnQueue(Generic[T]):
+class OwnQueue(HandledQueue[T]):
     """A queue that also takes messages from async iterables."""
 
     _broker: Broker

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import click
 
+from rq_dlq import asyncio
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.client.broker import Broker
@@ -69,8 +70,8 @@ def worker(
     broker = load(app)
     _agree(context, broker, app)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
-    with broker:
-        broker.queues()  # fails now if there is no server; later the worker would wait for one
+    with run._broker as blocking:
+        blocking.queues()  # fails now if there is no server; later the worker would wait for one
     if processes > 1:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
         options += ["--burst"] * burst + ["-v"] * context.verbose
@@ -80,7 +81,7 @@ def worker(
     run.run()
 
 
-def load(app: str) -> Broker:
+def load(app: str) -> Broker | asyncio.Broker:
     """The broker that MODULE:BROKER names.
 
     Raises:
@@ -94,8 +95,8 @@ def load(app: str) -> Broker:
         if not hasattr(found, part):
             raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
         found = getattr(found, part)
-    if not isinstance(found, Broker):
-        raise ConfigurationError(f"{app} is a {type(found).__name__}, not an rq_dlq.Broker")
+    if not isinstance(found, Broker | asyncio.Broker):
+        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Broker of rq_dlq")
     return found
 
 
@@ -118,7 +119,7 @@ def _module(name: str) -> ModuleType:
         raise ConfigurationError(message) from error
 
 
-def _agree(context: Context, broker: Broker, app: str) -> None:
+def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
     """Check that the app uses the options. They reach it by the environment, and its own settings win.
 
     Raises:

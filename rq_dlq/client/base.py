@@ -6,11 +6,13 @@ import logging
 import os
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import Senders
+from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.codec import Ids
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from rq_dlq.embedded import Endpoint
 
 B = TypeVar("B", bound="BrokerBase")
+L = TypeVar("L", bound=Lifespan)
 logger = logging.getLogger("rq_dlq")
 
 
 class BrokerBase:
     """A broker before it connects; `Broker` documents the arguments."""
+
+    _lifespan: Lifespan | None = None
 
     def __init__(
         self,
@@ -52,6 +57,38 @@ class BrokerBase:
             raise ConfigurationError(message)
         return (_again, (type(self), self.settings, self._retries))
 
+    @cached_property
+    def _handlers(self) -> list[Handler]:
+        """The handlers and tasks that were registered."""
+        return []
+
+    def lifespan(self, function: L, /) -> L:
+        """Register what opens and closes what the handlers share, such as a pool of a database.
+
+        A worker process enters it once, before the first message, and leaves it after the last one; an async
+        one in the event loop of the async handlers. If it raises an error, the worker ends with that error.
+
+        Args:
+            function: yields once, and takes no arguments; a `def` or an `async def`, also one that is a
+                context manager already. What it yields is the `state` of each delivery.
+
+        Returns:
+            The function, unchanged.
+
+        Raises:
+            ConfigurationError: the broker has a lifespan already, or this is not such a function.
+        """
+        if self._lifespan is not None:
+            message = "the broker has a lifespan already: enter both context managers in one function"
+            raise ConfigurationError(message)
+        check_lifespan(function)
+        self._lifespan = function
+        return function
+
+    def _worker(self, *, burst: bool) -> Any:
+        """A worker for this broker. It is imported by its name, as it is built upon both colours."""
+        return import_module("rq_dlq.worker").Worker(self, until="empty" if burst else "stopped")
+
     @property
     def _known_url(self) -> str | None:
         return "the given pool" if self._pool else self.settings.url or os.environ.get("RQ_DLQ_URL")
@@ -78,7 +115,7 @@ class BrokerBase:
             ConfigurationError: this one was made from a connection pool.
         """
         if self._pool is not None:
-            message = "async handlers need a broker with a URL, not one made from a connection pool"
+            message = "handlers of the other colour need a broker with a URL, not one made from a pool"
             raise ConfigurationError(message)
         settings = replace(self.settings, url=self._address())
         return kind(settings=settings, scripts=self._scripts, retries=retries)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.errors import Poison, Redeliver
@@ -35,6 +35,11 @@ class Delivery(Leased[T]):
         core = queue._core
         super().__init__(row, core.codec, core.name, token, lease_until, family=core.keys.family)
         self._queue = queue
+
+    @property
+    def state(self) -> Any:
+        """What `broker.lifespan` yielded in this worker process; None: there is no lifespan, or no worker."""
+        return self._queue._state
 
     def ack(self) -> Settlement:
         """Report success: the message is removed.

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 MOST_CONCURRENT = 1_000
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Lifespan: TypeAlias = Callable[
+    [],
+    Iterator[Any] | AsyncIterator[Any] | AbstractContextManager[Any] | AbstractAsyncContextManager[Any],
+]
+"""A function that yields once, def or async def, or one that returns a context manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,65 @@ class Handler:
         )
 
 
+class Registers(Generic[T]):
+    """A decorator that makes a function the handler of a queue, and returns it unchanged."""
+
+    def __init__(self, queue: HandledQueue[T], concurrency: int, timeout: Duration | None) -> None:
+        self._queue = queue
+        self._concurrency = concurrency
+        self._timeout = timeout
+
+    @overload
+    def __call__(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
+    @overload
+    def __call__(self, function: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
+    def __call__(self, function: Callable[..., R], /) -> Callable[..., R]:
+        """Register the function."""
+        handlers: list[Handler] = self._queue._broker._handlers
+        handlers.append(Handler.checked(self._queue, function, self._concurrency, self._timeout, handlers))
+        return function
+
+
+class HandledQueue(Generic[T]):
+    """A queue that has a handler; in both colours."""
+
+    _broker: Any
+    _state: Any = None  # of the worker that made this object
+
+    @overload
+    def handler(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
+    @overload
+    def handler(self, function: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
+    @overload
+    def handler(self, /, *, concurrency: int = ..., timeout: Duration | None = ...) -> Registers[T]: ...
+    def handler(
+        self,
+        function: Callable[..., R] | None = None,
+        /,
+        *,
+        concurrency: int = 1,
+        timeout: Duration | None = None,
+    ) -> Callable[..., R] | Registers[T]:
+        """Register a function as the handler of this queue's messages, for `broker.run()`.
+
+        The function takes the body, or the body and the delivery. It may be an `async def`: then it runs in
+        the worker's event loop, and its delivery is one of `rq_dlq.asyncio`.
+
+        Args:
+            function: what to register, if this is used as a decorator without brackets.
+            concurrency: how many calls run at once in one process.
+            timeout: of one call; None: no limit.
+
+        Returns:
+            The function, unchanged; with brackets, a decorator.
+
+        Raises:
+            ConfigurationError: the queue has a handler already, or an argument is not valid.
+        """
+        register = Registers(self, concurrency, timeout)
+        return register if function is None else register(function)
+
+
 def _takes_delivery(function: object) -> bool:
     if not callable(function):
         message = f"{shown(function)} cannot be a handler: pass a function of (body) or (body, delivery)"
@@ -84,3 +151,20 @@ def _takes_delivery(function: object) -> bool:
         message = f"{function!r} cannot be a handler: it takes (body) or (body, delivery)"
         raise ConfigurationError(message) from None
     return False
+
+
+def check_lifespan(function: object) -> None:
+    """Check that a function can be a lifespan.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    try:
+        fits = callable(function) and not inspect.iscoroutinefunction(function)
+        if fits and callable(function):
+            inspect.signature(function).bind()
+    except TypeError:
+        fits = False
+    if not fits:
+        message = f"{shown(function)} cannot be a lifespan: it takes no arguments, and yields once"
+        raise ConfigurationError(message)

@@ -6,13 +6,14 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain, count, product
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnprocessableMessage
-from rq_dlq.values import record
+from rq_dlq.values import models, record
 
 T = TypeVar("T")
 
@@ -51,25 +52,21 @@ class Codec(Generic[T]):
     """Encodes and decodes bodies with msgspec.
 
     Args:
-        type: any type that msgspec knows. `bytes`: bodies pass unchanged. Any: JSON values, and bytes.
+        type: any type that msgspec knows, or a pydantic model. `bytes`: bodies pass unchanged. Any: JSON
+            values, and bytes.
         max_bytes: the most bytes that an encoded message may have.
 
     Raises:
-        InvalidMessage: msgspec does not know the type.
+        InvalidMessage: the type is not known.
     """
 
     def __init__(self, type: Any, max_bytes: int) -> None:
         self.type = type
         self._max_bytes = max_bytes
-        self._encoder = msgspec.json.Encoder()
+        self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._raw = type is bytes
         self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
-        self._decoder: msgspec.json.Decoder[Any] | None = None
-        try:
-            if not self._raw:
-                self._decoder = msgspec.json.Decoder(type)
-        except TypeError as error:
-            raise InvalidMessage(f"msgspec does not know the body type {type!r}: {error}") from None
+        self._read = None if self._raw else _reader(type)
 
     def packer(
         self, priority: int, headers: Mapping[str, str], *, persistent: bool = True
@@ -99,7 +96,7 @@ class Codec(Generic[T]):
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
-        room, encode = self._max_bytes - taken, self._encode
+        room, encode = self._max_bytes - taken, self.encode
 
         def pack(body: T) -> bytes:
             head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
@@ -112,7 +109,12 @@ class Codec(Generic[T]):
 
         return pack
 
-    def _encode(self, body: T) -> bytes:
+    def encode(self, body: Any) -> bytes:
+        """A body as JSON, of whatever type.
+
+        Raises:
+            InvalidMessage: it cannot be encoded.
+        """
         if self._raw:
             raise InvalidMessage(f"the queue carries bytes, not {type(body).__name__}")
         try:
@@ -133,7 +135,7 @@ class Codec(Generic[T]):
         """
         if raw and (self._raw or self.type is Any):
             return data  # type: ignore[return-value]
-        if self._decoder is None:
+        if self._read is None:
             raise UnprocessableMessage("the body was not sent as bytes, but the queue's type is bytes")
         if len(data) > self._max_bytes:
             raise UnprocessableMessage(
@@ -141,10 +143,27 @@ class Codec(Generic[T]):
                 "raise max_message_bytes for its consumers, too, and redrive it"
             )
         try:
-            return self._decoder.decode(data)  # type: ignore[no-any-return]
+            return self._read(data)  # type: ignore[no-any-return]
         except Exception as error:  # RecursionError, ValueError, UnicodeError, hooks …
             message = f"the body cannot be decoded as {_type_name(self.type)}: {error}"
             raise UnprocessableMessage(message) from error
+
+
+def _reader(kind: Any) -> Callable[[bytes], Any]:
+    """A function that decodes JSON as this type.
+
+    Raises:
+        InvalidMessage: the type is not known.
+    """
+    if models.is_model(kind):
+        return partial(models.read, kind)
+    try:
+        if kind is Any or not models.is_strange(kind):
+            return msgspec.json.Decoder(kind, dec_hook=models.decode).decode
+        why = ""
+    except TypeError as error:
+        why = f" ({error})"
+    raise InvalidMessage(f"bodies cannot be of type {_type_name(kind)}{why}: use {models.KINDS}")
 
 
 def _type_name(kind: Any) -> str:
@@ -154,10 +173,10 @@ def _type_name(kind: Any) -> str:
 def _lost_number(body: Any) -> str | None:
     """Where a body has the first NaN or infinity; None: nowhere."""
 
-    def raw(_: Any) -> None:  # msgspec.Raw is JSON already
-        return None
+    def inside(value: Any) -> Any:  # msgspec.Raw is JSON already
+        return value.model_dump() if models.is_model(type(value)) else None
 
-    return next(_not_finite(msgspec.to_builtins(body, enc_hook=raw)), None)
+    return next(_not_finite(msgspec.to_builtins(body, enc_hook=inside)), None)
 
 
 def _not_finite(value: Any, path: str = "body") -> Iterator[str]:

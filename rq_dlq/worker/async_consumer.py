@@ -24,7 +24,7 @@ MOST = 100  # messages in one claim
 
 
 class AsyncConsumer(Consumer["Delivery[Any]"]):
-    """Runs one async handler, up to `concurrency` calls at once, in a thread with its own event loop.
+    """Runs one async handler, up to `concurrency` calls at once, in the event loop of the worker.
 
     Args:
         broker: the queue's broker; only this object uses and closes it.
@@ -37,6 +37,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._handler = handler
         self._concurrency = concurrency
         self._broker = broker
+        self._loop = shared.loop
         self._running: dict[asyncio.Task[None], Delivery[Any]] = {}
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
@@ -45,7 +46,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._acking: asyncio.Task[None] | None = None
 
     def _consume(self) -> None:
-        asyncio.run(self.consume())
+        asyncio.run_coroutine_threadsafe(self.consume(), self._loop).result()
 
     async def consume(self) -> None:
         """Claim and run until the stop, then wait for the running calls."""

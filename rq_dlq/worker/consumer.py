@@ -16,6 +16,8 @@ from rq_dlq.worker.stopping import Stopped
 from rq_dlq.worker.tally import Tally, logger, report
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Stop, Until
@@ -37,6 +39,7 @@ class Shared:
         claiming: connections that wait for Redis until the worker is stopping.
         settling: connections that wait for Redis until the worker gives up.
         tending: connections that do not wait long, since one thread tends all consumers.
+        loop: runs the async handlers.
     """
 
     stop: Stop
@@ -46,6 +49,7 @@ class Shared:
     claiming: Connections
     settling: Connections
     tending: Connections
+    loop: AbstractEventLoop
 
 
 class Consumer(ABC, Generic[D]):

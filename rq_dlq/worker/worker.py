@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work, asyncio, doctor
 from rq_dlq._redis import FAIL_FAST, Retries
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.tasks import Tasks
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.consumer import Consumer, Shared
+from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
-    from rq_dlq.client.broker import Broker
     from rq_dlq.client.handlers import Handler
     from rq_dlq.values.durations import Duration
     from rq_dlq.worker.stopping import Until
@@ -34,6 +38,7 @@ class Worker:
     """Runs a broker's handlers in this process until it is stopped.
 
     Args:
+        broker: of either colour.
         until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
             ready. "drained": no message is ready, scheduled or leased (by any consumer), so redeliveries are
             awaited, and a paused queue until it is resumed.
@@ -51,7 +56,7 @@ class Worker:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Broker | asyncio.Broker,
         *,
         until: Until = "stopped",
         queues: Mapping[str, int | None] | None = None,
@@ -59,9 +64,15 @@ class Worker:
     ) -> None:
         self.stop = Stop()
         self.tally = Tally()
-        self._broker = broker
-        self._until: Until = until
         self._handlers = list(_wanted(broker._handlers, queues))
+        for handler, _ in self._handlers:
+            if isinstance(handler.function, Tasks):
+                handler.function.check()
+        self._lifespan = broker._lifespan
+        self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
+        self._twinned = self._broker is not broker
+        self._until: Until = until
+        self._abandoned = False  # calls that could not be cut short
         works = {handler.queue._core.keys: handler.queue._core for handler, _ in self._handlers}
         self._doctor = doctor.Watch(broker.settings, checkup)
         self._watched = [_work.MaintainedQueue(keys, policy=work.policy) for keys, work in works.items()]
@@ -72,31 +83,61 @@ class Worker:
         Raises:
             RqDlqError: a consumer failed; the log has its error.
         """
+        with event_loop(self._patience) as loop:
+            self._run(loop)
+
+    async def run_in_loop(self) -> None:
+        """The same, with the async handlers in this event loop; a cancellation counts as a signal."""
+        cancelled = False
+        with heeding_signals(self.stop, logger) as log_signals:
+            working = create_task(to_thread(self._run, get_running_loop()))
+            while not working.done():
+                try:
+                    await wait([working], timeout=1)
+                except CancelledError:
+                    cancelled = True
+                    self.stop.signal()
+                log_signals()
+        working.result()
+        if cancelled:
+            raise CancelledError
+
+    def _run(self, loop: AbstractEventLoop) -> None:
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
         only = threading.Lock()
-        shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending)
-        consumers: list[Consumer[Any]] = []
+        shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending, loop)
+        try:
+            with entered(self._lifespan, loop, self._patience) as state:
+                consumers = list(self._consumers(shared, state))
+                with heeding_signals(self.stop, logger) as log_signals:
+                    self._doctor.look(tending)
+                    for consumer in consumers:
+                        consumer.start()
+                    self._tend(consumers, tending, log_signals)
+        finally:
+            claiming.close()
+            if self._twinned:
+                self._broker.close()
+        if self.stop.broken:
+            raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
+        logger.info("stopped")
+
+    def _consumers(self, shared: Shared, state: Any) -> Iterator[Consumer[Any]]:
+        """The consumers of all handlers, each with a queue object of its own, which has the state."""
         for handler, concurrency in self._handlers:
             logger.info("%s: %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
-                queue = _twin_of(handler.queue, twin)
-                consumers.append(AsyncConsumer(handler, queue, concurrency, twin, shared))
+                yield AsyncConsumer(handler, _again(handler.queue, twin, state), concurrency, twin, shared)
             else:
-                consumers += [ThreadConsumer(handler, shared) for _ in range(concurrency)]
-        try:
-            with heeding_signals(self.stop, logger) as log_signals:
-                self._doctor.look(tending)
-                for consumer in consumers:
-                    consumer.start()
-                self._tend(consumers, tending, log_signals)
-        finally:
-            claiming.close()
-        if self.stop.broken:
-            raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
-        logger.info("stopped")
+                own = replace(handler, queue=_again(handler.queue, self._broker, state))
+                yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
+
+    def _patience(self) -> float | None:
+        """How long to wait for the event loop at the end: a call that cannot be cut short may block it."""
+        return GRACE if self._abandoned else None
 
     def _connect(self) -> Connections:
         """Connections that wait for Redis until the worker is stopping."""
@@ -132,6 +173,7 @@ class Worker:
                 cut_off = min(cut_off, now + GRACE)
         if alive:
             logger.warning("%d consumers did not end: their messages are released", len(alive))
+        self._abandoned = bool(alive)
         for consumer in alive:
             consumer.abandon()
 
@@ -147,10 +189,12 @@ class Worker:
         yield from _work.work_off(due.work, Counter(), enough=A_FEW)
 
 
-def _twin_of(queue: Any, broker: asyncio.Broker) -> asyncio.Queue[Any]:
-    """The same queue, of a broker for asyncio."""
+def _again(queue: Any, broker: Broker | asyncio.Broker, state: Any) -> Any:
+    """The same queue, of this broker, for a worker with this state."""
     work: _work.Queue[Any] = queue._core
-    return broker.queue(queue.name, type=work.codec.type, lease=work.lease / 1000, **work.said)
+    again = broker.queue(queue.name, type=work.codec.type, lease=work.lease / 1000, **work.said)
+    again._state = state
+    return again
 
 
 def _wanted(
@@ -158,7 +202,9 @@ def _wanted(
 ) -> Iterator[tuple[Handler, int]]:
     by_name = {handler.queue.name: handler for handler in handlers}
     if not by_name:
-        raise ConfigurationError("there is no handler to run: decorate a function with @queue.handler()")
+        raise ConfigurationError(
+            "there is no handler to run: decorate a function with @queue.handler or @broker.task"
+        )
     for name, concurrency in (queues or dict.fromkeys(by_name)).items():
         if name not in by_name:
             known = ", ".join(by_name)

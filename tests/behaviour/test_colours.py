@@ -14,6 +14,7 @@ import rq_dlq.asyncio
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.policies import Policies
 from tests import colours_twin
+from tests.colours import PLAIN
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
@@ -23,28 +24,25 @@ TWINS = {
     "Policies": (Policies, rq_dlq.asyncio.Policies),
     "Selection": (rq_dlq.Selection, rq_dlq.asyncio.Selection),
     "Session": (rq_dlq.Session, rq_dlq.asyncio.Session),
+    "Task": (rq_dlq.Task, rq_dlq.asyncio.Task),
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": "close policies queue queues url",
-    "Queue": """ack claim delete dlq expired explain extend maintain nack name open outcomes pause peek poison
-        purge release reset resume select send send_many session settings stats""",
+    "Broker": "close lifespan policies queue queues run task url",
+    "Queue": """ack claim delete dlq expired explain extend handler maintain nack name open outcomes pause
+        peek poison purge release reset resume select send send_many session settings stats""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
-        priority reason redelivered redriven release released settled""",
+        priority reason redelivered redriven release released settled state""",
     "DeadLetters": "browse groups purge redrive select",
     "Policies": "explain put read remove set undeclare",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
         purge redrive""",
     "Session": "claim close commit recover rollback send",
+    "Task": "name options send",
 }
 # What an object has, and its class not.
 ATTRIBUTES = {"Broker": "settings", "Delivery": "id queue token"}
-# What only the blocking one has.
-ALONE = {
-    "Broker": "run",  # a worker is a program, whatever its handlers await
-    "Queue": "handler",  # handlers, def or async def, are those of a worker
-}
 
 
 def public(kind: type) -> set[str]:
@@ -55,7 +53,7 @@ def public(kind: type) -> set[str]:
 def test_public_is_what_users_type(name: str) -> None:
     plain, awaiting = map(public, TWINS[name])
     assert awaiting == {*NAMES[name].split()}
-    assert plain == awaiting | {*ALONE.get(name, "").split()}
+    assert plain == awaiting
 
 
 async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
@@ -63,8 +61,9 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send("a")
     (delivery,) = await queue.claim()
-    session, chosen = queue.session(), queue.select()
-    used = zip(TWINS, (broker, queue, delivery, queue.dlq, broker.policies, chosen, session), strict=True)
+    session, chosen, task = queue.session(), queue.select(), broker.task(repr)
+    things = (broker, queue, delivery, queue.dlq, broker.policies, chosen, session, task)
+    used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))
         shown = {attribute for attribute in inside if not attribute.startswith("_")}
@@ -93,7 +92,7 @@ def shape(function: Any) -> list[tuple[str, Any, Any]]:
 @pytest.mark.parametrize(("plain", "awaiting"), methods())
 def test_one_awaits_where_the_other_blocks(plain: Any, awaiting: Any) -> None:
     assert not inspect.iscoroutinefunction(plain)
-    does_no_io = awaiting.__name__ in {"queue", "select", "session"}
+    does_no_io = awaiting.__name__ in PLAIN
     assert inspect.iscoroutinefunction(awaiting) is not does_no_io
 
 

@@ -15,6 +15,7 @@ from tests.servers import wait_until
 APP = """
 import os, pathlib, time
 from rq_dlq import Broker
+from rq_dlq.asyncio import Broker as AwaitingBroker
 
 broker = Broker()
 orders = broker.queue("orders")
@@ -35,6 +36,16 @@ def order(body):
 @mails.handler()
 async def mail(body):
     (here / "mail").write_text(body)
+
+awaiting = AwaitingBroker()
+
+@awaiting.queue("awaited").handler
+async def awaited(body):
+    (here / "awaited").write_text(body)
+
+@awaiting.queue("blocked").handler
+def blocked(body):
+    (here / "blocked").write_text(body)
 
 nothing = 5
 empty = Broker()
@@ -72,6 +83,18 @@ def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, brok
         assert worker.wait(20) == 0
     assert (shell.directory / "mail").read_text() == "b"
     assert broker.queue("orders").stats().ready == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_awaiting_broker_of_a_web_app_is_as_good(
+    shell: Shell, broker: rq_dlq.Broker, processes: str
+) -> None:
+    broker.queue("awaited").send("a")
+    broker.queue("blocked").send("b")
+    with shell.process("worker", "app:awaiting", "--burst", "--processes", processes) as worker:
+        assert worker.wait(20) == 0
+    assert (shell.directory / "awaited").read_text() == "a"
+    assert (shell.directory / "blocked").read_text() == "b"
 
 
 def test_sigterm_finishes_what_has_begun(shell: Shell, broker: rq_dlq.Broker) -> None:
@@ -135,7 +158,7 @@ def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
     [
         (["nosuch:broker"], 2, "there is no module 'nosuch'"),
         (["app:nosuch"], 2, "app has no 'nosuch'"),
-        (["app:nothing"], 2, "app:nothing is a int, not an rq_dlq.Broker"),
+        (["app:nothing"], 2, "app:nothing is a int, not a Broker of rq_dlq"),
         (["app:empty"], 2, "there is no handler to run"),
         (["app.py"], 2, "app.py is a path: pass the module, app:BROKER"),
         (["broken"], 2, "broken cannot be imported: ZeroDivisionError"),

@@ -1,0 +1,99 @@
+"""Tasks: functions whose calls are sent to a queue."""
+
+from __future__ import annotations
+
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from rq_dlq import _work
+from rq_dlq.values.codec import DEFAULT_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.client.tasks import TaskFunction
+    from rq_dlq.values.durations import Duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Task(Generic[P, R]):
+    """A function whose calls can be sent to a queue; `broker.task` makes it.
+
+    `task(…)` calls the function, here and now; `await task.send(…)` has a worker call it. Pickling keeps the
+    name of the function's module and its own: who unpickles a task imports it.
+    """
+
+    def __init__(
+        self,
+        function: TaskFunction,
+        queue: Queue[Any],
+        id: str | None = None,
+        options: _work.SendOptions | None = None,
+        plain: Task[P, R] | None = None,
+    ) -> None:
+        update_wrapper(self, function.function)
+        self._function = function
+        self._queue = queue
+        self._id = id
+        self._options = options or _work.SendOptions(headers=function.headers(None))
+        self._plain = plain  # the same without options
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r} of {self._queue!r}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._plain is None:
+            return str(getattr(self, "__qualname__", self.name))
+        return (self._plain._with, (self._id, self._options))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, here and now."""
+        return self._function.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """The name that messages have in their header `task`."""
+        return self._function.name
+
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Send a call of the function.
+
+        Args:
+            args, kwargs: those of the function, but the one that takes the delivery.
+
+        Returns:
+            The message's id.
+
+        Raises:
+            InvalidMessage: the arguments do not fit the function; nothing was sent.
+            InvalidInput, KnownId, BrokerUnavailable, Unconfirmed: see `Queue.send`.
+        """
+        body = self._function.body(args, kwargs)
+        return await self._queue._run(_work.send_one(self._queue._core, body, self._id, self._options))
+
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        delay: Duration | None = None,
+        ttl: Duration | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        headers: Mapping[str, str] | None = None,
+        persistent: bool = True,
+        new: bool = False,
+    ) -> Task[P, R]:
+        """The same task, whose `send` has these options; they are those of `Queue.send`.
+
+        Raises:
+            InvalidInput: a duration is not valid, or the headers have the task's.
+        """
+        options = _work.send_options(
+            delay, ttl, priority, self._function.headers(headers), persistent=persistent, new=new
+        )
+        return (self._plain or self)._with(id, options)
+
+    def _with(self, id: str | None, options: _work.SendOptions) -> Task[P, R]:
+        return Task(self._function, self._queue, id, options, self)

@@ -1,0 +1,132 @@
+"""Types of bodies: the records of each library cross whole, and what does not fit is named."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+
+from rq_dlq import InvalidMessage
+
+
+@dataclass
+class Plain:
+    id: int
+    at: datetime
+
+
+class Struct(msgspec.Struct):
+    id: int
+    at: datetime
+
+
+class Typed(TypedDict):
+    id: int
+    at: datetime
+
+
+def attrs_class() -> Any:
+    return pytest.importorskip("attrs").make_class(
+        "Attrs", {"id": _attribute(int), "at": _attribute(datetime)}
+    )
+
+
+def _attribute(kind: Any) -> Any:
+    return pytest.importorskip("attrs").field(type=kind)
+
+
+def model() -> Any:
+    """A pydantic model as FastAPI's users write them: a name of its own on the wire, no other fields."""
+    pydantic = pytest.importorskip("pydantic")
+    fields: dict[str, Any] = {"id": (int, pydantic.Field(alias="orderId")), "at": (datetime, ...)}
+    config = {"extra": "forbid", "populate_by_name": True}
+    return pydantic.create_model("Model", __config__=config, **fields)
+
+
+KINDS: dict[str, Any] = {
+    "dataclass": lambda: Plain,
+    "msgspec": lambda: Struct,
+    "TypedDict": lambda: Typed,
+    "attrs": attrs_class,
+    "pydantic": model,
+}
+
+
+def inside(kind: Any) -> Any:
+    return types.GenericAlias(dict, (str, types.GenericAlias(list, (kind,))))
+
+
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_body_comes_back_as_what_it_was(name: str, broker: Any) -> None:
+    kind = KINDS[name]()
+    queue = broker.queue("a", type=kind)
+    await queue.send(kind(id=1, at=NOON))
+    (delivery,) = await queue.claim()
+    assert delivery.body == kind(id=1, at=NOON)
+    assert type(delivery.body) is type(kind(id=1, at=NOON))
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_inside_other_types(name: str, broker: Any) -> None:
+    kind: Any = KINDS[name]()
+    queue = broker.queue("a", type=inside(kind))
+    await queue.send({"both": [kind(id=1, at=NOON), kind(id=2, at=NOON)]})
+    (delivery,) = await queue.claim()
+    assert delivery.body == {"both": [kind(id=1, at=NOON), kind(id=2, at=NOON)]}
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_queue_of_any_type_takes_them(name: str, broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send(KINDS[name]()(id=1, at=NOON))
+    (delivery,) = await queue.claim()
+    assert delivery.body == {"orderId" if name == "pydantic" else "id": 1, "at": "2026-09-01T12:00:00Z"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("listed", [False, True])
+async def test_what_does_not_fit_says_where(name: str, listed: bool, broker: Any) -> None:
+    kind = KINDS[name]()
+    row = {"id": "a secret", "orderId": "a secret", "at": NOON}
+    await broker.queue("a").send({"both": [row]} if listed else row)
+    assert await broker.queue("a", type=inside(kind) if listed else kind).claim() == []
+    (letter,) = await broker.queue("a").dlq.browse()
+    assert letter.reason == "unprocessable"
+    assert "cannot be decoded as" in letter.cause.message
+    assert "id" in letter.cause.message or "orderId" in letter.cause.message
+    assert "a secret" not in str(letter.history)
+
+
+class Stranger:
+    """A class that tells nobody its fields."""
+
+
+@pytest.mark.parametrize("kind", [Stranger, 1, "Order"])
+async def test_another_type_is_refused_by_what_would_do(kind: Any, broker: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"use JSON values, bytes, a dataclass, .* or a pydantic model"):
+        broker.queue("a", type=kind)
+
+
+async def test_a_body_of_another_type_is_refused_by_what_would_do(broker: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"Stranger cannot be encoded .* send JSON values, .*dataclass"):
+        await broker.queue("a").send(Stranger())
+
+
+async def test_a_stranger_inside_another_type_is_named_when_it_comes(broker: Any) -> None:
+    await broker.queue("a").send([{}])
+    assert await broker.queue("a", type=list[Stranger]).claim() == []
+    (letter,) = await broker.queue("a").dlq.browse()
+    assert "Stranger is not known; use JSON values" in letter.cause.message
+
+
+async def test_a_model_with_a_number_that_json_lacks_is_refused(broker: Any) -> None:
+    kind = pytest.importorskip("pydantic").create_model("Model", total=(float, ...))
+    with pytest.raises(InvalidMessage, match=r"body\['total'\] is nan"):
+        await broker.queue("a").send(kind(total=float("nan")))

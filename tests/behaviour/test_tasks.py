@@ -1,0 +1,184 @@
+"""What a task sends, and what it refuses to send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from rq_dlq import Broker, ConfigurationError, Delivery, InvalidInput, InvalidMessage
+from tests.conftest import Clock
+
+MAIL = "rq:{mail}:messages"
+
+
+@dataclass
+class User:
+    id: int
+    since: datetime
+
+
+def welcome(user_id: int, *, lang: str = "en") -> str:
+    """Welcome a user."""
+    return f"{user_id} {lang}"
+
+
+def everything(first: int, /, *others: float, user: User | None = None, **more: list[str]) -> None:
+    """It has each kind of parameter."""
+
+
+def with_delivery(user_id: int, delivery: Delivery[Any] | None = None, times: int = 1) -> None:
+    """It takes the delivery."""
+
+
+def positive(n: Annotated[int, msgspec.Meta(gt=0)]) -> None:
+    """Its annotation says more than the type."""
+
+
+async def test_a_call_is_a_message_by_hand(broker: Any) -> None:
+    """The wire form that docs/design.md describes."""
+    task = broker.task(queue="mail")(welcome)
+    sent = await task.send(7, lang="de")
+    (delivery,) = await broker.queue("mail").claim()
+    assert (delivery.id, delivery.headers) == (sent, {"task": "welcome"})
+    assert delivery.data == b'{"user_id":7,"lang":"de"}'
+
+
+async def test_without_brackets_the_queue_has_its_name(broker: Any) -> None:
+    await broker.task(welcome).send(7)
+    assert await broker.queues() == ["welcome"]
+
+
+async def test_a_name_of_its_own(broker: Any) -> None:
+    await broker.task(name="users.welcome", queue="mail")(welcome).send(7)
+    (delivery,) = await broker.queue("mail").claim()
+    assert delivery.headers == {"task": "users.welcome"}
+
+
+async def test_a_queue_with_settings_of_its_own(broker: Any) -> None:
+    queue = broker.queue("mail", lease="7m", max_in_flight=3)
+    task = broker.task(queue=queue)(welcome)
+    await task.send(7)
+    assert getattr(task, "inner", task)._queue._core.lease == 420_000
+    assert (await queue.settings()).max_in_flight == 3
+
+
+async def test_options_are_those_of_send(broker: Any, clock: Clock) -> None:
+    task = broker.task(queue="mail")(welcome).options(
+        id="m", delay="1h", ttl="2h", priority=9, headers={"tenant": "a"}, new=True
+    )
+    assert await task.send(7) == "m"
+    assert await broker.queue("mail").claim() == []
+    clock.advance("1h")
+    (delivery,) = await broker.queue("mail").claim()
+    assert (delivery.id, delivery.priority) == ("m", 9)
+    assert delivery.headers == {"task": "welcome", "tenant": "a"}
+    assert delivery.expires_at - delivery.enqueued_at == timedelta(hours=2)
+
+
+async def test_options_leave_the_task_as_it_was(broker: Any) -> None:
+    task = broker.task(queue="mail")(welcome)
+    task.options(delay="1h").options(id="x")
+    await task.send(7)
+    assert len(await broker.queue("mail").claim()) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "said"),
+    [
+        (welcome, ((), {}), r"missing a required argument: 'user_id'; nothing was sent"),
+        (welcome, ((7, "de"), {}), "too many positional arguments"),
+        (welcome, ((7,), {"language": "de"}), "unexpected keyword argument 'language'"),
+        (
+            welcome,
+            (("7",), {}),
+            r"do not fit .*Expected `int`, got `str` - at `\$\.user_id`; nothing was sent",
+        ),
+        (welcome, ((7,), {"lang": None}), r"Expected `str`, got `null` - at `\$\.lang`"),
+        (welcome, ((object(),), {}), "object is not known; send JSON values, bytes, a dataclass"),
+        (positive, ((-1,), {}), r"Expected `int` >= 1 - at `\$\.n`"),
+        (everything, ((1, 2.5, "x"), {}), r"Expected `float`, got `str` - at `\$\.others\[1\]`"),
+        (everything, ((1,), {"colour": "red"}), r"Expected `array`, got `str` - at `\$\.more"),
+        (everything, ((1,), {"user": {"id": 1}}), "missing required field `since`"),
+        (with_delivery, ((7,), {"delivery": 1}), "unexpected keyword argument 'delivery'"),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_refused_where_they_are_sent(
+    function: Callable[..., Any], call: Any, said: str, broker: Any, raw: Any
+) -> None:
+    task = broker.task(function)
+    args, kwargs = call
+    with pytest.raises(InvalidMessage, match=said) as raised:
+        await task.send(*args, **kwargs)
+    if "known" not in said:
+        assert f"{function.__name__}(" in str(raised.value)
+    assert raw.keys("rq:*") == []
+
+
+async def test_the_error_shows_the_signature_that_is_sent(broker: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"with_delivery\(user_id: int, times: int = 1\) cannot"):
+        await broker.task(with_delivery).send()
+
+
+async def test_a_header_of_the_task_s_own_is_refused(broker: Any) -> None:
+    with pytest.raises(InvalidInput, match="without 'task', the task's name"):
+        broker.task(welcome).options(headers={"task": "other"})
+
+
+async def test_a_message_that_is_too_large_says_so(broker: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"over the limit of 1,048,576"):
+        await broker.task(welcome).send(7, lang="x" * 1_100_000)
+
+
+def test_a_task_is_its_function(sync_broker: Broker) -> None:
+    task = sync_broker.task(queue="mail")(welcome)
+    assert task(7, lang="de") == "7 de"
+    assert (task.name, task.__doc__) == ("welcome", "Welcome a user.")
+    assert repr(task).startswith("<Task 'welcome' of <Queue 'mail' at")
+
+
+REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
+    "no function": (lambda broker: broker.task(5), "5 cannot be a task: decorate a function"),  # type: ignore[call-overload]
+    "a class": (lambda broker: broker.task(User), "cannot be a task: decorate a function"),
+    "a lambda": (lambda broker: broker.task(lambda: 1), r"'<lambda>' cannot name a task: pass name='…'"),
+    "no name": (lambda broker: broker.task(name="")(welcome), "'' cannot name a task"),
+    "twice": (lambda broker: [broker.task(welcome) for _ in "ab"], "has a task 'welcome' already: pass name"),
+    "both colours": (lambda broker: [broker.task(queue="a")(one) for one in (welcome, meanwhile)],
+        "are all `def` or all `async def`: give 'meanwhile' another queue"),
+    "two timeouts": (lambda broker: [
+        broker.task(queue="a", name=name, timeout=name)(welcome) for name in ("1s", "2s")
+    ], "queue 'a' have one timeout, which another one sets already: leave it out here"),
+    "two concurrencies": (lambda broker: [
+        broker.task(queue="a", name=str(n), concurrency=n)(welcome) for n in (1, 2)
+    ], "have one concurrency"),
+    "concurrency": (lambda broker: broker.task(concurrency=0)(welcome), "concurrency 0: use a whole number"),
+    "a handler's queue": (lambda broker: [
+        broker.queue("a").handler(print), broker.task(queue="a")(welcome)
+    ], "queue 'a' has a handler already: give task 'welcome' another queue"),
+    "a task's queue": (lambda broker: [
+        broker.task(queue="a")(welcome), broker.queue("a").handler(print)
+    ], "queue 'a' has a handler already"),
+}  # fmt: skip
+
+
+async def meanwhile() -> None:
+    """A task of the other colour."""
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_a_task_is_refused(what: str, sync_broker: Broker) -> None:
+    make, said = REFUSED[what]
+    with pytest.raises(ConfigurationError, match=said):
+        make(sync_broker)
+
+
+def test_what_one_task_says_of_its_queue_holds_for_the_others(sync_broker: Broker) -> None:
+    sync_broker.task(queue="a")(welcome)
+    sync_broker.task(queue="a", concurrency=8, timeout="1m")(positive)
+    sync_broker.task(queue="a", timeout=60)(everything)
+    (handler,) = sync_broker._handlers
+    assert (handler.concurrency, handler.timeout) == (8, 60)

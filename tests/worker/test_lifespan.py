@@ -1,0 +1,169 @@
+"""What a worker process opens once for its handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import ConfigurationError, RqDlqError
+from rq_dlq.worker import Worker
+from rq_dlq.worker import worker as worker_module
+from tests.worker.test_handlers import COLOURS, register
+
+NOTES = list[str]
+
+
+def plain(notes: NOTES) -> Any:
+    def resources() -> Iterator[NOTES]:
+        notes.append("entered")
+        yield notes
+        notes.append("left")
+
+    return resources
+
+
+def awaiting(notes: NOTES) -> Any:
+    async def resources() -> AsyncIterator[NOTES]:
+        await asyncio.sleep(0)
+        notes.append("entered")
+        async with asyncio.timeout(60):  # as the task groups of many clients, it must end in its own task
+            yield notes
+        notes.append("left")
+
+    return resources
+
+
+LIFESPANS: dict[str, Any] = {
+    "def": plain,
+    "async def": awaiting,
+    "context manager": lambda notes: contextmanager(plain(notes)),
+    "async context manager": lambda notes: asynccontextmanager(awaiting(notes)),
+}
+
+
+@COLOURS
+@pytest.mark.parametrize("kind", LIFESPANS)
+def test_it_is_entered_once_and_each_delivery_has_its_state(
+    kind: str, colour: str, broker: rq_dlq.Broker
+) -> None:
+    notes: NOTES = []
+    function = broker.lifespan(LIFESPANS[kind](notes))
+    for name in ("a", "b"):
+        register(broker.queue(name), colour, lambda body, delivery: delivery.state.append(body))
+        broker.queue(name).send_many(["x", "x"])
+    broker.run(burst=True)
+    assert notes == ["entered", "x", "x", "x", "x", "left"]
+    assert function.__name__ == "resources"
+
+
+def test_async_handlers_run_in_the_event_loop_of_the_lifespan(broker: rq_dlq.Broker) -> None:
+    """A pool of connections belongs to the loop in which it was opened."""
+    seen: list[bool] = []
+
+    @broker.lifespan
+    async def loop() -> AsyncIterator[Any]:
+        yield asyncio.get_running_loop()
+
+    for name in ("a", "b"):
+        queue = broker.queue(name)
+
+        @queue.handler
+        async def handle(body: Any, delivery: rq_dlq.asyncio.Delivery[Any]) -> None:
+            del body
+            seen.append(delivery.state is asyncio.get_running_loop())
+
+        queue.send("x")
+    broker.run(burst=True)
+    assert seen == [True, True]
+
+
+def test_without_a_lifespan_or_a_worker_there_is_no_state(broker: rq_dlq.Broker) -> None:
+    queue, seen = broker.queue("a"), list[Any]()
+    queue.handler(lambda _, delivery: seen.append(delivery.state))
+    queue.send_many(["x", "y"])
+    assert queue.claim()[0].state is None
+    broker.run(burst=True)
+    assert seen == [None]
+
+
+def failing(colour: str, when: str) -> Any:
+    def plain() -> Iterator[None]:
+        if when == "before":
+            raise KeyError("no such host")
+        yield
+        raise KeyError("no such host")
+
+    async def awaiting() -> AsyncIterator[None]:
+        if when == "before":
+            raise KeyError("no such host")
+        yield
+        raise KeyError("no such host")
+
+    return plain if colour == "def" else awaiting
+
+
+@COLOURS
+@pytest.mark.parametrize(("when", "handled"), [("before", 0), ("after", 1)])
+def test_its_error_ends_the_worker_with_its_text(
+    when: str, handled: int, colour: str, broker: rq_dlq.Broker
+) -> None:
+    broker.lifespan(failing(colour, when))
+    queue, seen = broker.queue("a"), list[Any]()
+    queue.handler(seen.append)
+    queue.send("x")
+    said = rf"the lifespan failing\.<locals>\.\w+ failed {when} the .* message, .*KeyError: 'no such host'"
+    with pytest.raises(RqDlqError, match=said) as raised:
+        broker.run(burst=True)
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert len(seen) == handled
+    assert queue.stats().ready == 1 - handled
+
+
+async def nothing() -> None:
+    """A coroutine does not yield."""
+
+
+@pytest.mark.parametrize("function", [nothing, lambda _: None, 5])
+def test_what_cannot_be_one_is_refused(function: Any, broker: rq_dlq.Broker) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be a lifespan: it takes no arguments, and yields"):
+        broker.lifespan(function)
+
+
+def test_one_that_returns_something_else_is_refused(broker: rq_dlq.Broker) -> None:
+    broker.lifespan(lambda: {"pool": 1})  # type: ignore[type-var]
+    broker.queue("a").handler(print)
+    with pytest.raises(ConfigurationError, match="returned a dict, not a context manager: let it yield"):
+        broker.run(burst=True)
+
+
+def test_there_is_one(broker: rq_dlq.Broker) -> None:
+    broker.lifespan(plain([]))
+    with pytest.raises(ConfigurationError, match="has a lifespan already"):
+        broker.lifespan(plain([]))
+
+
+def test_a_blocked_event_loop_does_not_keep_the_worker(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "GRACE", 0.2)
+    broker.lifespan(awaiting([]))
+    go_on = threading.Event()
+    worker: Worker
+
+    @broker.queue("a").handler
+    async def block(_: Any) -> None:
+        worker.stop.signal()
+        worker.stop.signal()
+        go_on.wait(60)
+
+    broker.queue("a").send("x")
+    worker = Worker(broker)
+    with pytest.raises(RqDlqError, match="a call that cannot be cut short blocks its event loop"):
+        worker.run()
+    go_on.set()
