@@ -68,12 +68,17 @@ def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
     """Send these chunks of a sender's messages, some of them delayed."""
     queue, journal = place.queue(), place.journal()
     for chunk in chunks:
-        delayed = chunk % EVERY == 0
-        due = server_time(queue) + DELAY if delayed else 0
-        ids = [f"{sender}-{number}" for number in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
-        journal.note("send", ids)
-        queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
-        journal.note("sent", ids)
+        send_chunk(queue, journal, sender, chunk)
+
+
+def send_chunk(queue: rq_dlq.Queue[int], journal: Journal, sender: str, chunk: int) -> None:
+    """Send one of them; its number says which ids its messages have."""
+    delayed = chunk % EVERY == 0
+    due = server_time(queue) + DELAY if delayed else 0
+    ids = [f"{sender}-{number}" for number in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+    journal.note("send", ids)
+    queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
+    journal.note("sent", ids)
 
 
 def note_repeated_acks(journal: Journal) -> None:

@@ -198,7 +198,7 @@ def lines(path: Path, start: int = 0) -> Iterator[tuple[str, str]]:
         text.seek(start)
         for line in text:
             if line.endswith("\n"):
-                said, _, ids = line.partition(" ")
+                said, _, ids = line[:-1].partition(" ")
                 yield said, ids
 
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from rq_dlq import BrokerUnavailable, Message, RedeliveryPolicy
-from rq_dlq._keys import QueueKeys
+from rq_dlq import BrokerUnavailable, KnownId, Message, RedeliveryPolicy
+from rq_dlq._keys import QueueKeys, queues
 from tests.audit import audit
 from tests.verbs import VERBS, names
 
@@ -21,19 +21,19 @@ REMEMBERED = 1_800_000  # milliseconds that a call can be repeated, at least
 PATIENCE = 100  # times that a call is said again while its outcome is not known
 TOTALS = {
     "a": {
-        "sent": 6, "acked": 4, "nacked": 1, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
+        "sent": 6, "acked": 4, "nacked": 2, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
         "purged": 1, "moved": 1,
     },
     "b": {"sent": 2, "acked": 2},
 }  # fmt: skip
-"""What one life adds to the totals of either queue."""
+"""What one life adds to the totals of two of its queues."""
 _ONCE = "no life needs it; its reply is lost once in tests/test_verbs"
 ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "batch", "job"), "of Spark: tests/spark/chaos"),
     **dict.fromkeys(names(VERBS, "upkeep"), "it is done until nothing is left, whatever was replied"),
     **dict.fromkeys(names(VERBS, "look"), "it changes nothing"),
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
-    **dict.fromkeys(("pause", "reset", "delete"), _ONCE),
+    **dict.fromkeys(("pause", "reset"), _ONCE),
 }
 """The verbs that are in no life, and why."""
 
@@ -48,7 +48,7 @@ async def undisturbed(call: Callable[[], Awaitable[T]]) -> T:
 
 
 class Life:
-    """Lives of messages, one after the other, in two queues of its own.
+    """Lives of messages, one after the other, in queues of its own: a, b, and c, which others delete.
 
     Args:
         make: how each call is made; it may raise CutShort.
@@ -63,8 +63,10 @@ class Life:
     def __init__(self, broker: Any, name: str, make: Callable[..., Awaitable[Any]] = undisturbed) -> None:
         self.name = name
         self._make = make
-        self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR)
+        self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR, dedup_window="1h")
         self.b = broker.queue(f"{{{name}}}.b", redelivery=IN_AN_HOUR)
+        self.dead = broker.queue(f"DLQ.{self.a.name}")
+        self.c, self._deleter = (broker.queue(f"{{{name}}}.c") for _ in range(2))
         self.lived = 0
         self.calls: Counter[str] = Counter()
         self.acknowledged = 0
@@ -76,17 +78,29 @@ class Life:
         names = [f"{self.lived}-{n}" for n in range(6)]
         await self._be_born(names)
         await self._be_claimed(names)
+        await self._fail_once_more()
         await self._be_managed(names)
         await self._be_done(names)
+        await self._outlive_a_queue()
         self.lived += 1
 
     async def _be_born(self, names: list[str]) -> None:
         first, *others = names
         await self.say("open", self.b.open, counted=False)
-        await self.say("send", lambda: self.a.send(0, id=first))
+        unknown = self.unknown
+        known = await self._is_known(first)
+        self.see("known at birth", known and self.unknown == unknown, False)
         self.acknowledged += 1
         messages = [Message(body=n, id=name) for n, name in enumerate(others, start=1)]
         self.acknowledged += len(await self.say("send", lambda: self.a.send_many(messages)))
+
+    async def _is_known(self, name: str) -> bool:
+        """Send it as a new message; whether the queue says that it is not."""
+        try:
+            await self.say("send", lambda: self.a.send(0, id=name, new=True))
+        except KnownId:
+            return True
+        return False
 
     async def _be_claimed(self, names: list[str]) -> None:
         held = await self.say("claim", lambda: self.a.claim(6))
@@ -99,6 +113,13 @@ class Life:
         await self.say("poison", lambda: held[2].poison("bad"))
         released = await self.say("release", lambda: self.a.release(held[3:]))
         self.see("released", [bool(settlement) for settlement in released], [True] * 3)
+
+    async def _fail_once_more(self) -> None:
+        """A dead letter that fails stays one, and rests."""
+        (letter,) = await self.say("claim", lambda: self.dead.claim(1))
+        settlement = await self.say("nack", lambda: letter.nack("again"), counted=False)
+        self.see("failed once more", bool(settlement), True)
+        self.see("claimed while it rests", await self.say("claim", lambda: self.dead.claim(1)), [])
 
     async def _be_managed(self, names: list[str]) -> None:
         _, nacked, poisoned, *released = names
@@ -122,9 +143,15 @@ class Life:
         self.see("moved", facts(moved), [(names[1], 2, 1, 0, 0, 2), (f"{names[0]}-new", 1, 0, 0, 0, 0)])
         self.see("committed", await self.say("ack_all", second.commit), 2)
         rest = await self.say("claim", lambda: self.a.claim(6))
-        self.see("the rest", facts(rest), [(names[2], 2, 0, 0, 1, 2), (names[3], 2, 0, 1, 1, 2)])
+        self.see("the rest", facts(rest), [(names[2], 3, 1, 0, 1, 3), (names[3], 2, 0, 1, 1, 2)])
         acked = await self.say("ack", lambda: self.a.ack(rest))
         self.see("acked", [bool(settlement) for settlement in acked], [True] * 2)
+        self.see("known after its ack", await self._is_known(names[0]), True)
+
+    async def _outlive_a_queue(self) -> None:
+        """Who sends to a queue that was deleted since opens it again; `look` sees whether."""
+        await self.say("delete", lambda: self._deleter.delete(force=True))
+        await self.say("send", lambda: self.c.send("x", id="x"))
 
     async def say(self, verb: str, call: Callable[[], Awaitable[T]], *, counted: bool = True) -> T:
         """Call, and call again while the outcome is not known."""
@@ -150,6 +177,9 @@ class Life:
             self.wrong.append(f"{self.name}: a call is forgotten {shortest / 1000:.0f} s after this")
         for register in [*registers, *raw.keys(QueueKeys("rq", self.b.name).sender("*"))]:
             raw.delete(register)  # else each audit looks at all of them
+        left = QueueKeys("rq", self.c.name)
+        found = raw.sismember(queues("rq"), left.family), raw.hkeys(left["messages"])
+        self.see("what outlived its queue", found, (True, [b"x"]) if self.lived else (False, []))
         for part, queue in (("a", self.a), ("b", self.b)):
             name = queue.name
             try:

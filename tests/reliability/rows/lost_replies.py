@@ -141,7 +141,7 @@ def run(run: Run) -> Figures:
 ROWS = (
     Row(
         "T6",
-        "lost reply, reset, black hole at 30 % of calls; 16 verbs, redis-py 5 to 8, every way to a broker",
+        "lost reply, reset, black hole at 30 % of calls; 17 verbs, redis-py 5 to 8, every way to a broker",
         "10,000 calls of each verb applied exactly once, 0 leaked leases",
         run,
     ),
