@@ -22,6 +22,7 @@ DEFAULT_PRIORITY = 4
 NO_JSON = (ValueError, RecursionError)
 """What msgspec raises for bytes that are not JSON: its own error, a UTF-8 error, or nesting too deep."""
 NO_HEADERS: Mapping[str, str] = {}
+SEARCHED = 1 << 18  # bytes of a body whose strings are of use
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -211,9 +212,9 @@ def _pack_headers(headers: Any) -> bytes:
 
 
 def strings_of(body: bytes) -> Iterator[str]:
-    """The strings in a JSON body, outermost first; none if it is not JSON."""
+    """The strings in a JSON body, outermost first; none if it is not JSON, or too long to be looked at."""
     try:
-        level: list[Any] = [msgspec.json.decode(body)]
+        level: list[Any] = [msgspec.json.decode(body if len(body) <= SEARCHED else b"")]
     except NO_JSON:
         return
     while level:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Fate
 
 T = TypeVar("T")
-SEARCHED = 1 << 18  # bytes of a body whose strings are told to a failure
 _UNREAD = object()  # marks a body that was not decoded yet
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 
@@ -128,15 +128,11 @@ class Received(Generic[T]):
 
     @property
     def _values(self) -> Iterator[str]:
-        """What the message itself says as texts: its id, its headers, the strings of its body."""
+        """What the message itself says: its id, its headers, the strings of its body."""
         yield self.id
-        try:
+        with suppress(UnprocessableMessage):
             headers, data = self._content
-            yield from headers.values()
-            if len(data) <= SEARCHED:
-                yield from strings_of(data)
-        except UnprocessableMessage:
-            return
+            yield from (*headers.values(), *strings_of(data))
 
     @property
     def data(self) -> bytes:
@@ -167,10 +163,9 @@ class Received(Generic[T]):
 
     @property
     def _state(self) -> states.State:
-        text = self._row.state
-        if version := needed(text):
+        if version := needed(self._row.state):
             self._refuse("state", version)
-        return states.read_state(text) or states.NEW
+        return states.read_state(self._row.state) or states.NEW
 
     def _refuse(self, part: str, version: str) -> NoReturn:
         raise upgrade(f"the {part} of message {self.id} of {self.queue!r}", version)
@@ -238,8 +233,7 @@ class Received(Generic[T]):
     @property
     def died_at(self) -> datetime | None:
         """When it died, by the server's clock (UTC); None: it is not dead."""
-        state = self._state
-        return None if state.part == "live" else moment(state.due)
+        return None if self.part == "live" else moment(self._state.due)
 
     @property
     def cause(self) -> Cause:
