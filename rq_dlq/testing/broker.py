@@ -1,0 +1,165 @@
+"""The broker that a test gets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import rq_dlq.asyncio
+from rq_dlq import _work
+from rq_dlq.client.broker import Broker
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.failure import moment
+from rq_dlq.worker import Worker
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from datetime import datetime
+
+    import pytest
+
+    from rq_dlq.client.delivery import Delivery
+    from rq_dlq.client.queue import Queue
+    from rq_dlq.testing.faults import Faults
+    from rq_dlq.testing.server import Server
+    from rq_dlq.values.message import DeadLetter
+
+    AnyQueue = Queue[Any] | rq_dlq.asyncio.Queue[Any]
+
+SHOWN = 10  # dead letters, where an assertion fails
+
+
+class TestBroker(Broker):
+    """A broker on an empty server whose clock stands still until the test moves it.
+
+    Attributes:
+        faults: what is to go wrong.
+    """
+
+    __test__ = False  # not a class of tests
+
+    def __init__(self, server: Server, faults: Faults, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(server.url)
+        self.faults = faults
+        self._server = server
+        self._patch = patch
+
+    @property
+    def now(self) -> datetime:
+        """The server's time (UTC)."""
+        return moment(self._server.now)
+
+    def advance(self, span: Duration) -> None:
+        """Let time pass: what is due by then is due.
+
+        Raises:
+            InvalidDuration: it is not a duration.
+        """
+        self._server.move_to(self._server.now + milliseconds(span, name="span"))
+
+    def drain(self, queue: AnyQueue) -> Counter[str]:
+        """Run the queue's handler, as a worker does, until no message is ready.
+
+        Errors of the handler do not leave it: they are what the policy makes of them. What is to come back
+        later is not awaited: advance the clock, and drain again.
+
+        Returns:
+            How many deliveries ended in which outcome: acked, redelivered, dead, …
+
+        Raises:
+            ConfigurationError: the queue has no handler.
+        """
+        worker = Worker(queue._broker, until="empty", queues={queue.name: None})
+        worker.run()
+        return worker.tally.counts
+
+    def assert_dead(
+        self, queue: AnyQueue, count: int | None = None, reason: str | None = None
+    ) -> list[DeadLetter[Any]]:
+        """Assert that there are dead letters of the queue, and return them, the oldest first.
+
+        Args:
+            count: exactly so many; None: at least one.
+            reason: why they died: exhausted, poison, unprocessable or expired.
+
+        Raises:
+            AssertionError: it is not so; the text tells what there is.
+        """
+        core = queue._core
+        own = Broker(settings=queue._broker.settings).queue(queue.name, type=core.codec.type)
+        dead = [*own.dlq.browse(limit=None), *own.expired.browse(limit=None)]
+        found = [letter for letter in dead if reason in {None, letter.reason}]
+        if len(found) != count if count is not None else not found:
+            wanted = f"{'dead letters' if count is None else f'{count} dead'} of {queue.name!r}"
+            why = f" by reason {reason!r}" if reason else ""
+            told = [
+                f"  {one.id}: {one.reason} after {one.delivery_count}: {one.cause}" for one in dead[:SHOWN]
+            ]
+            message = "\n".join(
+                [f"expected {wanted}{why}, found {len(found)} of {len(dead)}; {own.stats()}", *told]
+            )
+            raise AssertionError(message)
+        return found
+
+    def crash(self, delivery: Delivery[Any] | rq_dlq.asyncio.Delivery[Any]) -> None:
+        """Let the consumer that holds it die: time passes until its lease has lapsed, and that is noticed."""
+        ends = int(delivery.lease_until.timestamp() * 1000)
+        self._server.move_to(max(self._server.now, ends) + 1)
+        self._run(_work.maintain(delivery._queue._core))
+
+    @contextmanager
+    def inline(self) -> Iterator[None]:
+        """Run the handlers of a queue within each `send` and `send_many` to it, before it returns.
+
+        What a handler sends is handled, too. Messages that come back later are not awaited.
+        """
+        busy = threading.Event()  # a handler's own sends are handled once it is done
+
+        def handle(queue: AnyQueue) -> None:
+            if busy.is_set():
+                return
+            busy.set()
+            try:
+                while any(self._has_handled(other) for other in _queues_with_handlers(queue)):
+                    pass
+            finally:
+                busy.clear()
+
+        def blocking(send: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(send)
+            def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+                sent = send(sender, *args, **options)
+                handle(_queue_of(sender))
+                return sent
+
+            return then_handle
+
+        def awaiting(send: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(send)
+            async def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+                sent = await send(sender, *args, **options)
+                await asyncio.to_thread(handle, _queue_of(sender))
+                return sent
+
+            return then_handle
+
+        with self._patch.context() as patch:
+            for names, then in ((rq_dlq, blocking), (rq_dlq.asyncio, awaiting)):
+                for sender, verb in ((names.Queue, "send"), (names.Queue, "send_many"), (names.Task, "send")):
+                    patch.setattr(sender, verb, then(getattr(sender, verb)))
+            yield
+
+    def _has_handled(self, queue: AnyQueue) -> bool:
+        return self.drain(queue).total() > 0
+
+
+def _queues_with_handlers(queue: AnyQueue) -> list[AnyQueue]:
+    return [handler.queue for handler in queue._broker._handlers]
+
+
+def _queue_of(sender: AnyQueue | rq_dlq.Task[..., Any] | rq_dlq.asyncio.Task[..., Any]) -> AnyQueue:
+    return sender._queue if isinstance(sender, rq_dlq.Task | rq_dlq.asyncio.Task) else sender

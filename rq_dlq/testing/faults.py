@@ -1,0 +1,87 @@
+"""Faults on purpose, to see what a program does about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from redis import exceptions
+
+from rq_dlq._calls import Call
+from rq_dlq._redis import AsyncConnections, Connections
+from rq_dlq._work import Batch
+from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pytest
+
+    from rq_dlq._scripts import Scripts
+
+
+class Faults:
+    """What is to go wrong between the program and the server.
+
+    A verb is a script: send, claim, ack, nack, poison, release, extend, commit, redrive, …
+    """
+
+    def __init__(self, scripts: Scripts, patch: pytest.MonkeyPatch) -> None:
+        self._verbs = scripts.names()
+        self._calls: Counter[str] = Counter()
+        self._replies: Counter[str] = Counter()
+        once, awaited = Connections._once, AsyncConnections._once  # noqa: SLF001
+
+        def blocking(connections: Connections, step: Any, *, repeated: bool) -> Any:
+            with self._around(step):
+                return once(connections, step, repeated=repeated)
+
+        async def awaiting(connections: AsyncConnections, step: Any, *, repeated: bool) -> Any:
+            with self._around(step):
+                return await awaited(connections, step, repeated=repeated)
+
+        patch.setattr(Connections, "_once", blocking)
+        patch.setattr(AsyncConnections, "_once", awaiting)
+
+    def drop_call(self, verb: str, times: int = 1) -> None:
+        """Let the next calls of this verb not reach the server.
+
+        A call is tried three times, so more than two make it fail.
+
+        Raises:
+            InvalidInput: there is no such verb.
+        """
+        self._calls[self._checked(verb)] += times
+
+    def drop_reply(self, verb: str, times: int = 1) -> None:
+        """Let the server carry out the next calls of this verb, and lose its replies.
+
+        Raises:
+            InvalidInput: there is no such verb.
+        """
+        self._replies[self._checked(verb)] += times
+
+    def pending(self) -> list[str]:
+        """The faults that did not happen yet."""
+        lost = [("call", self._calls), ("reply", self._replies)]
+        return [f"{what} of {verb!r}" for what, counts in lost for verb in counts.elements()]
+
+    def _checked(self, verb: str) -> str:
+        if verb not in self._verbs:
+            raise InvalidInput(f"there is no verb {verb!r}: choose from {', '.join(self._verbs)}")
+        return verb
+
+    @contextmanager
+    def _around(self, step: object) -> Iterator[None]:
+        steps = step.calls if isinstance(step, Batch) else [step]
+        verbs = [one.script for one in steps if isinstance(one, Call)]
+        _use_up(self._calls, verbs, "the test drops this call")
+        yield
+        _use_up(self._replies, verbs, "the test drops this reply")
+
+
+def _use_up(faults: Counter[str], verbs: list[str], what: str) -> None:
+    for verb in verbs:
+        if faults[verb] > 0:
+            faults[verb] -= 1
+            raise exceptions.ConnectionError(what)

@@ -1,0 +1,45 @@
+"""The pytest plugin: the fixture `rq_dlq`. It is loaded in each run of pytest, so it imports nothing yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.testing import TestBroker
+
+OPTION = "--rq-dlq-redis"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names a server."""
+    parser.getgroup("rq_dlq").addoption(
+        OPTION,
+        metavar="URL",
+        help="run the tests that use the fixture `rq_dlq` on this Redis, in an empty database that they may "
+        "flush, instead of a fake one in this process",
+    )
+
+
+@pytest.fixture
+def rq_dlq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestBroker]:
+    """A broker on an empty server whose clock the test moves.
+
+    While the test runs, every broker of this process uses this server, whatever its URL.
+    """
+    from rq_dlq.errors import RqDlqError  # noqa: PLC0415 - only when a test wants it
+    from rq_dlq.testing.redirect import redirected  # noqa: PLC0415
+    from rq_dlq.testing.server import server_at  # noqa: PLC0415
+
+    try:
+        with server_at(request.config.getoption(OPTION)) as server:
+            broker = redirected(server, monkeypatch)
+            yield broker
+            monkeypatch.undo()
+            if pending := broker.faults.pending():
+                pytest.fail(f"these faults did not happen, so nothing was tested: {', '.join(pending)}")
+    except RqDlqError as error:
+        raise pytest.UsageError(str(error)) from None

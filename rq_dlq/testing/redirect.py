@@ -1,0 +1,68 @@
+"""Has every broker of this process use the server of the test: the program's own, and those it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import rq_dlq.asyncio
+from rq_dlq import doctor
+from rq_dlq._redis import FAIL_FAST
+from rq_dlq.client.base import BrokerBase
+from rq_dlq.client.broker import Broker
+from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.testing.broker import TestBroker
+from rq_dlq.testing.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from rq_dlq._redis import AsyncConnections, Connections
+    from rq_dlq.testing.server import Server
+
+
+def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
+    """A broker on this server, which all brokers use until the patches are undone.
+
+    A promise of durability is the server's matter, so it is not checked.
+    """
+    blocking: WeakKeyDictionary[BrokerBase, Connections] = WeakKeyDictionary()
+    awaiting: WeakKeyDictionary[BrokerBase, AsyncConnections] = WeakKeyDictionary()
+
+    def settings(broker: BrokerBase) -> dict[str, Any]:
+        pool = server.pool(awaiting=isinstance(broker, rq_dlq.asyncio.Broker))
+        return {"url": server.url, "scripts": server.scripts, "pool": pool, "revive": None}
+
+    def connected(broker: Broker) -> Connections:
+        if broker not in blocking:
+            blocking[broker] = broker._connect(FAIL_FAST)
+        return blocking[broker]
+
+    async def connected_awaiting(broker: rq_dlq.asyncio.Broker) -> AsyncConnections:
+        if broker not in awaiting:
+            awaiting[broker] = await broker._connect(FAIL_FAST)
+        return awaiting[broker]
+
+    patch.setattr(BrokerBase, "_connection_settings", settings)
+    patch.setattr(BrokerBase, "_known_url", property(lambda _: server.url))
+    patch.setattr(BrokerBase, "_pool", _in_place_of("_pool", None), raising=False)
+    patch.setattr(BrokerBase, "_scripts", _in_place_of("_scripts", server.scripts), raising=False)
+    patch.setattr(Broker, "_connections", property(blocking.get))
+    patch.setattr(Broker, "_connected", connected)
+    patch.setattr(rq_dlq.asyncio.Broker, "_connections", property(awaiting.get))
+    patch.setattr(rq_dlq.asyncio.Broker, "_connected", connected_awaiting)
+    patch.setattr(BrokerSettings, "_check_promise", _nothing_to_do)
+    patch.setattr(BrokerSettings, "confirm", None)
+    patch.setattr(doctor.Watch, "look", _nothing_to_do)
+    return TestBroker(server, Faults(server.scripts, patch), patch)
+
+
+def _in_place_of(name: str, value: object) -> property:
+    """A value that hides an attribute of the instances, which keep it for after the test."""
+    return property(lambda _: value, lambda broker, kept: broker.__dict__.__setitem__(name, kept))
+
+
+def _nothing_to_do(*_: object) -> Iterator[Any]:
+    return iter(())

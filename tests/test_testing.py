@@ -1,0 +1,239 @@
+"""The pytest plugin, as the tests of a program use it; on fakeredis and on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import textwrap
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq as library
+import rq_dlq.asyncio
+from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, RedeliveryPolicy
+from rq_dlq.testing import TestBroker
+from rq_dlq.testing.redirect import redirected
+from rq_dlq.testing.server import server_at
+
+pytest_plugins = ["pytester"]
+
+# A program: its broker and queues are made where it is imported, long before a test.
+program = library.Broker("redis://production.example:6379", durability="fsync")
+orders = program.queue(
+    "orders", redelivery=RedeliveryPolicy(initial_delay="1m", collision_avoidance=0, max_redeliveries=1)
+)
+mail = program.queue("mail")
+handled: list[Any] = []
+
+
+@orders.handler()
+def charge(order: Any) -> None:
+    if order == "bad":
+        raise ValueError("no card")
+    handled.append(order)
+    mail.send(f"receipt for {order}")
+
+
+@mail.handler()
+async def post(text: str) -> None:
+    await asyncio.sleep(0)
+    handled.append(text)
+
+
+@program.task(queue="greetings")
+def welcome(user: int, *, lang: str = "en") -> None:
+    handled.append((user, lang))
+
+
+@pytest.fixture(params=["fake", "real"])
+def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestBroker]:
+    """What the fixture `rq_dlq` gives, on both kinds of server."""
+    handled.clear()
+    url = None
+    if request.param == "real":
+        url = f"unix://{request.getfixturevalue('redis_socket')}?db=9"
+    with server_at(url) as server:
+        yield redirected(server, monkeypatch)
+        monkeypatch.undo()
+
+
+def test_a_failure_comes_back_and_dies(broker: TestBroker) -> None:
+    """The program's own queues and handlers, on the server of the test; time is moved."""
+    orders.send("bad", id="b")
+    orders.send("good")
+    assert broker.drain(orders) == {"acked": 1, "redelivered": 1}
+    assert handled == ["good"]
+    broker.advance("59s")
+    assert broker.drain(orders) == {}
+    broker.advance("1s")
+    assert broker.drain(orders) == {"dead": 1}
+    (letter,) = broker.assert_dead(orders, 1, reason="exhausted")
+    assert (letter.id, letter.cause.message) == ("b", "no card")
+    assert letter.died_at == broker.now
+
+
+def test_time_stands_still(broker: TestBroker) -> None:
+    before = broker.now
+    orders.send("x", delay="1h")
+    assert broker.now == before
+    broker.advance("1h")
+    assert broker.now - before == timedelta(hours=1)
+    assert len(orders.claim()) == 1
+
+
+@pytest.mark.parametrize("test", [1, 2])
+def test_each_test_has_an_empty_server(broker: TestBroker, test: int) -> None:
+    """The objects of the program are the same, and what they remember of the last server does no harm."""
+    assert broker.queues() == []
+    assert orders.send(test, id="the same", new=True) == "the same"
+    assert [delivery.body for delivery in orders.claim(10)] == [test]
+
+
+def test_what_is_not_dead_is_told(broker: TestBroker) -> None:
+    orders.send("bad", id="b")
+    with pytest.raises(AssertionError, match=r"expected dead letters of 'orders', found 0 of 0; .*ready=1"):
+        broker.assert_dead(orders)
+    (delivery,) = orders.claim()
+    delivery.poison(ValueError("broken"))
+    with pytest.raises(
+        AssertionError, match=r"(?s)expected 2 dead of 'orders', found 1 .* b: poison .* broken"
+    ):
+        broker.assert_dead(orders, 2)
+    with pytest.raises(AssertionError, match=r"by reason 'expired', found 0 of 1"):
+        broker.assert_dead(orders, reason="expired")
+
+
+def test_a_crash_is_a_lapse(broker: TestBroker) -> None:
+    orders.send("x")
+    (delivery,) = orders.claim()
+    broker.crash(delivery)
+    assert orders.stats().scheduled == 1
+    broker.advance("1m")
+    (again,) = orders.claim()
+    assert again.delivery_count == 2
+    with pytest.raises(LeaseLost):
+        delivery.ack()
+
+
+def test_a_lost_reply_acks_once(broker: TestBroker) -> None:
+    mail.send("x")
+    (delivery,) = mail.claim()
+    broker.faults.drop_reply("ack")
+    assert broker.faults.pending() == ["reply of 'ack'"]
+    assert delivery.ack().outcome in {"acked", "settled"}
+    assert broker.faults.pending() == []
+    assert mail.stats().totals["acked"] == 1
+
+
+def test_a_call_that_never_arrives(broker: TestBroker) -> None:
+    broker.faults.drop_call("send", times=3)
+    with pytest.raises(BrokerUnavailable):
+        mail.send("x")
+    assert mail.stats().ready == 0
+    with pytest.raises(InvalidInput, match=r"there is no verb 'sned': choose from ack, .* send"):
+        broker.faults.drop_reply("sned")
+
+
+def test_handlers_run_inline(broker: TestBroker) -> None:
+    """Also those of what a handler sends; afterwards messages wait again."""
+    with broker.inline():
+        orders.send_many(["a", "b"])
+        assert handled[:2] == ["a", "b"]
+        assert sorted(handled[2:]) == ["receipt for a", "receipt for b"]
+    orders.send("c")
+    assert "c" not in handled
+
+
+def test_tasks_run(broker: TestBroker) -> None:
+    welcome.send(7, lang="de")
+    assert broker.drain(program.queue("greetings")) == {"acked": 1}
+    with broker.inline():
+        welcome.send(8)
+    assert handled == [(7, "de"), (8, "en")]
+
+
+async def test_the_other_colour(broker: TestBroker) -> None:
+    """An awaiting program is on the same server."""
+    awaiting = rq_dlq.asyncio.Broker("redis://production.example:6379")
+    queue = awaiting.queue("mail")
+    broker.faults.drop_reply("send")
+    await queue.send("x")
+    assert mail.stats().ready == 1
+    (delivery,) = await queue.claim()
+    await delivery.poison("broken")
+    assert broker.assert_dead(queue, 1)[0].cause.message == "broken"
+    await awaiting.close()
+
+
+def run(pytester: pytest.Pytester, code: str, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(textwrap.dedent(code))
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+
+
+PROGRAM = """
+    import rq_dlq as library
+    queue = library.Broker("redis://production.example").queue("orders")
+
+    @queue.handler()
+    def handle(body):
+        raise ValueError(body)
+
+    def test_orders(rq_dlq):
+        queue.send("broken")
+        while rq_dlq.drain(queue)["dead"] == 0:
+            rq_dlq.advance("1h")
+        rq_dlq.assert_dead(queue, reason="exhausted")
+"""
+
+
+def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
+    run(pytester, PROGRAM).assert_outcomes(passed=1)
+
+
+def test_the_same_on_a_server(pytester: pytest.Pytester, redis_socket: str) -> None:
+    run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{redis_socket}?db=8").assert_outcomes(passed=1)
+
+
+def test_a_database_that_is_used_is_left_alone(pytester: pytest.Pytester, redis_socket: str) -> None:
+    with redis.Redis(unix_socket_path=redis_socket, db=7) as client:
+        client.set("mine", 1)
+        result = run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{redis_socket}?db=7")
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["*has 1 keys, and tests flush it: use an empty one*"])
+        assert client.get("mine") == b"1"
+        client.flushdb()
+
+
+def test_a_fault_that_did_not_happen_fails_the_test(pytester: pytest.Pytester) -> None:
+    code = """
+        def test_nothing(rq_dlq):
+            rq_dlq.faults.drop_reply("claim")
+    """
+    result = run(pytester, code)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*these faults did not happen*reply of 'claim'*"])
+
+
+def test_without_fakeredis_it_says_what_to_do(pytester: pytest.Pytester) -> None:
+    code = """
+        import sys
+
+        sys.modules["fakeredis"] = None
+
+        def test_nothing(rq_dlq):
+            pass
+    """
+    run(pytester, code).stdout.fnmatch_lines(["*pip install 'rq-dlq?testing?'*"])
+
+
+def test_the_page_works(pytester: pytest.Pytester) -> None:
+    """The program and the tests of docs/testing.md, as they stand there."""
+    page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
+    app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
+    pytester.makepyfile(app=app)
+    run(pytester, "\n".join(tests)).assert_outcomes(passed=3)
