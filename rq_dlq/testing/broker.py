@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ class TestBroker(Broker):
         self._run(_work.maintain(delivery._queue._core))
 
     @contextmanager
-    def inline(self) -> Iterator[None]:
+    def inline(self) -> Generator[None]:
         """Run the handlers of a queue within each `send` and `send_many` to it, before it returns.
 
         What a handler sends is handled, too. Messages that come back later are not awaited.

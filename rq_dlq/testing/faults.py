@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Faults:
         return verb
 
     @contextmanager
-    def _around(self, step: object) -> Iterator[None]:
+    def _around(self, step: object) -> Generator[None]:
         steps = step.calls if isinstance(step, Batch) else [step]
         verbs = [one.script for one in steps if isinstance(one, Call)]
         _use_up(self._calls, verbs, "the test drops this call")
