@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 CHUNK = 250  # messages in one script
 CHUNK_BYTES = 1 << 19  # and about so many bytes: 2 ms of Redis
-CHANGED = 25  # messages in one script that judges, moves or removes them: 2 ms where histories are full
+CHANGED = 20  # messages in one script that judges, moves or removes them: 4 ms where histories are full
 WINDOW = 4  # scripts in one round trip
 MOST = 1_000  # messages in one claim: Redis' Lua cannot unpack 8,000 values
 MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it looks again
