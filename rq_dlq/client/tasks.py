@@ -114,7 +114,7 @@ class TaskFunction:
         names = getattr(inspect.unwrap(self.function), "__globals__", {})
         try:
             types = get_type_hints(SimpleNamespace(__annotations__=said), names, include_extras=True)
-        except NameError as error:
+        except (NameError, AttributeError) as error:
             message = f"an annotation of task {self.name!r}: {error}; import it outside of `if TYPE_CHECKING`"
             raise ConfigurationError(message) from None
         parameters = [
