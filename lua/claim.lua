@@ -8,12 +8,11 @@
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
+local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/rows); rows or count
 local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
 local opening = ARGV[11] -- see lib/is_open
 local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
--- needs: now; keys: ready, dead, expired, claims, wake, alarm
-local reply = { now, -1 }
+-- needs: reply; keys: ready, claims, wake, alarm
 local given = redis.call('HGET', claims, token)
 if given then
   -- needs: given_before
@@ -21,18 +20,7 @@ if given then
     return reply
   end
 end
--- needs: behind, STEPS
-local source = part == 'dead' and dead or part == 'expired' and expired or ready
-local only_suspects, passed = false, false
--- needs: capacity
-if capacity > 0 then
-  -- needs: lease_head
-  local steps, again = STEPS, true
-  while again and steps > 0 do
-    only_suspects, again, passed = lease_head(source, capacity, reply)
-    steps = steps - 1
-  end
-end
+-- needs: behind, capacity, rows, only_suspects, chosen
 if part == 'live' then
   local left = redis.call('ZCARD', ready) > 0
   if left and capacity > 0 then
@@ -41,18 +29,18 @@ if part == 'live' then
     reply[2] = only_suspects and -2 or 0
   else
     redis.call('DEL', wake)
-    if #reply == 2 and patience > 0 then
+    if #chosen == 0 and patience > 0 then
       -- needs: set_alarm
       reply[2] = set_alarm()
     end
   end
-  if alarmed == '1' and (#reply > 2 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
     -- needs: wake_one
     redis.call('DEL', alarm)
     wake_one()
   end
 end
-if #reply == 2 and capacity > 0 and (behind or passed and part ~= 'live' and thorough == '1') then
+if #chosen == 0 and capacity > 0 and (behind or #rows > 0 and part ~= 'live' and thorough == '1') then
   reply[2] = 0
 end
 return reply

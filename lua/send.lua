@@ -3,17 +3,18 @@
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
--- needs: register, done, is_open
+-- needs: register, done
 local known = {}
 if done then
   for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
     known[#known + 1] = tonumber(n)
   end
   return known
-elseif not is_open then
-  return -1
 end
 -- needs: add, note_done
-known = add(ARGV, 5, #ARGV, delay, ttl)
+known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
+if not known then
+  return -1
+end
 note_done(#known, table.concat(known, ' ') .. ' ')
 return known

@@ -1,14 +1,16 @@
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
--- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first.
+-- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first; nil where `opening`
+-- is not that of the queue: then nothing was added.
 -- needs: now, EXPIRES, LONG, pack_number, pack_birth, score_of, member_of, wake_one
 -- needs: keys: messages, states, ready, scheduled, expiring, counters, settings
 -- gives: add
-local function add(items, first, last, delay, ttl)
+local function add(items, first, last, delay, ttl, opening)
   local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
+  if opening and said[4] ~= opening then return nil end
   if said[1] then
     -- needs: allowed_ttl
     ttl = allowed_ttl(ttl, said[1])
@@ -19,15 +21,14 @@ local function add(items, first, last, delay, ttl)
     -- needs: recall_acked
     recall_acked(ids, existing, said[3])
   end
-  local known, records, rows, stated, deadlines, scored, text = {}, {}, {}, {}, {}, nil, nil
+  local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
   for n, id in ipairs(ids) do
     if existing[n] or seen[id] then
       known[#known + 1] = n
     else
       local payload = items[first + 2 * n - 1]
-      local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
-      local born = math.floor(birth / 4096)
-      -- What is delayed is never due when it was born, see lib/order.
+      head.birth, head.priority = birth, payload:byte(1) % EXPIRES
+      local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
       local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       if ttl > 0 then
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
@@ -39,8 +40,7 @@ local function add(items, first, last, delay, ttl)
         word = head_word(record)
       end
       if delay > 0 or word ~= '' then
-        local state = 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
-        stated[#stated + 1], stated[#stated + 2] = id, state
+        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
       end
       records[#records + 1], records[#records + 2] = id, record
       local score = delay > 0 and due or score_of(head.priority, due)

@@ -2,12 +2,15 @@
 -- A thorough claim ends then, and has to be repeated. A value, not a function, which would cost Redis as much as a
 -- command.
 -- needs: now; keys: ready, scheduled, expiring, leases; args: part, count, thorough
--- gives: behind, STEPS
+-- gives: behind
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
-local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
-local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+local fallen_due, outlived = 0, 0
+if redis.call('EXISTS', scheduled, expiring) > 0 then -- many a queue has neither
+  fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
+  outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+end
 local behind = false -- with the sweep
 if lapsed + fallen_due + outlived > 0 then
   -- needs: sweep, promote, expire

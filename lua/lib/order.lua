@@ -14,8 +14,9 @@ end
 
 local function member_of(id, head, due)
   local number = head.birth % 4096
-  if math.floor(head.birth / 4096) == due then
-    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end

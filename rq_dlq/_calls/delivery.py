@@ -31,6 +31,7 @@ Suspects: TypeAlias = Literal["all", "alone", "none"]
 takes one alone or, while its process runs another, none."""
 ONLY_SUSPECTS = -2  # the wait of such a claim if only suspects are ready
 DELETED = -3  # the wait of a claim if the queue was deleted since its opening
+_LAPSE = LAPSE.cells()
 _MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
@@ -134,7 +135,7 @@ def claim(
         "opening": opening,
         "seed": seed,
         "default_policy": default_policy,
-        "lapse_error": LAPSE.cells(),
+        "lapse_error": _LAPSE,
     }
     return Call("claim", keys, args, (), _read_claim if answer == "rows" else _read_claimed)
 

@@ -90,7 +90,8 @@ def claim(
     held_for = queue.lease if lease is None else lease
 
     def once(patience: int, **options: bool) -> Steps[tuple[list[D], int]]:
-        yield from open_to_drain(queue)
+        if not queue.opened:
+            yield from open_to_drain(queue)
         if queue.view:
             return [], DELETED
         return (

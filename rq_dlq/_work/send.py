@@ -81,11 +81,23 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")
-    known, why = yield from _put(queue, [item], options)
+    known: list[int] | None = None
+    why = ""
+    while True:
+        sender = queue.senders.lend(queue.keys)
+        call = delivery.send(sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening)
+        if queue.confirm is None:
+            known = yield call
+        else:
+            (known,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+        queue.senders.take_back(sender)
+        if known is not None:
+            break
+        yield from open_again(queue, "send to")  # it was deleted
     if why:
         raise unconfirmed(item[:1], why)
     if known and options.new:
-        raise _known(known)
+        raise _known(item[:1])
     return item[0]
 
 
@@ -200,18 +212,18 @@ def _items(
     items: list[Argument] = []
     size = 0
     pack = queue.codec.packer(options.priority, options.headers, persistent=options.persistent)
-    draw = queue.ids.draw
+    drawn = queue.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
-            message_id, payload = body.id or draw(), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
+            message_id, payload = body.id or next(drawn), _pack_message(queue.codec, body, options)  # pyright: ignore[reportUnknownArgumentType]
         else:
-            message_id, payload = draw(), pack(body)
-        sent.append(message_id)
+            message_id, payload = next(drawn), pack(body)
         items.append(message_id)
         items.append(payload)
         size += len(payload)
         if size >= most:
             break
+    sent += cast("list[str]", items[::2])
     return items, size
 
 

@@ -37,16 +37,19 @@ class Ids:
 
     def __init__(self) -> None:
         self._process = 0
-        self._prefix = ""
-        self._tails: Iterator[str] = iter(())
+        self._drawn: Iterator[str] = iter(())
 
     def draw(self) -> str:
         """The next id."""
+        return next(self.drawn())
+
+    def drawn(self) -> Iterator[str]:
+        """Draws one id after the other, without a look at the process: for one call."""
         if self._process != os.getpid():  # after a fork the child must not repeat its parent
-            self._prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
-            self._tails = map("".join, chain.from_iterable(product(_DIGITS, repeat=n) for n in count(3)))
-            self._process = os.getpid()
-        return self._prefix + next(self._tails)
+            prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
+            tails = map("".join, chain.from_iterable(product(_DIGITS, repeat=n) for n in count(3)))
+            self._drawn, self._process = map(prefix.__add__, tails), os.getpid()
+        return self._drawn
 
 
 class Codec(Generic[T]):

@@ -2,9 +2,9 @@
 
 make mutants, or
 
-python -m tests.mutants lib/lease_head claim         # of these files only
-python -m tests.mutants --list lib/lease_head        # what there is
-python -m tests.mutants --mutant lib/lease_head:12   # one, and what fails on it
+python -m tests.mutants lib/chosen claim         # of these files only
+python -m tests.mutants --list lib/chosen        # what there is
+python -m tests.mutants --mutant lib/chosen:12   # one, and what fails on it
 python -m tests.mutants --seed 7 --within 140  # as many as time allows, drawn by a seed
 
 What was killed stays so for as long as its file is as it was; the others are tried again.

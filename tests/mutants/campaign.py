@@ -20,7 +20,7 @@ from tests.mutants.trial import Known, Trial, observe, slots
 KEPT = ROOT / "build" / "mutants"
 CORE = (
     "lib/add",
-    "lib/lease_chosen",
+    "lib/chosen",
     "lib/let_go",
     "lib/remove_acked",
     "lib/judge",

@@ -31,7 +31,7 @@ class Mutant:
     """A file with one change.
 
     Attributes:
-        file: as in `lib/lease_head`.
+        file: as in `lib/chosen`.
         number: its place among the mutants of the file.
         line: where the change is, from 1.
         statement: the line at which the statement begins that is changed; a test has to come by there.

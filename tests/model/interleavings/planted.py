@@ -71,7 +71,7 @@ FAULTS = {
         "I12: told [], and repeated [0]", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
     ),
     "a delivery is not counted": Fault(
-        "I3, I4: m0 had", 1, "deliveries", "lib/lease_head", "' 0000000000000 1 0", "' 0000000000000 0 0"
+        "I3, I4: m0 had", 1, "deliveries", "lib/chosen", "' 0000000000000 1 0", "' 0000000000000 0 0"
     ),
     "a redrive forgets": Fault(
         "I3, I4: m0 had", 3, "redrives", "redrive", "charged, state.delay", "charged, state.deliveries"
@@ -142,7 +142,7 @@ FAULTS = {
         "I7: .'m1'. have expired", 2, "times to live", "lib/behind", "  expire(STEPS)\n"
     ),
     "the last come first": Fault(
-        "I8: .'m1'. came before", 1, "deliveries", "lib/lease_head", "'ZRANGE', source", "'ZREVRANGE', source"
+        "I8: .'m1'. came before", 1, "deliveries", "lib/rows", "'ZRANGE', source", "'ZREVRANGE', source"
     ),
     "what is released goes to the end": Fault(
         "I8: m0 did not return",

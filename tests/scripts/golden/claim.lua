@@ -8,7 +8,7 @@
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
-local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/lease_head); rows or count
+local suspects, answer = ARGV[8], ARGV[9] -- all; or a worker claims: alone, or none (lib/rows); rows or count
 local thorough = ARGV[10] -- 1: hands out nothing before all lapsed leases are swept, but replies 0
 local opening = ARGV[11] -- see lib/is_open
 local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
@@ -18,6 +18,7 @@ local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], 
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The reply of a claim: now, wait, then what it hands out.
 local reply = { now, -1 }
 local given = redis.call('HGET', claims, token)
 if given then
@@ -62,8 +63,11 @@ end
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
 local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
-local fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
-local outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+local fallen_due, outlived = 0, 0
+if redis.call('EXISTS', scheduled, expiring) > 0 then -- many a queue has neither
+  fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
+  outlived = redis.call('ZCOUNT', expiring, '-inf', now)
+end
 local behind = false -- with the sweep
 if lapsed + fallen_due + outlived > 0 then
   -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
@@ -114,13 +118,18 @@ if lapsed + fallen_due + outlived > 0 then
   --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
   -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
+  -- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
   local function pack_number(value, width)
-    local bytes = {}
-    for i = width, 1, -1 do
-      bytes[i] = value % 256
-      value = math.floor(value / 256)
-    end
-    return string.char(unpack(bytes))
+    local f = value % 256
+    value = (value - f) / 256
+    local e = value % 256
+    value = (value - e) / 256
+    local d = value % 256
+    value = (value - d) / 256
+    local c = value % 256
+    value = (value - c) / 256
+    local b = value % 256
+    return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
   end
 
   -- The births of one call differ only in their last two bytes, so the first five are kept.
@@ -131,7 +140,8 @@ if lapsed + fallen_due + outlived > 0 then
     if high ~= packed_high then
       packed_high, packed_prefix = high, pack_number(high, 5)
     end
-    return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+    local last = low % 256
+    return packed_prefix .. string.char((low - last) / 256, last)
   end
   -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
   -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -147,8 +157,9 @@ if lapsed + fallen_due + outlived > 0 then
 
   local function member_of(id, head, due)
     local number = head.birth % 4096
-    if math.floor(head.birth / 4096) == due then
-      return string.char(16 + math.floor(number / 256), number % 256) .. id
+    if (head.birth - number) / 4096 == due then
+      local last = number % 256
+      return string.char(16 + (number - last) / 256, last) .. id
     end
     return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
   end
@@ -705,8 +716,6 @@ if lapsed + fallen_due + outlived > 0 then
     wake_one()
   end
 end
-local source = part == 'dead' and dead or part == 'expired' and expired or ready
-local only_suspects, passed = false, false
 -- How many messages a claim may lease: none while the queue is paused, and never more than leave the messages in
 -- flight within the queue's max_in_flight. What waits for its redelivery is not in flight; a dead letter that is
 -- claimed is. A value, not a function: every claim needs it, and to define a function costs Redis as much as a
@@ -728,562 +737,566 @@ if part == 'live' then
     capacity = math.max(0, math.min(count, most - in_flight))
   end
 end
-if capacity > 0 then
-  -- Matches a state line (lib/state) of a message whose lease has lapsed before; captures how often it was charged.
-  local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
-  -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
-  -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
-  local PAGE = 250
-
-  local function read_records(records, ids, texts, first, most)
-    local long = first > 1 or #ids > PAGE
-    for n = 1, #ids do
-      long = long or texts[n] and texts[n]:find(' head=', 1, true)
-    end
-    if not long then
-      return redis.call('HMGET', messages, unpack(ids)), #ids
-    end
-    local page, bytes, last = {}, 0, first - 1
-    while last < #ids and #page < PAGE and bytes <= most do
-      last = last + 1
-      page[#page + 1] = ids[last]
-      bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
-    end
-    for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
-      records[first - 1 + at] = record
-    end
-    return records, last
+-- The index that a claim takes from.
+local source = part == 'dead' and dead or part == 'expired' and expired or ready
+-- Matches a state line (lib/state) of a message whose lease has lapsed before; captures how often it was charged.
+local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
+-- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's
+-- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
+-- rest. And whether only suspects are there.
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity - 1) or {}, {}
+for n, row in ipairs(rows) do
+  ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+end
+local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
+local mark = part ~= 'live' and ' rest=' or suspects ~= 'all' and lapsed_before
+local marked, long = false, #ids > 250 -- long: read records some at a time (lib/read_records)
+for _, text in ipairs(texts) do
+  if text then
+    marked, long = marked or mark and text:find(mark), long or text:find(' head=', 1, true)
   end
-  -- Leases to the token the first `most` messages of `source`, and adds them to the reply. A worker's claim takes a
-  -- suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that rest.
-  -- Returns whether only suspects are there; whether to look again, since it met only later forms; whether it leased none.
-  -- What is rarely needed is defined when it is needed.
-  local MOST = 524288 -- bytes that it leases, or one message (I9)
-
-  local function lease_head(source, most, reply)
-    local rows, ids, met = redis.call('ZRANGE', source, 0, most - 1), {}, false
-    for n, row in ipairs(rows) do
-      ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
-    end
-    local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
-    for _, text in ipairs(part == 'live' and suspects == 'all' and {} or texts) do
-      met = met or text and text:find(part == 'live' and lapsed_before or ' rest=')
-    end
-    if met then
-      -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
-      local function past_others(source, most, reply)
-        if part == 'live' then
-          -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-          local function read_json(text)
-            local decoded, value = pcall(cjson.decode, text or '')
-            return decoded and type(value) == 'table' and value or {}
-          end
-          -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-          -- an arithmetic that is not known, so a later version brought it.
-          local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
-
-          local function is_number(value)
-            return type(value) == 'number' and value == value -- NaN is not itself
-          end
-
-          local function read_policy(text)
-            local found = read_json(text).redelivery
-            if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
-              return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
-            end
-            local sound = is_number(found.initial_delay) and is_number(found.multiplier)
-            sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
-            for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
-              sound = sound and is_number(wait)
-            end
-            return sound and found or nil
-          end
-          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-          local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-          local function setting(name)
-            found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-            return found[FIELDS[name]]
-          end
-          -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
-          -- there is no limit here: the next failure is judged by the default one.
-          local stands = read_policy(setting('redelivery') or default_policy)
-          local allowed = stands and stands.max_redeliveries
-          local function is_spent(charged)
-            return type(allowed) == 'number' and charged > allowed
-          end
-          -- The id in a member of an index (lib/order says what precedes it).
-          local function id_of(member)
-            return member:sub(member:byte(1) < 16 and 9 or 3)
-          end
-          -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
-          -- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
-          -- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
-          -- out, but buried (I6).
-          local PAST, PAGE = 1000, 100
-
-          local function past_suspects(source, most)
-            local found, named, stated = {}, {}, {}
-            for first = 0, most + PAST - 1, PAGE do
-              local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, most + PAST) - 1), {}
-              for n, row in ipairs(rows) do
-                ids[n] = id_of(row)
-              end
-              for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
-                local charged = text and tonumber(text:match(lapsed_before))
-                local suspect = charged and not is_spent(charged)
-                local alone = suspect and suspects == 'alone'
-                if not suspect or alone and #found == 0 then
-                  found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
-                end
-                if alone or #found == most then
-                  return found, named, stated
-                end
-              end
-              if #rows < PAGE then
-                break
-              end
-            end
-            return found, named, stated
-          end
-          return past_suspects(source, most)
-        end
-        -- The id in a member of an index (lib/order says what precedes it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids
-        -- and states. It looks past 1,000 resting ones, and where that finds none, past as many from a random place on, so that
-        -- however many rest (I9), they do not block those behind them. If it finds none, the reply says when the first rest ends.
-        local PAST, PAGE = 1000, 100
-
-        local function past_resting(source, most, reply)
-          local found, named, stated, wakes = {}, {}, {}, nil
-
-          local function look(from, upto)
-            for first = from, upto - 1, PAGE do
-              local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, upto) - 1), {}
-              for n, row in ipairs(rows) do
-                ids[n] = id_of(row)
-              end
-              for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
-                local ends = tonumber(text and text:match(' rest=(%d+)') or 0)
-                if ends > now then
-                  wakes = math.min(wakes or ends, ends)
-                else
-                  found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
-                end
-                if #found == most then
-                  return
-                end
-              end
-              if #rows < PAGE then
-                return
-              end
-            end
-          end
-
-          look(0, most + PAST)
-          local size = redis.call('ZCARD', source)
-          if #found == 0 and size > most + PAST then
-            local from = math.floor(tonumber(seed) * size)
-            look(from, from + PAST)
-          end
-          reply[2] = #found == 0 and wakes and wakes - now or reply[2]
-          return found, named, stated
-        end
-        return past_resting(source, most, reply)
+end
+if marked then
+  -- The rows that a claim may take, at most `most`, with their ids and states, where it met suspects or resting dead letters.
+  local function past_others(source, most, reply)
+    if part == 'live' then
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
       end
-      rows, ids, texts = past_others(source, most, reply)
-    end
-    if #rows == 0 then
-      return met, false, false
-    end
-    local records, read, spent = {}, 0, 0
-    local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, {}, nil
-    -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
-    local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
-    for n = 1, #ids do
-      if spent > MOST then -- the rest stays
-        break
-      elseif n > read then
-        records, read = read_records(records, ids, texts, n, MOST - spent)
+      -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
+      -- an arithmetic that is not known, so a later version brought it.
+      local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+      local function is_number(value)
+        return type(value) == 'number' and value == value -- NaN is not itself
       end
-      local id, text = ids[n], texts[n]
-      local record = not seen[id] and records[n] -- a send that was cut off and repeated has two rows
-      local line = record and fresh
-      local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
-      if touched then
-        not_fresh = not_fresh or (function()
-          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
-          -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
-          -- that it blocks no other message, and a version that can read it finds it.
-          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
 
-          local function is_later(record, text)
-            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+      local function read_policy(text)
+        local found = read_json(text).redelivery
+        if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+          return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
+        end
+        local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+        sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+        for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+          sound = sound and is_number(wait)
+        end
+        return sound and found or nil
+      end
+      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+        return found[FIELDS[name]]
+      end
+      -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
+      -- there is no limit here: the next failure is judged by the default one.
+      local stands = read_policy(setting('redelivery') or default_policy)
+      local allowed = stands and stands.max_redeliveries
+      local function is_spent(charged)
+        return type(allowed) == 'number' and charged > allowed
+      end
+      -- The id in a member of an index (lib/order says what precedes it).
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
+      -- The rows of `source` that a worker's claim may take, at most `most`, with their ids and states. A suspect, a message
+      -- that lapsed before, is taken alone, if it stands first and the claim may take it; else the claim skips suspects, within
+      -- 1,000 more rows (I9). Only states are read, since records may be large. A spent message is no suspect: it is not handed
+      -- out, but buried (I6).
+      local PAST, PAGE = 1000, 100
+
+      local function past_suspects(source, most)
+        local found, named, stated = {}, {}, {}
+        for first = 0, most + PAST - 1, PAGE do
+          local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, most + PAST) - 1), {}
+          for n, row in ipairs(rows) do
+            ids[n] = id_of(row)
           end
-          -- The flag of a record (lib/record) that has an expiry.
-          local EXPIRES = 0x10
-          -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-          local TRANSIENT = 0x80
-
-          local function unpack_number(text, first, width)
-            local value = 0
-            for i = first, first + width - 1 do
-              value = value * 256 + text:byte(i)
+          for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+            local charged = text and tonumber(text:match(lapsed_before))
+            local suspect = charged and not is_spent(charged)
+            local alone = suspect and suspects == 'alone'
+            if not suspect or alone and #found == 0 then
+              found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
             end
-            return value
-          end
-
-          local function has_expiry(record)
-            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-          end
-
-          local function as_head(birth, flags, expires)
-            return {
-              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-            }
-          end
-
-          -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-          -- something.
-          local function read_record(record)
-            if #record < 14 and (#record < 8 or has_expiry(record)) then
-              return { birth = 0, priority = 4 }
+            if alone or #found == most then
+              return found, named, stated
             end
-            return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
           end
-          -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
-          -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
-          --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-          -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
-          -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-          -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
-          -- is not there has its default.
-          local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-          local MORE = ' [%w_]+=%S*'
-          local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+          if #rows < PAGE then
+            break
+          end
+        end
+        return found, named, stated
+      end
+      return past_suspects(source, most)
+    end
+    -- The id in a member of an index (lib/order says what precedes it).
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- The first rows of a dead-letter or expiry queue whose messages do not rest (lib/keep), at most `most`, with their ids
+    -- and states. It looks past 1,000 resting ones, and where that finds none, past as many from a random place on, so that
+    -- however many rest (I9), they do not block those behind them. If it finds none, the reply says when the first rest ends.
+    local PAST, PAGE = 1000, 100
 
-          local function new_state(due)
-            return {
-              part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-              deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-            }
-          end
+    local function past_resting(source, most, reply)
+      local found, named, stated, wakes = {}, {}, {}, nil
 
-          local function parse_state(text, birth)
-            local s = new_state(math.floor(birth / 4096))
-            local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-            if text then
-              part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-                text:match(STATE)
-            end
-            if part and (more == '' or more:gsub(MORE, '') == '') then
-              s.part, s.reason, s.mark, s.token = part, reason, mark, token
-              local at = tonumber(due)
-              s.due = at > 0 and at < LATER and at or s.due
-              s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-              s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-              s.delay, s.more = tonumber(delay), more
-            end
-            return s
+      local function look(from, upto)
+        for first = from, upto - 1, PAGE do
+          local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, upto) - 1), {}
+          for n, row in ipairs(rows) do
+            ids[n] = id_of(row)
           end
-
-          local function format_state(s)
-            local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-            return table.concat({
-              part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-            }, ' ') .. s.more
-          end
-
-          -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
-          local function expiry_of(head, state)
-            return state.redriven == 0 and head.expires or nil
-          end
-          -- The immutable half of a message, written once by send:
-          --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
-          --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
-          --            when it fails (persistent=False); the other bits are the sender's
-          --   6 bytes  expiry in milliseconds, only with that flag
-          --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
-          -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
-          local function pack_number(value, width)
-            local bytes = {}
-            for i = width, 1, -1 do
-              bytes[i] = value % 256
-              value = math.floor(value / 256)
-            end
-            return string.char(unpack(bytes))
-          end
-
-          -- The births of one call differ only in their last two bytes, so the first five are kept.
-          local packed_high, packed_prefix
-          local function pack_birth(birth)
-            local low = birth % 65536
-            local high = (birth - low) / 65536
-            if high ~= packed_high then
-              packed_high, packed_prefix = high, pack_number(high, 5)
-            end
-            return packed_prefix .. string.char(math.floor(low / 256), low % 256)
-          end
-          -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
-          -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
-          -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
-          -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
-          -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
-          -- reads the priority from the member.
-          local BAND = 2 ^ 42
-
-          local function score_of(priority, due)
-            return (9 - priority) * BAND + due
-          end
-
-          local function member_of(id, head, due)
-            local number = head.birth % 4096
-            if math.floor(head.birth / 4096) == due then
-              return string.char(16 + math.floor(number / 256), number % 256) .. id
-            end
-            return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
-          end
-          -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
-          -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
-          -- that no damage hides a message from everyone.
-          local function left_over(index, row, id, state, head)
-            if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
-              return true
-            end
-            local member = member_of(id, head, state.due)
-            local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-            for _, other in ipairs(indexes) do
-              if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
-                return true
-              end
-            end
-            return false
-          end
-          -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
-          local function read_json(text)
-            local decoded, value = pcall(cjson.decode, text or '')
-            return decoded and type(value) == 'table' and value or {}
-          end
-          -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
-          local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
-          local function setting(name)
-            found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
-            return found[FIELDS[name]]
-          end
-          -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
-          --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
-          local function read_strategy()
-            return read_json(setting('dead_letter'))
-          end
-          -- Discards a message, as the queue's settings say; it is counted (I14).
-          local function discard(id)
-            redis.call('HDEL', messages, id) -- from here on it is discarded
-            redis.call('HDEL', history, id)
-            redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
-            redis.call('HINCRBY', counters, 'discarded', 1)
-          end
-          -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
-          -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
-          -- contradicts, and whoever meets that row removes it (I9).
-          --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
-          --   be due in the future.
-          --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
-          local function put(id, state, head, waits, rest)
-            local member = member_of(id, head, state.due)
-            if state.part == 'dead' then
-              redis.call('ZADD', dead, state.due, member)
-            elseif state.part == 'expired' then
-              redis.call('ZADD', expired, state.due, member)
-            elseif waits then
-              redis.call('ZADD', scheduled, state.due, member)
+          for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+            local ends = tonumber(text and text:match(' rest=(%d+)') or 0)
+            if ends > now then
+              wakes = math.min(wakes or ends, ends)
             else
-              redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+              found[#found + 1], named[#named + 1], stated[#stated + 1] = rows[n], ids[n], text
             end
-            if state.part == 'live' and expiry_of(head, state) then
-              redis.call('ZADD', expiring, head.expires, id)
-            end
-            state.mark = '-'
-            if rest or state.more:find(' rest=', 1, true) then
-              state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
-            end
-            redis.call('HSET', states, id, format_state(state))
-          end
-          -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
-          -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
-          -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
-          -- their names once.
-          --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
-          --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
-          local names = {} -- of consumers, by their JSON
-          local function outcome(event, id, head, state, delay, detail)
-            local kept = setting('outcomes')
-            if not kept then
+            if #found == most then
               return
             end
-            detail = detail or {}
-            local age = math.max(now - math.floor(head.birth / 4096), 0)
-            local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
-            names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
-            redis.pcall(
-              'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
-              'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
-              'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-              'reason', state.reason, 'cause', detail.cause or ''
-            )
           end
-          -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
-          -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
-          local strategy
-
-          -- detail: for the outcome history (lib/outcome)
-          local function bury(id, state, head, part, reason, detail)
-            strategy = strategy or read_strategy()
-            local fate = strategy[part]
-            if fate ~= 'dead' and fate ~= 'discard' then
-              fate = part
-            end
-            if fate == 'dead' and head.transient and strategy.transient == 'discard' then
-              fate = 'discard'
-            end
-            redis.call('HINCRBY', counters, reason, 1)
-            state.reason = reason
-            if fate == 'discard' then
-              discard(id)
-            else
-              state.part, state.due = fate, now
-              put(id, state, head)
-            end
-            outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
-            if fate == 'discard' then
-              outcome('discarded', id, head, state, 0, detail)
-              return 'discarded'
-            end
-            return fate
-          end
-          -- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
-          -- nil if the row of the index is stale (a script was cut off), or the message is spent or expired, and is buried; 'later'
-          -- if it is of a later form, and its row is put off.
-          local spent
-          local function not_fresh_line(source, row, id, record, stated)
-            if is_later(record, stated) then
-              -- Puts the row of a message of a later form behind the others: a ready one waits for a while among the scheduled, a dead
-              -- or expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
-              local function put_off(index, row)
-                if index == ready then
-                  redis.call('ZADD', scheduled, now + AGAIN, row)
-                  redis.call('ZREM', ready, row)
-                  redis.call('HINCRBY', counters, 'put_off', 1)
-                elseif index ~= scheduled then
-                  redis.call('ZADD', index, now, row)
-                end
-              end
-              put_off(source, row)
-              return 'later'
-            end
-            local head = read_record(record)
-            local state = parse_state(stated, head.birth)
-            local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
-            if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
-              state.mark = '-' -- someone else wrote that: nobody holds it
-            end
-            if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
-              return nil
-            end
-            state.part = part
-            if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
-              spent = spent or (function()
-                -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
-                -- an arithmetic that is not known, so a later version brought it.
-                local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
-
-                local function is_number(value)
-                  return type(value) == 'number' and value == value -- NaN is not itself
-                end
-
-                local function read_policy(text)
-                  local found = read_json(text).redelivery
-                  if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
-                    return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
-                  end
-                  local sound = is_number(found.initial_delay) and is_number(found.multiplier)
-                  sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
-                  for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
-                    sound = sound and is_number(wait)
-                  end
-                  return sound and found or nil
-                end
-                -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
-                -- there is no limit here: the next failure is judged by the default one.
-                local stands = read_policy(setting('redelivery') or default_policy)
-                local allowed = stands and stands.max_redeliveries
-                local function is_spent(charged)
-                  return type(allowed) == 'number' and charged > allowed
-                end
-                return is_spent
-              end)()
-              if spent(state.charged) then
-                bury(id, state, head, 'dead', 'exhausted')
-                return nil
-              end
-            end
-            local expiry = part == 'live' and expiry_of(head, state)
-            if expiry and expiry <= now then
-              bury(id, state, head, 'expired', 'expired')
-              return nil
-            end
-            state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
-            return format_state(state)
-          end
-          return not_fresh_line
-        end)()
-        line = not_fresh(source, rows[n], id, record, text)
-      end
-      if line ~= 'later' then -- else it stays
-        taken[#taken + 1] = rows[n]
-        mortal[#mortal + 1] = touched and id or nil
-        if not records[n] then -- left behind by a send or a purge that was cut off
-          redis.call('HDEL', states, id)
-          redis.call('HDEL', history, id)
-        elseif line then
-          local size = #reply
-          chosen[#chosen + 1], seen[id] = id, true
-          leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
-          local story = text and redis.call('HGET', history, id) or ''
-          spent = spent + #record + #story
-          if answer == 'rows' then
-            reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+          if #rows < PAGE then
+            return
           end
         end
       end
+
+      look(0, most + PAST)
+      local size = redis.call('ZCARD', source)
+      if #found == 0 and size > most + PAST then
+        local from = math.floor(tonumber(seed) * size)
+        look(from, from + PAST)
+      end
+      reply[2] = #found == 0 and wakes and wakes - now or reply[2]
+      return found, named, stated
     end
-    reply[3] = answer == 'count' and #chosen > 0 and #chosen or reply[3]
-    if #taken > 0 then
-      -- Writes the lease of a claim, the list of its messages, and their states. Then removes the rows of `source` that it
-      -- took, with those of messages that were buried or are no more.
-      local function lease_chosen(source, taken, chosen, leased, mortal)
-        if #chosen > 0 then
-          redis.call('ZADD', leases, now + lease, token)
-          local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
-          redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
-          redis.call('HSET', states, unpack(leased)) -- from here on they are leased
-        end
-        redis.call('ZREM', source, unpack(taken))
-        if #mortal > 0 then
-          redis.call('ZREM', expiring, unpack(mortal))
-        end
-      end
-      lease_chosen(source, taken, chosen, leased, mortal)
-    end
-    return false, #taken == 0, #chosen == 0
+    return past_resting(source, most, reply)
   end
-  local steps, again = STEPS, true
-  while again and steps > 0 do
-    only_suspects, again, passed = lease_head(source, capacity, reply)
-    steps = steps - 1
+  rows, ids, texts = past_others(source, capacity, reply)
+  long = true -- perhaps
+end
+local only_suspects = marked and #rows == 0
+-- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
+-- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
+-- of those around it. What is rarely needed is defined when it is needed.
+local MOST = 524288 -- bytes that it leases, or one message (I9)
+
+local records, read, spent = {}, 0, 0
+local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+-- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
+local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+for place = 1, #ids do
+  if spent > MOST then -- the rest stays
+    break
+  elseif place > read and not long then
+    records, read = redis.call('HMGET', messages, unpack(ids)), #ids
+  elseif place > read then
+    -- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones no more than `most`
+    -- bytes, but one. Their lengths are in the states (lib/head_word). Returns the records, and the position of the last.
+    local PAGE = 250
+
+    local function read_records(records, ids, texts, first, most)
+      local long = first > 1 or #ids > PAGE
+      for n = 1, #ids do
+        long = long or texts[n] and texts[n]:find(' head=', 1, true)
+      end
+      if not long then
+        return redis.call('HMGET', messages, unpack(ids)), #ids
+      end
+      local page, bytes, last = {}, 0, first - 1
+      while last < #ids and #page < PAGE and bytes <= most do
+        last = last + 1
+        page[#page + 1] = ids[last]
+        bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
+      end
+      for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
+        records[first - 1 + at] = record
+      end
+      return records, last
+    end
+    records, read = read_records(records, ids, texts, place, MOST - spent)
+  end
+  local id, text = ids[place], texts[place]
+  local record = not seen[id] and records[place] -- a send that was cut off and repeated has two rows
+  local line = record and fresh
+  local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
+  if touched then
+    not_fresh = not_fresh or (function()
+      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+      -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+      -- that it blocks no other message, and a version that can read it finds it.
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+      local function is_later(record, text)
+        return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+      end
+      -- The flag of a record (lib/record) that has an expiry.
+      local EXPIRES = 0x10
+      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+      local TRANSIENT = 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      local function as_head(birth, flags, expires)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        }
+      end
+
+      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+      -- something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+      end
+      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+      -- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+      -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+      -- is not there has its default.
+      local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+      local MORE = ' [%w_]+=%S*'
+      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+      local function new_state(due)
+        return {
+          part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+          deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+        }
+      end
+
+      local function parse_state(text, birth)
+        local s = new_state(math.floor(birth / 4096))
+        local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+        if text then
+          part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+            text:match(STATE)
+        end
+        if part and (more == '' or more:gsub(MORE, '') == '') then
+          s.part, s.reason, s.mark, s.token = part, reason, mark, token
+          local at = tonumber(due)
+          s.due = at > 0 and at < LATER and at or s.due
+          s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+          s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+          s.delay, s.more = tonumber(delay), more
+        end
+        return s
+      end
+
+      local function format_state(s)
+        local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+        return table.concat({
+          part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+        }, ' ') .. s.more
+      end
+
+      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+      local function expiry_of(head, state)
+        return state.redriven == 0 and head.expires or nil
+      end
+      -- The immutable half of a message, written once by send:
+      --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+      --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+      --            when it fails (persistent=False); the other bits are the sender's
+      --   6 bytes  expiry in milliseconds, only with that flag
+      --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+      -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+      -- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+      local function pack_number(value, width)
+        local f = value % 256
+        value = (value - f) / 256
+        local e = value % 256
+        value = (value - e) / 256
+        local d = value % 256
+        value = (value - d) / 256
+        local c = value % 256
+        value = (value - c) / 256
+        local b = value % 256
+        return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+      end
+
+      -- The births of one call differ only in their last two bytes, so the first five are kept.
+      local packed_high, packed_prefix
+      local function pack_birth(birth)
+        local low = birth % 65536
+        local high = (birth - low) / 65536
+        if high ~= packed_high then
+          packed_high, packed_prefix = high, pack_number(high, 5)
+        end
+        local last = low % 256
+        return packed_prefix .. string.char((low - last) / 256, last)
+      end
+      -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+      -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+      -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+      -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+      -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+      -- reads the priority from the member.
+      local BAND = 2 ^ 42
+
+      local function score_of(priority, due)
+        return (9 - priority) * BAND + due
+      end
+
+      local function member_of(id, head, due)
+        local number = head.birth % 4096
+        if (head.birth - number) / 4096 == due then
+          local last = number % 256
+          return string.char(16 + (number - last) / 256, last) .. id
+        end
+        return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+      end
+      -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+      -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+      -- that no damage hides a message from everyone.
+      local function left_over(index, row, id, state, head)
+        if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+          return true
+        end
+        local member = member_of(id, head, state.due)
+        local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+        for _, other in ipairs(indexes) do
+          if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+            return true
+          end
+        end
+        return false
+      end
+      -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+      local function read_json(text)
+        local decoded, value = pcall(cjson.decode, text or '')
+        return decoded and type(value) == 'table' and value or {}
+      end
+      -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+      local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+      local function setting(name)
+        found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+        return found[FIELDS[name]]
+      end
+      -- What the queue's settings say of messages that die or expire; an empty table where they say nothing.
+      --   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
+      local function read_strategy()
+        return read_json(setting('dead_letter'))
+      end
+      -- Discards a message, as the queue's settings say; it is counted (I14).
+      local function discard(id)
+        redis.call('HDEL', messages, id) -- from here on it is discarded
+        redis.call('HDEL', history, id)
+        redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
+        redis.call('HINCRBY', counters, 'discarded', 1)
+      end
+      -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+      -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+      -- contradicts, and whoever meets that row removes it (I9).
+      --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+      --   be due in the future.
+      --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+      local function put(id, state, head, waits, rest)
+        local member = member_of(id, head, state.due)
+        if state.part == 'dead' then
+          redis.call('ZADD', dead, state.due, member)
+        elseif state.part == 'expired' then
+          redis.call('ZADD', expired, state.due, member)
+        elseif waits then
+          redis.call('ZADD', scheduled, state.due, member)
+        else
+          redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+        end
+        if state.part == 'live' and expiry_of(head, state) then
+          redis.call('ZADD', expiring, head.expires, id)
+        end
+        state.mark = '-'
+        if rest or state.more:find(' rest=', 1, true) then
+          state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+        end
+        redis.call('HSET', states, id, format_state(state))
+      end
+      -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+      -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+      -- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+      -- their names once.
+      --   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+      --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+      local names = {} -- of consumers, by their JSON
+      local function outcome(event, id, head, state, delay, detail)
+        local kept = setting('outcomes')
+        if not kept then
+          return
+        end
+        detail = detail or {}
+        local age = math.max(now - math.floor(head.birth / 4096), 0)
+        local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+        names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+        redis.pcall(
+          'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+          'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+          'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+          'reason', state.reason, 'cause', detail.cause or ''
+        )
+      end
+      -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
+      -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
+      local strategy
+
+      -- detail: for the outcome history (lib/outcome)
+      local function bury(id, state, head, part, reason, detail)
+        strategy = strategy or read_strategy()
+        local fate = strategy[part]
+        if fate ~= 'dead' and fate ~= 'discard' then
+          fate = part
+        end
+        if fate == 'dead' and head.transient and strategy.transient == 'discard' then
+          fate = 'discard'
+        end
+        redis.call('HINCRBY', counters, reason, 1)
+        state.reason = reason
+        if fate == 'discard' then
+          discard(id)
+        else
+          state.part, state.due = fate, now
+          put(id, state, head)
+        end
+        outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
+        if fate == 'discard' then
+          outcome('discarded', id, head, state, 0, detail)
+          return 'discarded'
+        end
+        return fate
+      end
+      -- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
+      -- nil if the row of the index is stale (a script was cut off), or the message is spent or expired, and is buried; 'later'
+      -- if it is of a later form, and its row is put off.
+      local spent
+      local function not_fresh_line(source, row, id, record, stated)
+        if is_later(record, stated) then
+          -- Puts the row of a message of a later form behind the others: a ready one waits for a while among the scheduled, a dead
+          -- or expired one goes to the end of its index; a scheduled one stays, or it would be due at another time.
+          local function put_off(index, row)
+            if index == ready then
+              redis.call('ZADD', scheduled, now + AGAIN, row)
+              redis.call('ZREM', ready, row)
+              redis.call('HINCRBY', counters, 'put_off', 1)
+            elseif index ~= scheduled then
+              redis.call('ZADD', index, now, row)
+            end
+          end
+          put_off(source, row)
+          return 'later'
+        end
+        local head = read_record(record)
+        local state = parse_state(stated, head.birth)
+        local as_stated = state.part == part and state.due <= now and member_of(id, head, state.due) == row
+        if state.mark == '+' and not redis.call('ZSCORE', leases, state.token) then
+          state.mark = '-' -- someone else wrote that: nobody holds it
+        end
+        if state.mark == '+' or not as_stated and left_over(source, row, id, state, head) then
+          return nil
+        end
+        state.part = part
+        if part == 'live' and state.charged > 0 then -- the limit may have been lowered since it failed (I6)
+          spent = spent or (function()
+            -- The redelivery policy in a text. nil where it is damaged, which must not stop the queue; nil and true where it names
+            -- an arithmetic that is not known, so a later version brought it.
+            local NEEDED = { rq = 'multiplier', artemis = 'max_delay', activemq = 'redelivery_delay' } -- beside what all need
+
+            local function is_number(value)
+              return type(value) == 'number' and value == value -- NaN is not itself
+            end
+
+            local function read_policy(text)
+              local found = read_json(text).redelivery
+              if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
+                return nil, type(found) == 'table' and type(found.arithmetic) == 'string'
+              end
+              local sound = is_number(found.initial_delay) and is_number(found.multiplier)
+              sound = sound and is_number(found.collision_avoidance) and is_number(found[NEEDED[found.arithmetic]])
+              for _, wait in ipairs(type(found.delays) == 'table' and found.delays or {}) do
+                sound = sound and is_number(wait)
+              end
+              return sound and found or nil
+            end
+            -- Whether so many charged failures are more than the policy in Redis allows now. Where that policy cannot be read,
+            -- there is no limit here: the next failure is judged by the default one.
+            local stands = read_policy(setting('redelivery') or default_policy)
+            local allowed = stands and stands.max_redeliveries
+            local function is_spent(charged)
+              return type(allowed) == 'number' and charged > allowed
+            end
+            return is_spent
+          end)()
+          if spent(state.charged) then
+            bury(id, state, head, 'dead', 'exhausted')
+            return nil
+          end
+        end
+        local expiry = part == 'live' and expiry_of(head, state)
+        if expiry and expiry <= now then
+          bury(id, state, head, 'expired', 'expired')
+          return nil
+        end
+        state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
+        return format_state(state)
+      end
+      return not_fresh_line
+    end)()
+    line = not_fresh(source, rows[place], id, record, text)
+  end
+  if line ~= 'later' then -- else it stays
+    taken[#taken + 1] = rows[place]
+    if touched then
+      mortal = mortal or {}
+      mortal[#mortal + 1] = id
+    end
+    if not records[place] then -- left behind by a send or a purge that was cut off
+      redis.call('HDEL', states, id)
+      redis.call('HDEL', history, id)
+    elseif line then
+      local size = #reply
+      chosen[#chosen + 1], seen[id] = id, true
+      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+      local story = text and redis.call('HGET', history, id) or ''
+      spent = spent + #record + #story
+      if answer == 'rows' then
+        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+      end
+    end
+  end
+end
+if #chosen > 0 then
+  reply[3] = answer == 'count' and #chosen or reply[3]
+  redis.call('ZADD', leases, now + lease, token)
+  local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
+  redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+  redis.call('HSET', states, unpack(leased)) -- from here on they are leased
+end
+if #taken > 0 then
+  redis.call('ZREM', source, unpack(taken))
+  if mortal then
+    redis.call('ZREM', expiring, unpack(mortal))
   end
 end
 if part == 'live' then
@@ -1301,7 +1314,7 @@ if part == 'live' then
     reply[2] = only_suspects and -2 or 0
   else
     redis.call('DEL', wake)
-    if #reply == 2 and patience > 0 then
+    if #chosen == 0 and patience > 0 then
       -- Tells one waiting client when the next thing falls due: a scheduled message, a lease, a time to live. The others
       -- sleep on; without this a thousand of them would wake in the same millisecond. Returns the milliseconds until then,
       -- -1 for a client that sleeps on.
@@ -1326,7 +1339,7 @@ if part == 'live' then
       reply[2] = set_alarm()
     end
   end
-  if alarmed == '1' and (#reply > 2 or patience == 0 or only_suspects) then -- another client has to watch the time
+  if alarmed == '1' and (#chosen > 0 or patience == 0 or only_suspects) then -- another client has to watch the time
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()
@@ -1339,7 +1352,7 @@ if part == 'live' then
     wake_one()
   end
 end
-if #reply == 2 and capacity > 0 and (behind or passed and part ~= 'live' and thorough == '1') then
+if #chosen == 0 and capacity > 0 and (behind or #rows > 0 and part ~= 'live' and thorough == '1') then
   reply[2] = 0
 end
 return reply

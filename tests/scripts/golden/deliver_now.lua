@@ -153,13 +153,18 @@ end
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
-  local bytes = {}
-  for i = width, 1, -1 do
-    bytes[i] = value % 256
-    value = math.floor(value / 256)
-  end
-  return string.char(unpack(bytes))
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
 end
 
 -- The births of one call differ only in their last two bytes, so the first five are kept.
@@ -170,7 +175,8 @@ local function pack_birth(birth)
   if high ~= packed_high then
     packed_high, packed_prefix = high, pack_number(high, 5)
   end
-  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -186,8 +192,9 @@ end
 
 local function member_of(id, head, due)
   local number = head.birth % 4096
-  if math.floor(head.birth / 4096) == due then
-    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end

@@ -21,13 +21,18 @@ local LONG = 2048
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
-  local bytes = {}
-  for i = width, 1, -1 do
-    bytes[i] = value % 256
-    value = math.floor(value / 256)
-  end
-  return string.char(unpack(bytes))
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
 end
 
 -- The births of one call differ only in their last two bytes, so the first five are kept.
@@ -38,7 +43,8 @@ local function pack_birth(birth)
   if high ~= packed_high then
     packed_high, packed_prefix = high, pack_number(high, 5)
   end
-  return packed_prefix .. string.char(math.floor(low / 256), low % 256)
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -54,8 +60,9 @@ end
 
 local function member_of(id, head, due)
   local number = head.birth % 4096
-  if math.floor(head.birth / 4096) == due then
-    return string.char(16 + math.floor(number / 256), number % 256) .. id
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
@@ -68,13 +75,15 @@ local function wake_one()
   end
 end
 -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
--- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first.
-local function add(items, first, last, delay, ttl)
+-- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first; nil where `opening`
+-- is not that of the queue: then nothing was added.
+local function add(items, first, last, delay, ttl, opening)
   local ids, seen = {}, {}
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window')
+  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
+  if opening and said[4] ~= opening then return nil end
   if said[1] then
     -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
     local function span(text)
@@ -117,15 +126,14 @@ local function add(items, first, last, delay, ttl)
     end
     recall_acked(ids, existing, said[3])
   end
-  local known, records, rows, stated, deadlines, scored, text = {}, {}, {}, {}, {}, nil, nil
+  local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
   for n, id in ipairs(ids) do
     if existing[n] or seen[id] then
       known[#known + 1] = n
     else
       local payload = items[first + 2 * n - 1]
-      local head = { birth = birth, priority = payload:byte(1) % EXPIRES }
-      local born = math.floor(birth / 4096)
-      -- What is delayed is never due when it was born, see lib/order.
+      head.birth, head.priority = birth, payload:byte(1) % EXPIRES
+      local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
       local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       if ttl > 0 then
         payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
@@ -175,8 +183,7 @@ local function add(items, first, last, delay, ttl)
         word = head_word(record)
       end
       if delay > 0 or word ~= '' then
-        local state = 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
-        stated[#stated + 1], stated[#stated + 2] = id, state
+        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
       end
       records[#records + 1], records[#records + 2] = id, record
       local score = delay > 0 and due or score_of(head.priority, due)

@@ -1,0 +1,66 @@
+-- Leases to the token the first messages of its index, and adds them to the reply: `chosen` are their ids. Statements, not
+-- functions, since every claim runs them: a function costs Redis as much as a command, and more for each name that it uses
+-- of those around it. What is rarely needed is defined when it is needed.
+-- needs: reply, source, now, rows, ids, texts, long
+-- needs: keys: messages, states, history, expiring, leases, claims; args: token, answer, suspects, lease, consumer
+-- gives: chosen
+local MOST = 524288 -- bytes that it leases, or one message (I9)
+
+local records, read, spent = {}, 0, 0
+local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+-- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
+local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+for place = 1, #ids do
+  if spent > MOST then -- the rest stays
+    break
+  elseif place > read and not long then
+    records, read = redis.call('HMGET', messages, unpack(ids)), #ids
+  elseif place > read then
+    -- needs: read_records
+    records, read = read_records(records, ids, texts, place, MOST - spent)
+  end
+  local id, text = ids[place], texts[place]
+  local record = not seen[id] and records[place] -- a send that was cut off and repeated has two rows
+  local line = record and fresh
+  local touched = record and (text or (record:byte(8) or 0) % 32 > 9) -- or more in its flags than a priority
+  if touched then
+    not_fresh = not_fresh or (function()
+      -- needs: not_fresh_line
+      return not_fresh_line
+    end)()
+    line = not_fresh(source, rows[place], id, record, text)
+  end
+  if line ~= 'later' then -- else it stays
+    taken[#taken + 1] = rows[place]
+    if touched then
+      mortal = mortal or {}
+      mortal[#mortal + 1] = id
+    end
+    if not records[place] then -- left behind by a send or a purge that was cut off
+      redis.call('HDEL', states, id)
+      redis.call('HDEL', history, id)
+    elseif line then
+      local size = #reply
+      chosen[#chosen + 1], seen[id] = id, true
+      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+      local story = text and redis.call('HGET', history, id) or ''
+      spent = spent + #record + #story
+      if answer == 'rows' then
+        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+      end
+    end
+  end
+end
+if #chosen > 0 then
+  reply[3] = answer == 'count' and #chosen or reply[3]
+  redis.call('ZADD', leases, now + lease, token)
+  local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
+  redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+  redis.call('HSET', states, unpack(leased)) -- from here on they are leased
+end
+if #taken > 0 then
+  redis.call('ZREM', source, unpack(taken))
+  if mortal then
+    redis.call('ZREM', expiring, unpack(mortal))
+  end
+end
