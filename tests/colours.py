@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, Self
 
 import rq_dlq
@@ -12,7 +13,7 @@ from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 
 _FACES = (rq_dlq.Broker, rq_dlq.Queue, rq_dlq.Delivery, DeadLetters, Policies, Selection, Session)
-_PLAIN = {"queue", "handler", "select", "session"}  # what does not await in either colour
+_PLAIN = {"consume", "queue", "handler", "select", "session"}  # what does not await in either colour
 
 
 class Awaited:
@@ -49,9 +50,19 @@ def _plain(function: Any) -> Any:
 def _face(value: Any) -> Any:
     if isinstance(value, _FACES):
         return Awaited(value)
+    if isinstance(value, Generator):
+        return _awaited(value)
     if isinstance(value, list):
         return [_face(item) for item in value]
     return value
+
+
+async def _awaited(loop: Generator[Any]) -> AsyncGenerator[Any]:
+    try:
+        for value in loop:
+            yield _face(value)
+    finally:
+        loop.close()
 
 
 def _bare(value: Any) -> Any:

@@ -27,8 +27,8 @@ TWINS = {
 # All that `dir()` shows of each: what users type.
 NAMES = {
     "Broker": "close policies queue queues url",
-    "Queue": """ack claim delete dlq expired explain extend maintain nack name open outcomes pause peek poison
-        purge release reset resume select send send_many session settings stats""",
+    "Queue": """ack claim consume delete dlq expired explain extend maintain nack name open outcomes pause
+        peek poison purge release reset resume select send send_many session settings stats""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
         priority reason redelivered redriven release released settled""",
@@ -93,7 +93,7 @@ def shape(function: Any) -> list[tuple[str, Any, Any]]:
 @pytest.mark.parametrize(("plain", "awaiting"), methods())
 def test_one_awaits_where_the_other_blocks(plain: Any, awaiting: Any) -> None:
     assert not inspect.iscoroutinefunction(plain)
-    does_no_io = awaiting.__name__ in {"queue", "select", "session"}
+    does_no_io = awaiting.__name__ in {"consume", "queue", "select", "session"}
     assert inspect.iscoroutinefunction(awaiting) is not does_no_io
 
 
