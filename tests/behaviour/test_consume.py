@@ -19,7 +19,7 @@ from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.conftest import Clock
 
 
-async def watch(broker: Any) -> list[list[bytes]]:
+async def watch(broker: Any) -> list[list[Any]]:
     """The scripts of each round trip from now on."""
     await broker.queues()
     scripts = getattr(broker, "inner", broker)._connections.scripts
@@ -51,7 +51,7 @@ async def test_the_ack_of_the_last_and_the_next_claim_are_one_round_trip(broker:
 async def test_what_was_acked_is_done_when_the_next_one_comes(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send_many(["a", "b", "c"])
-    for_later = []
+    for_later: list[Any] = []
     async for delivery in queue.consume():
         assert all(earlier.outcome == "acked" for earlier in for_later)
         assert await counts(queue) == {
