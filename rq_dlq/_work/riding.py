@@ -25,10 +25,10 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
         rider: settles messages, so its calls can be repeated.
         steps: claims or settles messages, likewise.
     """
+    second = next(steps)  # if this fails, the rider has not begun
     first = next(rider, None)
     if first is None:
-        return (yield from steps)
-    second = next(steps)
+        return (yield from _alone(steps, second))
     if isinstance(first, Wait) or isinstance(second, Wait):
         yield from _alone(rider, first)
         return (yield from _alone(steps, second))
