@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncGenerator, Generator
 from inspect import isfunction
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ _FACES = (
     rq_dlq.Task,
 )
 PLAIN = {
+    "consume",
     "handler",
     "lifespan",
     "options",
@@ -72,9 +74,19 @@ def _face(value: Any) -> Any:
         return Awaited(value)
     if isfunction(value):  # a decorator
         return _plain(value)
+    if isinstance(value, Generator):
+        return _awaited(value)
     if isinstance(value, list):
         return [_face(item) for item in value]
     return value
+
+
+async def _awaited(loop: Generator[Any]) -> AsyncGenerator[Any]:
+    try:
+        for value in loop:
+            yield _face(value)
+    finally:
+        loop.close()
 
 
 def _bare(value: Any) -> Any:

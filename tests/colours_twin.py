@@ -23,6 +23,7 @@ BY_HAND = {"__init__.py", "own.py"}
 WORDS = [
     (r"\basync (?=def|with|for)", ""),
     (r"\bawait ", ""),
+    (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\b__a(enter|exit)__", r"__\1__"),
     (r"\basyncio\.shield\((.*)\)  #.*", r"\1"),  # nobody cancels a thread
     (r"\basyncio\.shield\((.*)\)", r"\1"),

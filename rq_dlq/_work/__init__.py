@@ -8,6 +8,7 @@ from rq_dlq._work import batches, select, session
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm
+from rq_dlq._work.consume import ACK_WITHIN, Loop
 from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own
@@ -24,6 +25,7 @@ from rq_dlq._work.policies import (
     undeclare,
 )
 from rq_dlq._work.queue import Queue, sibling
+from rq_dlq._work.riding import riding
 from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_round, work_off
 from rq_dlq._work.send import SendOptions, send, send_one, send_options
 from rq_dlq._work.senders import Senders, once

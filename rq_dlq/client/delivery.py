@@ -6,16 +6,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
-from rq_dlq.errors import Poison, Redeliver
+from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Leased, Row
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
 
     from rq_dlq.client.queue import Queue
-    from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
 
@@ -31,10 +31,18 @@ class Delivery(Leased[T]):
     `Poison`. An error that is not an Exception (KeyboardInterrupt) releases it.
     """
 
-    def __init__(self, row: Row, token: str, lease_until: int, queue: Queue[T]) -> None:
+    def __init__(
+        self,
+        row: Row,
+        token: str,
+        lease_until: int,
+        queue: Queue[T],
+        loop: _work.Loop[Delivery[T]] | None = None,
+    ) -> None:
         core = queue._core
         super().__init__(row, core.codec, core.name, token, lease_until, family=core.keys.family)
         self._queue = queue
+        self._loop = loop
 
     @property
     def state(self) -> Any:
@@ -42,14 +50,17 @@ class Delivery(Leased[T]):
         return self._queue._state
 
     def ack(self) -> Settlement:
-        """Report success: the message is removed.
+        """Report success: the message is removed; in a loop of `Queue.consume` with its next claim.
 
         Returns:
-            What became of it.
+            What became of it; in such a loop "deferred".
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
+        self._refuse_if_deferred()
+        if self._loop is not None and self._loop.defer(self):
+            return Settlement(self.id, "deferred")
         return self._settle(_work.ack(self._queue._core, [self._held]))
 
     def nack(
@@ -112,6 +123,7 @@ class Delivery(Leased[T]):
             LeaseLost: the token is stale.
             InvalidDuration: the lease is not valid.
         """
+        self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
         self._lease_ends = self._queue._run(_work.extend_one(core, self._held, span))
@@ -121,11 +133,19 @@ class Delivery(Leased[T]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not self.settled:
+        if not self.settled and error is None:
+            self.ack()
+        elif not self.settled:
             self._settle(_work.settle_by_error(self._queue._core, [self._held], error, self._values))
         return isinstance(error, Redeliver | Poison)
 
     def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
+        self._refuse_if_deferred()
         settlement = self._queue._run(_work.one(steps))
         self.outcome = settlement.outcome
         return settlement
+
+    def _refuse_if_deferred(self) -> None:
+        if self.outcome == "deferred":
+            message = f"message {self.id} was acked before; its loop makes that ack with the next claim"
+            raise LeaseLost(message)

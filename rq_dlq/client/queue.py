@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import time
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
@@ -17,7 +18,7 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from rq_dlq.client.broker import Broker
     from rq_dlq.values.message import Message, Row
@@ -161,6 +162,52 @@ class Queue(Batches[T], Managed[T]):
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
         )
         return self._run(steps)
+
+    def consume(
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+    ) -> Generator[Delivery[T]]:
+        """A loop over deliveries; the ack of the last and the next claim are one round trip.
+
+        Use each delivery in a `with` block, or settle it. Its ack is deferred: it is made when the loop takes
+        its next step, before that waits, and what was acked is done when the next delivery comes. Other
+        settlements are made at once, and so is `queue.ack([delivery])`.
+
+        Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
+        not settled, and those that were not handed out. Only closing the generator
+        (`with closing(orders.consume()) as deliveries`) also raises what goes wrong then.
+
+        Args:
+            count: messages that one claim takes, 1 to 1,000. Their acks ride together, at the latest 5 ms
+                after the one before, unless a message takes longer.
+            wait: how long to wait for each next message before the loop ends; None: do not wait.
+            lease: how long the messages of one claim may be held; None: the queue's lease.
+
+        Yields:
+            The deliveries, one by one.
+
+        Raises:
+            InvalidInput: an argument is not valid.
+            LeaseLost: raised by the loop's next step: a deferred ack came after the lease was lost, so that
+                message is redelivered. This ends the loop; other deferred acks are done.
+            BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
+                unknown: repeat them by `delivery.ack()`.
+        """
+        loop: _work.Loop[Delivery[T]] = _work.Loop(
+            self._core,
+            partial(Delivery, queue=self),
+            count=count_of(count),
+            wait=0 if wait is None else milliseconds(wait, name="wait"),
+            lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
+            clock=time.monotonic,
+        )
+        return self._consume(loop)
+
+    def _consume(self, loop: _work.Loop[Delivery[T]]) -> Generator[Delivery[T]]:
+        try:
+            while (delivery := self._run(loop.step())) is not None:
+                yield delivery
+        finally:
+            self._run(loop.leave())
 
     def session(self) -> Session[T]:
         """A session: what it claims here, sends anywhere and acks takes effect together, or not at all."""

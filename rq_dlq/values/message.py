@@ -257,6 +257,7 @@ class Leased(Received[T]):
     Attributes:
         token: the claim's id, which proves that the consumer holds it.
         outcome: what became of it, if it was acked, nacked, poisoned or released through this object.
+            Deferred: a loop will ack it with its next claim.
         lost: a worker found that the lease was lost while the handler runs.
     """
 

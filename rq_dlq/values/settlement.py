@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Fate = Literal[
-    "acked", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost", "gone"
-]
+    "acked", "deferred", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost",
+    "gone",
+]  # fmt: skip
 
 
 class Settlement(NamedTuple):
     """What became of a message; true unless it is lost or gone.
 
     Attributes:
-        outcome: acked, redelivered, dead, expired, discarded (by the queue's dead-letter strategy), released,
-            kept (a dead letter that failed), settled (by an earlier try of this call), lost (the token is
-            stale) or gone (there is no such message).
+        outcome: acked, deferred (a loop makes the ack with its next claim), redelivered, dead, expired,
+            discarded (by the queue's dead-letter strategy), released, kept (a dead letter that failed),
+            settled (by an earlier try of this call), lost (the token is stale) or gone (there is no such
+            message).
         delay: seconds until it is redelivered, of one that was kept from its dead-letter queue.
     """
 

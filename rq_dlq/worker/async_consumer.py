@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from rq_dlq import _work
 from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
 from rq_dlq.worker.running import end_child
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
@@ -44,6 +45,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._done: list[Delivery[Any]] = []  # to be acked
         self._enough = asyncio.Event()  # there are so many that they do not wait for others
         self._acking: asyncio.Task[None] | None = None
+        self._riding = True  # they are acked with a claim, which comes as soon as a call ends
+        self._ended = asyncio.Event()  # a call has
 
     def _consume(self) -> None:
         asyncio.run_coroutine_threadsafe(self.consume(), self._loop).result()
@@ -53,10 +56,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         tending = asyncio.create_task(self._keep_leases())
         try:
             await self._claim_and_begin()
+            self._riding = False
+            await self._ack_done()
             while self._running:
                 await asyncio.wait(self._running)
             if self._acking is not None:
                 await self._acking
+            await self._ack_done()
         finally:
             tending.cancel()
             await self._broker.close()
@@ -67,7 +73,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             if room == 0:
                 await self._one_ends(CHECK)
                 continue
-            deliveries = await self._broker._run(self.claim(min(room, MOST)))
+            self._riding = False
+            deliveries = await self._broker._run(_work.riding(self._ack(), self.claim(min(room, MOST))))
+            self._riding = True
             if self.pause:
                 await asyncio.sleep(self.pause)
             if self._stop.finishing.is_set():
@@ -86,13 +94,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        elif seconds is not None:
-            await asyncio.sleep(seconds)
+        self._ended.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         delivery = self._running.pop(task)
+        self._ended.set()
         self._cancelled.discard(task)
         if self.permit.is_for(delivery):
             self.permit.end()
@@ -106,10 +115,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             end_child(error)
         if self.can_wait(delivery, error):
             self._done.append(delivery)
+            if self._riding:
+                return
             if len(self._done) >= ACK_TOGETHER:
                 self._enough.set()
             if self._acking is None or self._acking.done():
-                self._acking = asyncio.create_task(self._ack_done())
+                self._acking = asyncio.create_task(self._ack_soon())
             return
         while not await self._broker._run(self.settle(delivery, error)):
             if self._stop.giving_up.is_set():
@@ -141,18 +152,29 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._calling.discard(task)  # from here on a cancellation would cut off the settling
         return None
 
+    async def _ack_soon(self) -> None:
+        """Ack the finished messages with those that finish soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ACK_WITHIN):
+                await self._enough.wait()
+        self._enough.clear()
+        await self._ack_done()
+
     async def _ack_done(self) -> None:
-        """Ack the finished messages, in batches, until there are none."""
-        while self._done:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._enough.wait(), ACK_WITHIN)
-            self._enough.clear()
-            done, self._done = self._done, []
-            if again := await self._broker._run(self.ack(done)):
-                self._done = again + self._done
-                if self._stop.giving_up.is_set():
-                    break
-                await asyncio.sleep(RETRY_AFTER)
+        """Ack the finished messages, until there are none."""
+        while self._done and not await self._broker._run(self._ack()):
+            if self._stop.giving_up.is_set():
+                break
+            await asyncio.sleep(RETRY_AFTER)
+
+    def _ack(self) -> _work.Steps[bool]:
+        """Ack the finished messages; False: Redis cannot be reached, so some are left."""
+        again, self._done = self._done, []
+        try:
+            again = yield from self.ack(again)
+        finally:
+            self._done = again + self._done
+        return not again
 
     async def _keep_leases(self) -> None:
         """Extend the leases; after a second stop signal, cancel each call once."""

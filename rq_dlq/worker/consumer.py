@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Stop, Until
 
-ACK_WITHIN = 0.005  # seconds that a finished message waits for others, to be acked with them
+ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
 RETRY_AFTER = 1.0  # seconds before a refused call is tried again
 

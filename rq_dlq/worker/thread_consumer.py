@@ -7,6 +7,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq import _work
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
@@ -43,11 +44,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _main(self) -> None:
         super()._main()
+        self._settling.run(self._ack_done())
         self._release_unstarted(self._settling)  # there are some if it failed
 
     def _consume(self) -> None:
         while not self._stop.finishing.is_set():
-            deliveries = self._claiming.run(self.claim(self._pace.claim))
+            deliveries = self._claiming.run(_work.riding(self._ack_done(), self.claim(self._pace.claim)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
             if deliveries:
@@ -60,7 +62,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 break
 
     def _run_all(self) -> None:
-        """Run the handler on all claimed messages, and settle them."""
+        """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
         while (delivery := self._next()) is not None:
             error = self._calls.run(delivery)
             took = time.monotonic() - self._calls.began
@@ -70,9 +72,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             else:
                 self._settle(delivery, error)
             self._current = None
-            if len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN:
-                self._ack_done(self._settling)
-        self._ack_done(self._settling)
+            if self._unstarted and (len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN):
+                self._settling.run(self._ack_done())
         self.permit.end()
 
     def _next(self) -> Delivery[Any] | None:
@@ -105,8 +106,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             if self._stop.giving_up.wait(RETRY_AFTER):
                 break
 
-    def _ack_done(self, connections: Connections) -> None:
-        self._done.extend(connections.run(self.ack(_take(self._done))))
+    def _ack_done(self) -> _work.Steps[None]:
+        again = done = _take(self._done)
+        try:
+            again = yield from self.ack(done)
+        finally:
+            self._done.extend(again)
 
     def _release_unstarted(self, connections: Connections) -> None:
         connections.run(self.release(_take(self._unstarted)))
@@ -131,7 +136,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         if timed_out or (running is not None and now - self._claimed > STUCK_AFTER):
             self._release_unstarted(self._tending)
         if seconds > ACK_WITHIN:
-            self._ack_done(self._tending)
+            self._tending.run(self._ack_done())
         if now - self._extended > self._lease / 3:
             self._keep_leases(now, None if timed_out else self._current)
 

@@ -1,0 +1,160 @@
+"""A loop over deliveries, whose acks ride in the round trip of its next claim."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq._work.claim import claim
+from rq_dlq._work.riding import riding
+from rq_dlq._work.settle import ack, held_or_raise, release
+from rq_dlq.errors import LeaseLost
+
+if TYPE_CHECKING:
+    from rq_dlq._work.queue import Queue
+    from rq_dlq._work.steps import Steps
+    from rq_dlq.values.message import Leased
+    from rq_dlq.values.settlement import Settlement
+
+ACK_WITHIN = 0.005  # seconds that acks wait for others
+
+D = TypeVar("D", bound="Leased[Any]")
+
+
+class Loop(Generic[D]):
+    """The deliveries of one loop, and the acks that it has deferred.
+
+    Any thread may ack a delivery: a deferred one is in one deque, and who takes it out settles it.
+
+    Args:
+        make: makes a delivery of a row, a token, the end of its lease, and this loop.
+        count: messages of one claim.
+        wait: milliseconds that each claim waits.
+        lease: milliseconds; None: the queue's.
+        clock: seconds; it never goes back.
+    """
+
+    def __init__(
+        self,
+        queue: Queue[Any],
+        make: Callable[..., D],
+        *,
+        count: int,
+        wait: int,
+        lease: int | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._claim = partial(
+            claim, queue, partial(make, loop=self), count=count, wait=wait, lease=lease, stopped=self._refused
+        )
+        self._unseen: deque[D] = deque()  # claimed, and not handed out yet
+        self._current: D | None = None
+        self._acked: deque[D] = deque()  # the ack is deferred
+        self._lost: list[Settlement] = []  # deferred acks that came too late
+        self._asked = 0.0  # when the last round trip ended
+        self._over = False
+        self._process = os.getpid()
+
+    def defer(self, delivery: D) -> bool:
+        """Defer an ack to the next round trip; False: there is none, since the loop is over."""
+        delivery.outcome = "deferred"
+        self._acked.append(delivery)
+        return not (self._over and self._withdraw(delivery))
+
+    def _withdraw(self, delivery: D) -> bool:
+        try:
+            self._acked.remove(delivery)
+        except ValueError:  # the end of the loop was faster
+            return False
+        delivery.outcome = None
+        return True
+
+    def step(self) -> Steps[D | None]:
+        """The next delivery, after the deferred acks; None: there was none in time.
+
+        Raises:
+            LeaseLost: a deferred ack came too late. The others are done.
+        """
+        self._leave_to_parent()
+        self._current = None
+        if not self._unseen:
+            self._unseen.extend((yield from riding(self._ack(), self._claim())))
+            self._asked = self._clock()
+        elif self._acked and self._clock() - self._asked > ACK_WITHIN:
+            yield from self._ack()
+            self._asked = self._clock()
+        self._tell_lost()
+        if self._unseen:
+            self._current = self._unseen.popleft()
+        return self._current
+
+    def leave(self) -> Steps[None]:
+        """End the loop: make the deferred acks, release the delivery of this step and those not handed out.
+
+        Raises:
+            LeaseLost: a deferred ack came too late. The others are done.
+        """
+        self._leave_to_parent()
+        self._over = True
+        current = () if self._current is None else (self._current,)
+        rest = [delivery for delivery in (*current, *self._unseen) if not delivery.settled]
+        try:
+            yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
+        finally:
+            for delivery in self._take_acked():  # Redis cannot be reached: a later ack() makes it
+                delivery.outcome = None
+        self._tell_lost()
+
+    def _ack(self) -> Steps[None]:
+        acked = self._take_acked()
+        try:
+            settlements = yield from ack(self._queue, [delivery._held for delivery in acked])
+        except BaseException:
+            self._acked.extend(acked)
+            raise
+        _note(acked, settlements)
+        self._lost += [settlement for settlement in settlements if not settlement]
+
+    def _release(self, deliveries: Sequence[D]) -> Steps[None]:
+        held = [delivery._held for delivery in deliveries]
+        _note(deliveries, (yield from release(self._queue, held)))
+
+    def _take_acked(self) -> list[D]:
+        """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""
+        taken: list[D] = []
+        try:
+            while True:
+                taken.append(self._acked.popleft())
+        except IndexError:
+            return [delivery for delivery in taken if delivery.outcome == "deferred"]
+
+    def _refused(self) -> bool:
+        """Whether there is something to tell, so that a claim does not wait any longer."""
+        return bool(self._lost)
+
+    def _tell_lost(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, []
+            try:
+                held_or_raise(lost[0])
+            except LeaseLost as error:
+                if len(lost) > 1:
+                    error.add_note(f"the same is true of {', '.join(other.id for other in lost[1:])}")
+                raise
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, forget what the parent holds."""
+        if self._process != os.getpid():
+            self._process, self._current = os.getpid(), None
+            self._unseen.clear()
+            self._acked.clear()
+
+
+def _note(deliveries: Sequence[Leased[Any]], settlements: Sequence[Settlement]) -> None:
+    for delivery, settlement in zip(deliveries, settlements, strict=True):
+        delivery.outcome = settlement.outcome

@@ -1,0 +1,88 @@
+"""Steps whose first calls ride in the round trip of other steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rq_dlq._calls import Call, Command, repetition
+from rq_dlq._work.steps import Batch, Step, Steps, Wait
+from rq_dlq.errors import BrokerRefused
+
+R = TypeVar("R")
+Calls = Sequence[Call[Any] | Command[Any]]
+
+
+def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
+    """Run both, with the first calls of both in one round trip; returns the result of `steps`.
+
+    An error of that round trip is an error of both. If the server refuses one of them, each is repeated
+    alone, so that only the refused one gets the error.
+
+    Args:
+        rider: settles messages, so its calls can be repeated.
+        steps: claims or settles messages, likewise.
+    """
+    second = next(steps)  # if this fails, the rider has not begun
+    first = next(rider, None)
+    if first is None:
+        return (yield from _alone(steps, second))
+    if isinstance(first, Wait) or isinstance(second, Wait):
+        yield from _alone(rider, first)
+        return (yield from _alone(steps, second))
+    number = len(_calls(first))
+    try:
+        replies = yield Batch([*_calls(first), *_calls(second)])
+    except BrokerRefused:
+        try:
+            yield from _alone(rider, _repeated(first))
+        except BaseException:
+            steps.close()  # a claim, which may have been made, is taken up by the next one
+            raise
+        return (yield from _alone(steps, _repeated(second)))
+    except BaseException as error:  # noqa: BLE001 - the steps decide
+        with suppress(type(error)):
+            yield from _go_on(rider, None, error)
+        return (yield from _go_on(steps, None, error))
+    yield from _go_on(rider, _reply(first, replies[:number]))
+    return (yield from _go_on(steps, _reply(second, replies[number:])))
+
+
+def _calls(step: Call[Any] | Command[Any] | Batch) -> Calls:
+    return step.calls if isinstance(step, Batch) else (step,)
+
+
+def _reply(step: Step, replies: Sequence[Any]) -> Any:
+    return replies if isinstance(step, Batch) else replies[0]
+
+
+def _repeated(step: Step) -> Step:
+    """The same step, of which each call may have been done before."""
+    if isinstance(step, Batch):
+        return replace(step, calls=[repetition(c) if isinstance(c, Call) else c for c in step.calls])
+    return repetition(step) if isinstance(step, Call) else step
+
+
+def _alone(steps: Steps[R], step: Step) -> Steps[R]:
+    """Make a step that the steps have yielded, and go on."""
+    try:
+        reply = yield step
+    except BaseException as error:  # noqa: BLE001 - the steps decide
+        return (yield from _go_on(steps, None, error))
+    return (yield from _go_on(steps, reply))
+
+
+def _go_on(steps: Steps[R], reply: Any, error: BaseException | None = None) -> Steps[R]:
+    """Go on with steps that wait for a reply, or for an error."""
+    while True:
+        try:
+            step = steps.send(reply) if error is None else steps.throw(error)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        reply, error = None, None
+        try:
+            reply = yield step
+        except BaseException as raised:  # noqa: BLE001 - the steps decide
+            error = raised

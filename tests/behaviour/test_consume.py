@@ -1,0 +1,375 @@
+"""`consume`: a loop whose acks ride in the round trip of its next claim."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq
+from rq_dlq import BrokerRefused, BrokerUnavailable, InvalidInput, LeaseLost
+from rq_dlq._work import consume
+from tests.behaviour.faults import change_talk, lose_calls, lose_replies
+from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
+from tests.conftest import Clock
+
+
+async def watch(broker: Any) -> list[list[Any]]:
+    """The scripts of each round trip from now on."""
+    await broker.queues()
+    scripts = getattr(broker, "inner", broker)._connections.scripts
+    by_sha = {scripts[name].sha: name for name in ("claim", "ack", "release", "nack")}
+    seen: list[Any] = []
+
+    def sent(commands: list[Any]) -> list[Any]:
+        seen.append([by_sha.get(command[1], command[0]) for command in commands])
+        return commands
+
+    await change_talk(broker, sent, lambda replies: replies)
+    return seen
+
+
+async def test_the_ack_of_the_last_and_the_next_claim_are_one_round_trip(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    await queue.ack([await one(queue)])  # the server knows the scripts
+    seen = await watch(broker)
+    done = []
+    async for delivery in queue.consume():
+        async with delivery:
+            done.append(delivery.body)
+    assert done == ["b", "c"]
+    assert seen == [["claim"], ["ack", "claim"], ["ack", "claim"]]
+    assert await counts(queue) == {}
+
+
+async def test_what_was_acked_is_done_when_the_next_one_comes(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    for_later: list[Any] = []
+    async for delivery in queue.consume():
+        assert all(earlier.outcome == "acked" for earlier in for_later)
+        assert await counts(queue) == {
+            state: n for state, n in {"ready": 2 - len(for_later), "leased": 1}.items() if n
+        }
+        settlement = await delivery.ack()
+        assert settlement
+        assert (settlement.outcome, delivery.outcome) == ("deferred", "deferred")
+        for_later.append(delivery)
+    assert [delivery.outcome for delivery in for_later] == ["acked"] * 3
+
+
+async def test_it_waits_for_the_next_one_and_makes_the_acks_before(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send("a")
+    seen = await watch(broker)
+    async for delivery in queue.consume(wait="30ms"):
+        await delivery.ack()
+    flat = [name for trip in seen for name in trip]
+    assert flat.index("ack") < flat.index(b"BLPOP")
+    assert await counts(queue) == {}
+
+
+async def test_several_of_a_claim_come_one_by_one_and_their_acks_together(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", 60)
+    queue = broker.queue("orders")
+    await queue.send_many(range(5))
+    await queue.ack([await one(queue)])
+    seen = await watch(broker)
+    async for delivery in queue.consume(2):
+        async with delivery:
+            pass
+    assert seen == [["claim"], ["ack", "claim"], ["ack", "claim"]]
+    assert await counts(queue) == {}
+
+
+async def test_acks_do_not_wait_for_slow_messages_of_their_claim(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", -1)  # each message takes longer
+    queue = broker.queue("orders")
+    await queue.send_many(range(3))
+    left = []
+    async for delivery in queue.consume(3):
+        left.append((await counts(queue))["leased"])
+        await delivery.ack()
+    assert left == [3, 2, 1]
+
+
+async def test_it_is_settled_once(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    async for delivery in queue.consume():
+        async with delivery:
+            await delivery.ack()
+            assert delivery.settled
+        for again in (delivery.ack, delivery.nack, delivery.poison, delivery.release, delivery.extend):
+            with pytest.raises(LeaseLost, match="acked before"):
+                await again()
+    assert await counts(queue) == {}
+
+
+async def test_other_settlements_are_made_at_once(broker: Any) -> None:
+    queue = broker.queue("orders", redelivery=AT_ONCE)
+    await queue.send_many(["nack", "poison", "release", "ack"])
+    verbs = []
+    async for delivery in queue.consume():
+        verbs.append(delivery.body)
+        if delivery.delivery_count > 1:
+            await delivery.ack()
+        elif delivery.body == "ack":
+            await delivery.ack()
+            assert [each.outcome for each in await queue.ack([delivery])] == ["acked"]
+        else:
+            settlement = await getattr(delivery, delivery.body)()
+            assert settlement.outcome == delivery.outcome != "deferred"
+    assert verbs == ["nack", "nack", "poison", "release", "release", "ack"]
+    assert await counts(queue) == {"dead": 1}
+
+
+async def test_an_error_nacks_ends_the_loop_and_releases_the_rest(broker: Any) -> None:
+    queue = broker.queue("orders", redelivery=AT_ONCE)
+    await queue.send_many(["good", "bad", "rest", "rest"])
+
+    async def run() -> None:
+        async with aclosing(queue.consume(4)) as deliveries:
+            async for delivery in deliveries:
+                async with delivery:
+                    if delivery.body == "bad":
+                        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        await run()
+    left = await queue.claim(10)
+    assert [(d.body, d.nacked, d.released) for d in left] == [("bad", 1, 0), ("rest", 0, 1), ("rest", 0, 1)]
+
+
+async def test_a_break_makes_the_ack_and_releases_the_rest(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    async for delivery in queue.consume(3):
+        async with delivery:
+            break
+    gc.collect()  # PyPy has no other way, and a loop closes its generators in its next turns
+    for _ in range(1_000):
+        if delivery.outcome == "acked":
+            break
+        await asyncio.sleep(0)
+    await broker.queues()
+    assert await counts(queue) == {"ready": 2}
+    assert delivery.outcome == "acked"
+
+
+@pytest.mark.parametrize("how", ["close", "throw"])
+async def test_leaving_makes_the_acks_and_releases_the_rest(broker: Any, how: str) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    seen = await watch(broker)
+    deliveries = queue.consume(3)
+    first, second = await anext(deliveries), await anext(deliveries)
+    await first.ack()
+    if how == "close":
+        await deliveries.aclose()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            await deliveries.athrow(KeyboardInterrupt())
+    assert ["ack", "release"] in seen
+    assert (first.outcome, second.outcome) == ("acked", "released")
+    assert await counts(queue) == {"ready": 2}
+    assert [d.body for d in await queue.claim(2)] == ["b", "c"]
+
+
+async def test_an_ack_after_the_loop_is_made_at_once(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send("a")
+    (kept,) = [delivery async for delivery in queue.consume()]
+    assert await counts(queue) == {"leased": 1}  # the loop went on without it
+    assert (await kept.ack()).outcome == "acked"
+    assert await counts(queue) == {}
+
+
+async def test_a_lost_lease_is_told_by_the_next_step(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("orders", lease="10s", redelivery=AT_ONCE)
+    sent = await queue.send_many(["a", "b", "c"])
+    deliveries = queue.consume(2, wait="1h")
+    late = [await anext(deliveries), await anext(deliveries)]
+    for delivery in late:
+        await delivery.ack()
+    clock.advance("11s")
+    assert await ids(queue) == [*sent[:2], sent[2]]  # another consumer has them
+    with pytest.raises(LeaseLost, match=sent[0]) as caught:
+        await anext(deliveries)
+    assert sent[1] in caught.value.__notes__[0]
+    assert [delivery.outcome for delivery in late] == ["lost", "lost"]
+    assert await counts(queue) == {"leased": 3}
+
+
+async def test_beside_a_lost_lease_the_other_acks_are_done_and_what_was_claimed_is_released(
+    broker: Any,
+) -> None:
+    queue = broker.queue("orders")
+    sent = await queue.send_many(["a", "b", "c"])
+    deliveries = queue.consume(2)
+    lost, good = await anext(deliveries), await anext(deliveries)
+    await lost.ack()
+    await good.ack()
+    getattr(lost, "inner", lost).token = "stale"  # noqa: S105 - of a claim
+    with pytest.raises(LeaseLost, match=sent[0]):
+        await anext(deliveries)
+    assert good.outcome == "acked"
+    (back,) = await queue.claim()
+    assert (back.body, back.released) == ("c", 1)
+
+
+async def test_leaving_tells_of_a_lost_lease_if_the_loop_is_closed(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("orders", lease="10s", redelivery=AT_ONCE)
+    await queue.send("a")
+    deliveries = queue.consume()
+    await (await anext(deliveries)).ack()
+    clock.advance("11s")
+    assert await ids(queue)
+    with pytest.raises(LeaseLost):
+        await deliveries.aclose()
+
+
+@pytest.mark.parametrize("verb", ["ack", "claim"])
+async def test_a_lost_reply_is_repeated_as_one_call(broker: Any, verb: str) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    await queue.ack([await one(queue)])  # the server knows the scripts
+    done: list[Any] = []
+    async for delivery in queue.consume():
+        if not done:
+            lost = await lose_replies(broker, verb)
+        async with delivery:
+            done.append(delivery)
+    assert (lost.left, [each.outcome for each in done]) == (0, ["settled", "acked"])
+    assert [each.delivery_count for each in done] == [1, 1]
+    assert await counts(queue) == {}
+
+
+async def test_without_redis_the_loop_ends_and_the_ack_can_be_repeated(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    deliveries = queue.consume()
+    delivery = await anext(deliveries)
+    await delivery.ack()
+    lost = await lose_replies(broker, "ack", times=100)
+    with pytest.raises(BrokerUnavailable):
+        await anext(deliveries)
+    assert not delivery.settled
+    lost.left = 0
+    assert (await delivery.ack()).outcome == "settled"  # it was done, and is not said to be lost
+    assert [(d.body, d.delivery_count) for d in await queue.claim(2)] == [("b", 1)]
+
+
+async def test_a_call_that_did_not_arrive_is_made_again(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send("a")
+    async for delivery in queue.consume():
+        await lose_calls(broker, "ack")
+        await delivery.ack()
+    assert await counts(queue) == {}
+
+
+async def test_a_refused_claim_leaves_the_ack_done(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    deliveries = queue.consume()
+    delivery = await anext(deliveries)
+    await delivery.ack()
+
+    def refused(replies: list[Any]) -> list[Any]:
+        claims = [isinstance(reply, list) and len(reply) != 1 for reply in replies]
+        return [redis.ResponseError("no") if no else r for no, r in zip(claims, replies, strict=True)]
+
+    await change_talk(broker, lambda commands: commands, refused)
+    with pytest.raises(BrokerRefused):
+        await anext(deliveries)
+    assert delivery.outcome == "settled"
+
+
+async def test_a_refused_ack_leaves_the_claim_to_the_next_one(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    deliveries = queue.consume()
+    delivery = await anext(deliveries)
+    await delivery.ack()
+    refuse = True
+
+    def refused(replies: list[Any]) -> list[Any]:
+        acks = [isinstance(reply, list) and len(reply) == 1 for reply in replies]
+        return [
+            redis.ResponseError("no") if no and refuse else r for no, r in zip(acks, replies, strict=True)
+        ]
+
+    await change_talk(broker, lambda commands: commands, refused)
+    with pytest.raises(BrokerRefused):
+        await anext(deliveries)
+    refuse = False
+    assert not delivery.settled
+    assert [(d.body, d.delivery_count) for d in await queue.claim(2)] == [("b", 1)]
+
+
+async def test_dead_letters(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await bury(queue, ["a", "b"])
+    async for letter in broker.queue("DLQ.orders").consume():
+        async with letter:
+            assert letter.reason == "poison"
+    assert await counts(queue) == {}
+
+
+async def test_dead_letters_of_several_queues(broker: Any) -> None:
+    shared = rq_dlq.SharedDeadLetterStrategy("graves")
+    queues = [broker.queue(name, dead_letter=shared) for name in ("orders", "mail")]
+    for queue in queues:
+        await bury(queue, ["a", "b"])
+    seen = []
+    async for letter in broker.queue("graves").consume(3):
+        async with letter:
+            seen.append(letter.original_queue)
+    assert sorted(seen) == ["mail", "mail", "orders", "orders"]
+    assert [await counts(queue) for queue in queues] == [{}, {}]
+
+
+async def test_a_body_that_does_not_decode_is_dead_and_not_seen(broker: Any) -> None:
+    await broker.queue("orders").send_many([1, "two", 3])
+    queue = broker.queue("orders", type=int)
+    done = []
+    async for delivery in queue.consume():
+        async with delivery:
+            done.append(delivery.body)
+    assert done == [1, 3]
+    assert await counts(queue) == {"dead": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])
+async def test_wrong_arguments_are_refused_at_once(broker: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        broker.queue("orders").consume(**wrong)
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_a_forked_child_leaves_the_loop_to_its_parent(sync_broker: rq_dlq.Broker) -> None:
+    queue = sync_broker.queue("orders")
+    queue.send_many(["a", "b"])
+    deliveries = queue.consume(2)
+    first = next(deliveries)
+    first.ack()
+    if not (child := os.fork()):
+        deliveries.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert queue.stats().leased == 2
+    with next(deliveries) as second:
+        assert second.body == "b"
+    assert list(deliveries) == []
+    assert queue.stats().leased == 0

@@ -1,0 +1,135 @@
+"""The acks of finished calls ride in the round trip of the next claim."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq
+from rq_dlq._redis.awaiting.link import AsyncLink
+from rq_dlq._redis.blocking.link import Link
+from rq_dlq._scripts import Scripts
+from rq_dlq.worker import Worker
+
+COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
+Trips = list[Any]
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch, raw: Any) -> Trips:
+    """The scripts of each round trip; a test may put "lose" at the end to lose the next reply to an ack."""
+    version = tuple(map(int, raw.info("server")["redis_version"].split(".")[:2]))
+    scripts = Scripts().for_server(version)
+    by_sha = {scripts[name].sha: name for name in scripts.names()}
+    seen: Trips = []
+
+    def note(commands: list[Any]) -> None:
+        names = [by_sha[word] for command in commands for word in command[1:2] if word in by_sha]
+        if "lose" in seen and "ack" in names:
+            seen.remove("lose")
+            message = "the reply was lost"
+            raise redis.ConnectionError(message)
+        if names:
+            seen.append(names)
+
+    blocking, awaiting = Link.talk, AsyncLink.talk
+
+    def talk(self: Link, commands: list[Any]) -> list[Any]:
+        replies = blocking(self, commands)
+        note(commands)
+        return replies
+
+    async def talk_awaiting(self: AsyncLink, commands: list[Any]) -> list[Any]:
+        replies = await awaiting(self, commands)
+        note(commands)
+        return replies
+
+    monkeypatch.setattr(Link, "talk", talk)
+    monkeypatch.setattr(AsyncLink, "talk", talk_awaiting)
+    return seen
+
+
+def handle(queue: Any, colour: str, act: Callable[[Any], None]) -> None:
+    async def awaiting(body: Any) -> None:
+        act(body)
+
+    queue.handler()(act if colour == "def" else awaiting)
+
+
+@COLOURS
+def test_no_round_trip_is_for_acks_alone(
+    colour: str, broker: rq_dlq.Broker, trips: Trips, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rq_dlq.worker.thread_consumer.ACK_WITHIN", 60)  # no call is slow
+    queue = broker.queue("a")
+    queue.send("first")
+    queue.ack(queue.claim())  # the server knows the scripts
+    trips.clear()
+    handle(queue, colour, lambda _: None)
+    queue.send_many(range(50))
+    worker = Worker(broker, until="empty")
+    worker.run()
+    assert worker.tally.counts == {"acked": 50}
+    assert ["ack", "claim"] in trips
+    assert ["ack"] not in trips
+
+
+@COLOURS
+def test_a_lost_reply_loses_neither_the_ack_nor_the_claim(
+    colour: str, broker: rq_dlq.Broker, trips: Trips
+) -> None:
+    queue, handled = broker.queue("a"), list[int]()
+    handle(queue, colour, handled.append)
+    queue.send_many(range(50))
+    trips.append("lose")
+    worker = Worker(broker, until="empty")
+    worker.run()
+    assert "lose" not in trips
+    assert sorted(handled) == [*range(50)]
+    assert worker.tally.counts == {"acked": 50}
+
+
+@COLOURS
+def test_a_stop_loses_no_ack(colour: str, broker: rq_dlq.Broker) -> None:
+    queue, handled = broker.queue("a"), list[int]()
+    queue.send_many(range(50))
+
+    def act(body: int) -> None:
+        handled.append(body)
+        if body == 30:
+            worker.stop.signal()
+
+    handle(queue, colour, act)
+    worker = Worker(broker)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    thread.join(15)
+    assert not thread.is_alive()
+    assert worker.tally.counts["acked"] == len(handled)
+    stats = queue.stats()
+    assert (stats.ready, stats.leased) == (50 - len(handled), 0)
+
+
+def test_a_consumer_that_fails_loses_no_ack(broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = broker.queue("a")
+    queue.send("a")
+
+    steps = import_module("rq_dlq._work.claim")
+
+    def break_next_claim(_: object) -> None:
+        def broken(*_: object, **__: object) -> Any:
+            message = "a fault of the program"
+            raise AssertionError(message)
+
+        monkeypatch.setattr(steps, "claim_call", broken)
+
+    handle(queue, "def", break_next_claim)
+    worker = Worker(broker)
+    with pytest.raises(rq_dlq.RqDlqError, match="a consumer failed"):
+        worker.run()
+    assert worker.tally.counts == {"acked": 1}
