@@ -63,7 +63,7 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send("a")
     (delivery,) = await queue.claim()
-    session, chosen = queue.session(), queue.select()
+    session, chosen = queue.session(), queue.select(all=True)
     used = zip(TWINS, (broker, queue, delivery, queue.dlq, broker.policies, chosen, session), strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))
