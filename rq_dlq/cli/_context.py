@@ -151,10 +151,9 @@ def _log(verbose: int) -> None:
     logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
 
 
-def log_times() -> None:
-    """Put the time before each line of the log, and show the info level: for commands that run long."""
+def log_times(verbose: int) -> None:
+    """For commands that run long: put the time before each line of the log, and show a level more of it."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _ToStderr):
             handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("rq_dlq")
-    logger.setLevel(min(logger.level, logging.INFO))
+    _log(verbose + 1)
