@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._guesses import answering
 from rq_dlq.errors import Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Leased, Row
@@ -46,6 +47,7 @@ class Delivery(Leased[T]):
         """
         return await self._settle(_work.ack(self._queue._core, [self._held]))
 
+    @answering
     async def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
     ) -> Settlement:

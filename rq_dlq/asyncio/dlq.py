@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rq_dlq._guesses import Answering
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.client.choosing import dead_choice
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class DeadLetters(Generic[T]):
+class DeadLetters(Answering, Generic[T]):
     """`queue.dlq` and `queue.expired`.
 
     Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._guesses import Answering
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.errors import RqDlqError
 
@@ -22,7 +23,7 @@ class OwnBroker(BrokerBase):
     """A broker without handlers: a worker has a blocking broker."""
 
 
-class OwnQueue(Generic[T]):
+class OwnQueue(Answering, Generic[T]):
     """A queue that also takes messages from async iterables."""
 
     _broker: Broker

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._guesses import answering
 from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
@@ -58,6 +59,7 @@ class Queue(Batches[T], Managed[T]):
         """Register the queue's name and write its declared settings, as the first send would."""
         await self._run(_work.open_queue(self._core))
 
+    @answering
     async def send(
         self,
         body: T,
@@ -99,6 +101,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return await self._run(_work.send_one(self._core, body, id, options))
 
+    @answering
     async def send_many(
         self,
         bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]],
@@ -133,6 +136,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return await self._send_all(bodies, options)
 
+    @answering
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:

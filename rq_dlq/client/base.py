@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rq_dlq._guesses import Answering, sentence_for
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import Senders
@@ -23,7 +24,7 @@ B = TypeVar("B", bound="BrokerBase")
 logger = logging.getLogger("rq_dlq")
 
 
-class BrokerBase:
+class BrokerBase(Answering):
     """A broker before it connects; `Broker` documents the arguments."""
 
     def __init__(
@@ -108,7 +109,8 @@ def _settings(url: str | None, options: dict[str, Any]) -> BrokerSettings:
         return BrokerSettings(url=url, **options)
     except TypeError:
         known = ", ".join(name for name in BrokerSettings.__dataclass_fields__ if name != "url")
-        message = f"unknown option {', '.join(options)}: a broker has {known}"
+        known = sentence_for(options) or f"a broker has {known}"
+        message = f"unknown option {', '.join(options)}: {known}"
         raise ConfigurationError(message) from None
 
 

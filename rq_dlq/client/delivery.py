@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._guesses import answering
 from rq_dlq.errors import Poison, Redeliver
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Leased, Row
@@ -47,6 +48,7 @@ class Delivery(Leased[T]):
         """
         return self._settle(_work.ack(self._queue._core, [self._held]))
 
+    @answering
     def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
     ) -> Settlement:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from rq_dlq import _work
+from rq_dlq._guesses import Answering, answering
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import Handler
 
@@ -45,12 +46,13 @@ class OwnBroker(BrokerBase):
         Worker(cast("Broker", self), until="empty" if burst else "stopped").run()
 
 
-class OwnQueue(Generic[T]):
+class OwnQueue(Answering, Generic[T]):
     """A queue that has a handler."""
 
     _broker: Broker
     _core: _work.Queue[T]
 
+    @answering
     def handler(self, *, concurrency: int = 1, timeout: Duration | None = None) -> Callable[[F], F]:
         """Register a function as the handler of this queue's messages, for `broker.run()`.
 

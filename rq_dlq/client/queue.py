@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
+from rq_dlq._guesses import answering
 from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
@@ -59,6 +60,7 @@ class Queue(Batches[T], Managed[T]):
         """Register the queue's name and write its declared settings, as the first send would."""
         self._run(_work.open_queue(self._core))
 
+    @answering
     def send(
         self,
         body: T,
@@ -100,6 +102,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._run(_work.send_one(self._core, body, id, options))
 
+    @answering
     def send_many(
         self,
         bodies: Iterable[T | Message[T]],
@@ -134,6 +137,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._send_all(bodies, options)
 
+    @answering
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:

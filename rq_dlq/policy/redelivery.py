@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from rq_dlq._guesses import answering
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import arguments
@@ -62,6 +63,7 @@ class RedeliveryPolicy:
     fatal: tuple[type[BaseException], ...]
     preset: Arithmetic | None
 
+    @answering
     def __init__(
         self,
         *,

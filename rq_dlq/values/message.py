@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
+from rq_dlq._guesses import Answering
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
@@ -69,7 +70,7 @@ class Row(NamedTuple):
         return (last if place == "ready" else 0, due, tie, self.id)
 
 
-class Received(Generic[T]):
+class Received(Answering, Generic[T]):
     """A message in a queue. Its fields are read from its record on access.
 
     Attributes:
