@@ -61,9 +61,9 @@ class Answering(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if sentence := OPTIONS.get(error.option_name):
-                error.message, error.possibilities = f"{error.message.rstrip('.')}: {sentence}.", None
-            raise
+            if not (sentence := OPTIONS.get(error.option_name)):
+                raise
+            ctx.fail(f"No such option {error.option_name!r}: {sentence}.")
 
 
 class Command(Answering):
@@ -86,7 +86,7 @@ class Group(Answering, click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             closest = get_close_matches(name, self.list_commands(ctx), n=1)
-            usual = COMMANDS.get(ctx.info_name if ctx.parent else "rq-dlq", {}).get(name)
+            usual = COMMANDS.get(self.name if ctx.parent and self.name else "rq-dlq", {}).get(name)
             ours = usual or next((f"{ctx.command_path} {command}" for command in closest), None)
             if ours is not None:
                 ctx.fail(f"No such command {name!r}: it is `{ours}`.")

@@ -122,7 +122,9 @@ class Consumer(ABC, Generic[D]):
                 count=count,
                 wait=self._patience.wait,
                 permit=self.permit,
-                undecodable=lambda *failure: undecodable.append(failure),
+                undecodable=lambda delivery, settlement, error: undecodable.append(
+                    (delivery, settlement, error)
+                ),
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
