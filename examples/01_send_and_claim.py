@@ -4,7 +4,7 @@ from rq_dlq import Broker
 
 broker = Broker()  # $RQ_DLQ_URL, else an embedded server
 orders = broker.queue("example-orders", lease="30s")
-orders.purge()
+orders.purge(all=True)
 
 orders.send({"order": 1}, headers={"tenant": "a"})
 orders.send({"order": 2}, delay="1h")  # not before an hour from now
@@ -19,4 +19,4 @@ batch = orders.claim(count=100)
 settlements = orders.ack(batch)  # up to a hundred in one call
 print(sum(map(bool, settlements)), "acked in one call")
 print(orders.stats().scheduled, "scheduled for later")
-orders.purge()
+orders.purge(all=True)

@@ -28,7 +28,7 @@ def charge(order: Order, delivery) -> None:
 
 
 if __name__ == "__main__":
-    orders.purge()
+    orders.purge(all=True)
     orders.dlq.purge(all=True)
     orders.send_many([Order(1, 9.9), Order(2, 5.0), Order(3, -1.0)])
     while orders.stats().waiting:

@@ -4,7 +4,7 @@ from rq_dlq import Broker, RedeliveryPolicy
 
 broker = Broker()
 mails = broker.queue("example-mails", redelivery=RedeliveryPolicy(initial_delay=0, max_redeliveries=1))
-mails.purge()
+mails.purge(all=True)
 mails.dlq.purge(all=True)
 mails.send_many({"to": name} for name in ("ann", "bob", "cem"))
 

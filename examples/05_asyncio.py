@@ -8,7 +8,7 @@ from rq_dlq.asyncio import Broker
 async def main() -> None:
     async with Broker() as broker:
         orders = broker.queue("example-asyncio")
-        await orders.purge()
+        await orders.purge(all=True)
         await orders.send_many(range(100))
 
         async def consume(name: str) -> int:

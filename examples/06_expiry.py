@@ -22,5 +22,5 @@ with Broker() as broker:
     print("still good:", [quote.body for quote in quotes.peek()])
     print("too late:  ", [(late.body, late.reason) for late in quotes.expired.browse()])
 
-    quotes.select().purge()  # so that the next run begins with nothing
+    quotes.select(all=True).purge()  # so that the next run begins with nothing
     quotes.expired.purge(all=True)

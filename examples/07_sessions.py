@@ -18,4 +18,4 @@ with Broker() as broker:
             session.send(invoices, {"pay": order.body["total"]})
     print(f"committed: {invoices.stats().waiting} invoices, {orders.stats().waiting} orders")
 
-    invoices.purge()
+    invoices.purge(all=True)

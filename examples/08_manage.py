@@ -23,7 +23,7 @@ with Broker() as broker:
     print(dead.select().count_by("tenant"))
     print("brought back:", dead.select("tenant = 'a' and delivery_count < 5").redrive())
     print("removed:", dead.select("age < '1h'").purge())
-    print("moved to the other queue:", broker.queue("mail.eu").select().move("mail.us"))
+    print("moved to the other queue:", broker.queue("mail.eu").select(all=True).move("mail.us"))
 
-    broker.queue("mail.us").purge()
+    broker.queue("mail.us").purge(all=True)
     broker.policies.remove("mail.#")

@@ -89,7 +89,7 @@ def main(rows: int) -> bool:
 
     queue = Broker().queue(QUEUE, outcomes=2_000_000)
     queue.open()  # declares that it keeps outcomes
-    queue.purge()
+    queue.purge(all=True)
     queue.dlq.purge(all=True)
 
     with tempfile.TemporaryDirectory() as directory:

@@ -480,7 +480,7 @@ async def test_a_server_that_evicts_is_refused_awaiting(evicting: str) -> None:
 def test_a_server_that_evicts_may_be_accepted(evicting: str) -> None:
     with rq_dlq.Broker(f"unix://{evicting}", require_noeviction=False) as broker:
         broker.queue("a").send("x")
-        assert broker.queue("a").purge() == 1
+        assert broker.queue("a").purge(all=True) == 1
 
 
 KEYS = [
@@ -514,7 +514,7 @@ def test_a_key_of_the_wrong_type(key: str, sync_broker: rq_dlq.Broker, raw: Any)
         queue.peek,
         queue.maintain,
         queue.dlq.browse,
-        queue.dlq.redrive,
+        lambda: queue.dlq.redrive(all=True),
     ):
         try:
             call()

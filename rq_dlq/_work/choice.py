@@ -45,9 +45,10 @@ class Choice:
         older_than: how long ago they died at least; kept in milliseconds.
         limit: at most so many, the first in their order.
         order: which come first.
+        all: the caller means every message; see `check_bulk`.
 
     Raises:
-        InvalidInput: an argument is not valid.
+        InvalidInput: an argument is not valid, or `all` has a condition beside it.
         FilterError: `where` is not valid.
     """
 
@@ -63,6 +64,7 @@ class Choice:
         older_than: Duration | None = None,
         limit: int | None = None,
         order: Order = "oldest",
+        all: bool = False,
     ) -> None:
         if order not in ORDERS:
             raise InvalidInput(f"order {shown(order)}: pass 'oldest' or 'newest', whichever is to come first")
@@ -76,6 +78,9 @@ class Choice:
         self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
         self.limit = limit
         self.newest = order == "newest"
+        self._deliberate = all
+        if all and (self.ids is not None or self.conditional):
+            raise InvalidInput("all=True takes every message: drop it, or the condition beside it")
 
     @property
     def _of_dead_letters(self) -> bool:
@@ -92,6 +97,19 @@ class Choice:
     def is_all(self) -> bool:
         """Whether it takes every message in its states."""
         return self.ids is None and self.limit is None and not self.conditional
+
+    def check_bulk(self, verb: str) -> None:
+        """Check that a verb that changes messages was told which: a condition that is None is an accident.
+
+        Raises:
+            InvalidInput: there is no condition, no state, no limit, and not `all`.
+        """
+        if self.is_all and self.places is None and not self._deliberate:
+            message = (
+                f"{verb} without a condition would take every message, so nothing was done: "
+                "pass a condition (ids, where, …), or all=True to mean that"
+            )
+            raise InvalidInput(message)
 
     @property
     def needs(self) -> Wanted:

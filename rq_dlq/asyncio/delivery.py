@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
+from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Leased, Row
 from rq_dlq.values.settlement import Settlement
@@ -62,6 +63,7 @@ class Delivery(Leased[T]):
             return Settlement(self.id, "deferred")
         return await self._settle(_work.ack(self._queue._core, [self._held]))
 
+    @answering
     async def nack(
         self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
     ) -> Settlement:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.client.choosing import dead_choice
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class DeadLetters(Generic[T]):
+class DeadLetters(Answering, Generic[T]):
     """`queue.dlq` and `queue.expired`.
 
     Each verb takes a condition `where` (`rq_dlq.filters`), and `conditions`: the arguments that
@@ -39,6 +39,7 @@ class DeadLetters(Generic[T]):
         *,
         limit: int | None = None,
         order: Order = "oldest",
+        all: bool = False,
         **conditions: Unpack[Conditions],
     ) -> Selection[T]:
         """Choose dead letters, to count, group, move or otherwise manage them.
@@ -47,6 +48,7 @@ class DeadLetters(Generic[T]):
             where: a condition, such as "tenant = 'a' and delivery_count > 2".
             limit: the most messages to choose; None: all.
             order: which come first: "oldest", by time of death, or "newest".
+            all: every one. Verbs that change messages want this, a condition or a limit.
             conditions: see `Conditions`.
 
         Returns:
@@ -56,7 +58,7 @@ class DeadLetters(Generic[T]):
             InvalidInput: an argument is not valid.
             FilterError: `where` is not valid.
         """
-        wanted = dead_choice(conditions, where=where, limit=limit, order=order)
+        wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
     async def groups(self, *, where: str | None = None, **conditions: Unpack[Conditions]) -> list[ErrorGroup]:
@@ -99,23 +101,27 @@ class DeadLetters(Generic[T]):
         where: str | None = None,
         limit: int | None = None,
         order: Order = "oldest",
+        all: bool = False,
         **conditions: Unpack[Conditions],
     ) -> int:
         """Move dead letters back to their queue, with the same id, a fresh budget and their history.
 
-        Without a condition this redrives all that are dead when the call begins. The call can be repeated,
-        and stopped halfway.
+        The call can be repeated, and stopped halfway.
 
         Args:
             where: a condition.
             limit: the most messages to redrive; None: all.
             order: which come first: "oldest", by time of death, or "newest".
+            all: all that are dead when the call begins. Either this, a condition or a limit is required.
             conditions: see `Conditions`.
 
         Returns:
             How many were redriven.
+
+        Raises:
+            InvalidInput: nothing says which, or `all` has a condition beside it; nothing was done.
         """
-        return await self.select(where, limit=limit, order=order, **conditions).redrive()
+        return await self.select(where, limit=limit, order=order, all=all, **conditions).redrive()
 
     async def purge(
         self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]
@@ -131,10 +137,7 @@ class DeadLetters(Generic[T]):
             How many were removed.
 
         Raises:
-            InvalidInput: there is neither a condition nor `all`, or both.
+            InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
-        wanted = dead_choice(conditions, where=where)
-        if wanted.is_all != all:
-            message = "purge removes for good: pass a condition (ids, older_than, …) or all=True"
-            raise InvalidInput(message)
+        wanted = dead_choice(conditions, where=where, all=all)
         return await Selection(self._core, self._broker, wanted).purge()

@@ -9,6 +9,7 @@ from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.errors import RqDlqError
+from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +39,7 @@ class OwnBroker(BrokerBase):
         await self._worker(burst=burst).run_in_loop()
 
 
-class OwnQueue(HandledQueue[T]):
+class OwnQueue(Answering, HandledQueue[T]):
     """A queue that also takes messages from async iterables."""
 
     _broker: Broker

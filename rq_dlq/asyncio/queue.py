@@ -13,6 +13,7 @@ from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
+from rq_dlq.errors.guesses import answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 
@@ -59,6 +60,7 @@ class Queue(Batches[T], Managed[T]):
         """Register the queue's name and write its declared settings, as the first send would."""
         await self._run(_work.open_queue(self._core))
 
+    @answering
     async def send(
         self,
         body: T,
@@ -100,6 +102,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return await self._run(_work.send_one(self._core, body, id, options))
 
+    @answering
     async def send_many(
         self,
         bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]],
@@ -134,6 +137,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return await self._send_all(bodies, options)
 
+    @answering
     async def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:

@@ -21,7 +21,8 @@ class Selection(Generic[T]):
     """`queue.select(…)`: the chosen messages, and the verbs for them.
 
     A verb that changes messages works in chunks, can be stopped halfway and repeated, and returns how many
-    messages it changed. Leased messages can be read and counted, but no verb changes them.
+    messages it changed. Leased messages can be read and counted, but no verb changes them. It raises
+    `InvalidInput` if the selection has neither a condition, places or a limit, nor `all=True`.
 
     Messages are read page by page, and only until the limit is reached. A message that stays in place during
     the whole call is seen exactly once, whatever others do meanwhile.
@@ -61,7 +62,7 @@ class Selection(Generic[T]):
 
     async def redrive(self) -> int:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""
-        return await self._broker._run(select.redrive(self._core, self._choice))
+        return await self._broker._run(select.redrive(self._core, self._for("redrive")))
 
     async def dead_letter(self, reason: str = "sent to the dead-letter queue by hand") -> int:
         """Move waiting or expired messages to the dead-letter queue, or discard them if the strategy says so.
@@ -69,15 +70,15 @@ class Selection(Generic[T]):
         Args:
             reason: recorded in the messages' history.
         """
-        return await self._broker._run(select.dead_letter(self._core, self._choice, reason))
+        return await self._broker._run(select.dead_letter(self._core, self._for("dead_letter"), reason))
 
     async def expire(self) -> int:
         """Expire waiting messages now, whatever their time to live."""
-        return await self._broker._run(select.expire_now(self._core, self._choice))
+        return await self._broker._run(select.expire_now(self._core, self._for("expire")))
 
     async def deliver_now(self) -> int:
         """Make scheduled messages ready, in the order in which they were sent: before later ones."""
-        return await self._broker._run(select.deliver_now(self._core, self._choice))
+        return await self._broker._run(select.deliver_now(self._core, self._for("deliver_now")))
 
     async def prioritize(self, priority: int) -> int:
         """Change the priority of waiting messages.
@@ -88,7 +89,7 @@ class Selection(Generic[T]):
         Raises:
             InvalidMessage: the priority is not valid.
         """
-        return await self._broker._run(select.prioritize(self._core, self._choice, priority))
+        return await self._broker._run(select.prioritize(self._core, self._for("prioritize"), priority))
 
     async def move(self, to: Queue[T] | str) -> int:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
@@ -103,7 +104,7 @@ class Selection(Generic[T]):
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
         """
         return await self._broker._run(
-            select.transfer(self._core, self._choice, self._target(to), keep=False)
+            select.transfer(self._core, self._for("move"), self._target(to), keep=False)
         )
 
     async def copy(self, to: Queue[T] | str) -> int:
@@ -115,11 +116,17 @@ class Selection(Generic[T]):
         Raises:
             InvalidInput, CrossSlot: as for `move`.
         """
-        return await self._broker._run(select.transfer(self._core, self._choice, self._target(to), keep=True))
+        return await self._broker._run(
+            select.transfer(self._core, self._for("copy"), self._target(to), keep=True)
+        )
 
     async def purge(self) -> int:
         """Remove the messages for good."""
-        return await self._broker._run(select.purge(self._core, self._choice))
+        return await self._broker._run(select.purge(self._core, self._for("purge")))
+
+    def _for(self, verb: str) -> Choice:
+        self._choice.check_bulk(verb)
+        return self._choice
 
     def _target(self, to: Queue[T] | str) -> _work.Queue[T]:
         return work_of(self._broker.queue(to) if isinstance(to, str) else to, self._broker)

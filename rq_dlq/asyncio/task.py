@@ -6,6 +6,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rq_dlq import _work
+from rq_dlq.errors.guesses import Answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Task(Generic[P, R]):
+class Task(Answering, Generic[P, R]):
     """A function whose calls can be sent to a queue; `broker.task` makes it.
 
     `task(…)` calls the function, here and now; `await task.send(…)` has a worker call it. Pickling keeps the

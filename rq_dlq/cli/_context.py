@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import traceback
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 import click
 
+from rq_dlq.cli._guesses import COMMANDS, OPTIONS
 from rq_dlq.cli._show import FORMATS, Output
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
@@ -51,7 +53,20 @@ class Failure(click.ClickException):
         )
 
 
-class Command(click.Command):
+class Answering(click.Command):
+    """Answers an option that is called otherwise elsewhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not (sentence := OPTIONS.get(error.option_name)):
+                raise
+            ctx.fail(f"No such option {error.option_name!r}: {sentence}.")
+
+
+class Command(Answering):
     """A command that also takes the global options, at any position."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -59,10 +74,23 @@ class Command(click.Command):
         self.params += _global_options(hidden=True)
 
 
-class Group(click.Group):
+class Group(Answering, click.Group):
     """A noun with verbs."""
 
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or answer one that is called otherwise elsewhere, or is a typo."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            closest = get_close_matches(name, self.list_commands(ctx), n=1)
+            usual = COMMANDS.get(self.name if ctx.parent and self.name else "rq-dlq", {}).get(name)
+            ours = usual or next((f"{ctx.command_path} {command}" for command in closest), None)
+            if ours is not None:
+                ctx.fail(f"No such command {name!r}: it is `{ours}`.")
+        return super().resolve_command(ctx, args)
 
 
 class Commands(Group):
@@ -151,10 +179,9 @@ def _log(verbose: int) -> None:
     logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
 
 
-def log_times() -> None:
-    """Put the time before each line of the log, and show the info level: for commands that run long."""
+def log_times(verbose: int) -> None:
+    """For commands that run long: put the time before each line of the log, and show a level more of it."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _ToStderr):
             handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("rq_dlq")
-    logger.setLevel(min(logger.level, logging.INFO))
+    _log(verbose + 1)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class Slot:
         pause: seconds to wait before the next start.
         due: when to start the next.
         done: start none any more.
+        reloading: it was told to end, to be started again.
     """
 
     number: int
@@ -72,21 +74,24 @@ class Slot:
     pause: float = FIRST_PAUSE
     due: float = 0.0
     done: bool = False
+    reloading: bool = False
 
 
 @dataclass
 class Supervisor:
-    """Keeps a number of processes alive until SIGTERM or SIGINT, which it passes on.
+    """Keeps a number of processes alive until SIGTERM or SIGINT, which ends them.
 
     Args:
         command: of each process.
         number: of processes.
         burst: a process that ends by itself is not restarted, whatever its exit code.
+        changes: gets the name of a file whenever all processes are to be restarted.
     """
 
     command: Sequence[str]
     number: int
     burst: bool = False
+    changes: SimpleQueue[str] = field(default_factory=SimpleQueue[str])
     _stopping: bool = False
     _signals: deque[int] = field(default_factory=deque[int])
     _worst: int = 0
@@ -100,7 +105,9 @@ class Supervisor:
         try:
             while not all(slot.done for slot in self._slots):
                 while self._signals:
-                    self._pass_on(self._signals.popleft())
+                    self._stop(self._signals.popleft())
+                if not self.changes.empty() and not self._stopping:
+                    self._reload(self.changes.get())
                 for slot in self._slots:
                     self._tend(slot)
                 time.sleep(TICK)
@@ -128,19 +135,34 @@ class Supervisor:
             slot.done = True
             self._worst = max(self._worst, code)
             return
+        if slot.reloading:
+            slot.reloading, slot.pause, slot.due = False, FIRST_PAUSE, now
+            return
         slot.pause = FIRST_PAUSE if now - slot.since > LONGEST_PAUSE else min(2 * slot.pause, LONGEST_PAUSE)
         slot.due = now + slot.pause
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         logger.warning("process %d %s: restarting it in %.1f s", slot.number, how, slot.pause)
 
+    def _reload(self, changed: str) -> None:
+        """Restart all processes: each finishes what it has begun."""
+        logger.info("%s changed: restarting", changed)
+        for slot in self._slots:
+            slot.due, slot.done = 0.0, False
+            if slot.process is not None:
+                slot.reloading = True
+                slot.process.terminate()
+
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Note the signal for the loop: a process that is just being started has to get it, too."""
         self._signals.append(number)
 
-    def _pass_on(self, number: int) -> None:
+    def _stop(self, number: int) -> None:
+        """Have all processes end. By SIGTERM, as SIGINT would raise an error in an import."""
+        if not self._stopping:
+            logger.info("%s: the processes finish what they have begun", signal.Signals(number).name)
         self._stopping = True
         for slot in self._slots:
             if slot.process is None:
                 slot.done = True
             else:
-                slot.process.send_signal(number)
+                slot.process.terminate()

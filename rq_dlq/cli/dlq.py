@@ -94,7 +94,7 @@ def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any)
     """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
     _check(chosen, ("--group", group))
     letters = _letters(context, name)
-    found = letters.select(chosen["where"], group=_group(letters, group, name), ids=chosen["ids"] or None)
+    found = letters.select(chosen["where"], group=_group(letters, group, name), **_these(chosen))
     _confirm(chosen, found, f"Bring {{}} of {name} back to the queue")
     done = found.redrive()
     context.output.say(f"brought {_show.many(done, 'message')} back")
@@ -107,7 +107,7 @@ def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any)
 def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""
     _check(chosen, ("--older-than", older_than))
-    found = _letters(context, name).select(chosen["where"], older_than=older_than, ids=chosen["ids"] or None)
+    found = _letters(context, name).select(chosen["where"], older_than=older_than, **_these(chosen))
     _confirm(chosen, found, f"Remove {{}} of {name} for good")
     done = found.purge()
     context.output.say(f"removed {_show.many(done, 'dead letter')}")
@@ -117,6 +117,10 @@ def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: A
 def _check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
     others = (("--id", chosen["ids"]), ("--where", chosen["where"]), ("--all", chosen["everything"]))
     exactly_one("dead letters", own, *others)
+
+
+def _these(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
 
 
 def _confirm(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:

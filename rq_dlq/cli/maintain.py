@@ -31,7 +31,7 @@ def maintain(context: Context, roles: list[MaintenanceRole], period: str) -> Non
 
     Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
     """
-    log_times()
+    log_times(context.verbose)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one

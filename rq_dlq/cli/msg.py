@@ -193,7 +193,11 @@ def _change(
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
     queue = used(context, name)
     found = queue.select(
-        where, ids=list(dict.fromkeys(ids)) or None, places=chosen["places"] or None, limit=chosen["limit"]
+        where,
+        ids=list(dict.fromkeys(ids)) or None,
+        places=chosen["places"] or None,
+        limit=chosen["limit"],
+        all=chosen["everything"],
     )
     if not ids:
         confirm(what.format(_show.many(found.count(), "message"), name), yes=chosen["yes"])

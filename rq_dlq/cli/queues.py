@@ -11,7 +11,7 @@ from rq_dlq import _work
 from rq_dlq._calls import manage
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
-from rq_dlq.cli._options import confirm, queue_argument, yes_option
+from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
@@ -88,16 +88,17 @@ def reset(context: Context, name: str) -> None:
 
 @queue.command("purge")
 @click.argument("name")
+@where_option
+@all_option
 @yes_option
 @pass_context
-def purge(context: Context, name: str, *, yes: bool) -> None:
-    """Remove all waiting messages of a queue for good; leased ones stay."""
+def purge(context: Context, name: str, *, where: str | None, everything: bool, yes: bool) -> None:
+    """Remove waiting messages of a queue for good; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
-    found = context.broker.queue(family_of(context, name))
-    confirm(
-        f"Remove {_show.many(found.stats().waiting, 'waiting message')} of {found.name} for good", yes=yes
-    )
+    exactly_one("messages", ("--where", where), ("--all", everything))
+    found = context.broker.queue(family_of(context, name)).select(where, all=everything)
+    confirm(f"Remove {_show.many(found.count(), 'waiting message')} of {name} for good", yes=yes)
     context.output.say(f"removed {_show.many(found.purge(), 'message')}")
 
 

@@ -6,19 +6,21 @@ import os
 import signal
 import sys
 import threading
-import traceback
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq import asyncio
+from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
-from rq_dlq.client.broker import Broker
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.cli._watch import watching
+from rq_dlq.errors import ConfigurationError, InvalidDuration
+from rq_dlq.values.durations import milliseconds
 from rq_dlq.worker import Worker
+
+if TYPE_CHECKING:
+    from rq_dlq import asyncio
+    from rq_dlq.client.broker import Broker
 
 MOST_PROCESSES = 256
 
@@ -35,6 +37,13 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
             message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
             raise click.BadParameter(message, ctx, param)
     return queues
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    try:
+        return milliseconds(text, name="--import-timeout", minimum=1) / 1000
+    except InvalidDuration as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command(cls=Command)
@@ -55,68 +64,54 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     show_default=True,
     help="The number of processes, each with all queues; one that dies is restarted.",
 )
-@click.option("--burst", is_flag=True, help="Stop when nothing is ready.")
+@click.option("--burst", is_flag=True, help="Stop when nothing is ready, and say what comes back later.")
+@click.option(
+    "--watch",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Restart when a Python file in this directory changes (needs the `watch` extra).",
+)
+@click.option(
+    "--import-timeout",
+    callback=_seconds,
+    default="1m",
+    show_default=True,
+    help="The longest time that the import of the app may take.",
+)
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
-    context: Context, app: str, queues: dict[str, int | None], processes: int, *, burst: bool, until_eof: bool
-) -> None:  # fmt: skip
+    context: Context,
+    app: str,
+    queues: dict[str, int | None],
+    *,
+    processes: int,
+    watch: str | None,
+    import_timeout: float,
+    burst: bool,
+    until_eof: bool,
+) -> None:
     """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
 
-    On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them.
+    On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
+    of the log, and one that dies has its traceback; with -v every failure has.
     """
-    log_times()
+    log_times(context.verbose)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
-    broker = load(app)
+    broker = load(app, import_timeout)
     _agree(context, broker, app)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
-    if processes > 1:
+    if processes > 1 or watch:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
-        options += ["--burst"] * burst + ["-v"] * context.verbose
-        sys.exit(Supervisor(worker_command(app, *options), processes, burst=burst).run())
+        options += [f"--import-timeout={import_timeout}"] + ["--burst"] * burst + ["-v"] * context.verbose
+        command = worker_command(app, *options)
+        with watching(watch) as changes:
+            sys.exit(Supervisor(command, processes, burst=burst, changes=changes).run())
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     run.run()
-
-
-def load(app: str) -> Broker | asyncio.Broker:
-    """The broker that MODULE:BROKER names.
-
-    Raises:
-        ConfigurationError: there is no such object, or it is not a broker.
-    """
-    name, _, attribute = app.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    found: object = _module(name)
-    for part in (attribute or "broker").split("."):
-        if not hasattr(found, part):
-            raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
-        found = getattr(found, part)
-    if not isinstance(found, Broker | asyncio.Broker):
-        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Broker of rq_dlq")
-    return found
-
-
-def _module(name: str) -> ModuleType:
-    if "/" in name or name.endswith(".py"):
-        dotted = name.removesuffix(".py").replace("/", ".").strip(".")
-        raise ConfigurationError(f"{name} is a path: pass the module, {dotted}:BROKER")
-    try:
-        return import_module(name)
-    except Exception as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing and f"{name}.".startswith(f"{missing}."):
-            message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path"
-        else:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            message = (
-                f"{name} cannot be imported: {type(error).__name__}: {error} "
-                f"({where.filename}, line {where.lineno})"
-            )
-        raise ConfigurationError(message) from error
 
 
 def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:

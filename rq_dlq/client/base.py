@@ -15,6 +15,7 @@ from rq_dlq._work import Senders
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors.guesses import Answering, sentence_for
 from rq_dlq.values.codec import Ids
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ L = TypeVar("L", bound=Lifespan)
 logger = logging.getLogger("rq_dlq")
 
 
-class BrokerBase:
+class BrokerBase(Answering):
     """A broker before it connects; `Broker` documents the arguments."""
 
     _lifespan: Lifespan | None = None
@@ -145,7 +146,8 @@ def _settings(url: str | None, options: dict[str, Any]) -> BrokerSettings:
         return BrokerSettings(url=url, **options)
     except TypeError:
         known = ", ".join(name for name in BrokerSettings.__dataclass_fields__ if name != "url")
-        message = f"unknown option {', '.join(options)}: a broker has {known}"
+        known = sentence_for(options) or f"a broker has {known}"
+        message = f"unknown option {', '.join(options)}: {known}"
         raise ConfigurationError(message) from None
 
 

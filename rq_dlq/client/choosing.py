@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Conditions(TypedDict, total=False):
-    """Conditions on dead letters. Those that meet all of them are chosen; without conditions, all are.
+    """Conditions on dead letters. Those that meet all of them are chosen.
 
     Each verb takes `where`, too: a condition in words (`rq_dlq.filters`).
 
@@ -42,6 +42,7 @@ def dead_choice(
     where: str | None = None,
     limit: int | None = None,
     order: Order = "oldest",
+    all: bool = False,
 ) -> Choice:
     """Read what a user typed of dead letters.
 
@@ -58,4 +59,4 @@ def dead_choice(
             closest = get_close_matches(name, known, n=1, cutoff=0)[0]
             message = f"there is no condition {name!r} here; the closest is {closest!r}: {', '.join(known)}"
             raise InvalidInput(message)
-    return Choice(where=where, limit=limit, order=order, **conditions)  # type: ignore[arg-type]
+    return Choice(where=where, limit=limit, order=order, all=all, **conditions)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds, shown
 
 MOST_CONCURRENT = 1_000
@@ -103,6 +104,7 @@ class HandledQueue(Generic[T]):
     def handler(self, function: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
     @overload
     def handler(self, /, *, concurrency: int = ..., timeout: Duration | None = ...) -> Registers[T]: ...
+    @answering
     def handler(
         self,
         function: Callable[..., R] | None = None,

@@ -39,13 +39,20 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(select.peek(self._core, limit))
 
-    def purge(self) -> int:
-        """Remove all ready and scheduled messages. Leased messages stay.
+    def purge(self, *, where: str | None = None, all: bool = False) -> int:
+        """Remove ready and scheduled messages for good. Leased messages stay.
+
+        Args:
+            where: a condition.
+            all: remove all of them. Either this or a condition is required.
 
         Returns:
             How many were removed.
+
+        Raises:
+            InvalidInput: there is neither a condition nor `all`, or both; nothing was done.
         """
-        return self._broker._run(select.purge(self._core, Choice()))
+        return self.select(where, all=all).purge()
 
     def select(
         self,
@@ -55,6 +62,7 @@ class Managed(OwnQueue[T]):
         places: Sequence[Place] | None = None,
         limit: int | None = None,
         order: Order = "oldest",
+        all: bool = False,
     ) -> Selection[T]:
         """Choose messages, to count, read, move, remove or otherwise manage them.
 
@@ -64,6 +72,7 @@ class Managed(OwnQueue[T]):
             places: ready, scheduled, leased, dead, expired; None: what waits here for delivery.
             limit: the most messages to choose; None: all.
             order: which messages of a place come first: "oldest", in order of delivery or death, or "newest".
+            all: every one. Verbs that change messages want this, a condition, places or a limit.
 
         Returns:
             The selection. It sends nothing to Redis until one of its verbs is called.
@@ -72,7 +81,7 @@ class Managed(OwnQueue[T]):
             FilterError: the condition is not valid.
             InvalidInput: another argument is not valid.
         """
-        wanted = Choice(where=where, ids=ids, places=places, limit=limit, order=order)
+        wanted = Choice(where=where, ids=ids, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
     def pause(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
+from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ class OwnBroker(BrokerBase):
         self._worker(burst=burst).run()
 
 
-class OwnQueue(HandledQueue[T]):
+class OwnQueue(Answering, HandledQueue[T]):
     """A queue that takes messages from iterables."""
 
     _broker: Broker

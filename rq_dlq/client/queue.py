@@ -14,6 +14,7 @@ from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
+from rq_dlq.errors.guesses import answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 
@@ -60,6 +61,7 @@ class Queue(Batches[T], Managed[T]):
         """Register the queue's name and write its declared settings, as the first send would."""
         self._run(_work.open_queue(self._core))
 
+    @answering
     def send(
         self,
         body: T,
@@ -101,6 +103,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._run(_work.send_one(self._core, body, id, options))
 
+    @answering
     def send_many(
         self,
         bodies: Iterable[T | Message[T]],
@@ -135,6 +138,7 @@ class Queue(Batches[T], Managed[T]):
         options = _work.send_options(delay, ttl, priority, headers, persistent=persistent, new=new)
         return self._send_all(bodies, options)
 
+    @answering
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> list[Delivery[T]]:

@@ -61,6 +61,13 @@ class BrokerSettings:
     fingerprint: Callable[[BaseException], str | None] | None = None
 
     def __post_init__(self) -> None:
+        url: object = self.url
+        if url is not None and not isinstance(url, str):
+            message = (
+                f'{shown(url)} is not a URL: pass "redis://host:6379/0", or the pool of a redis-py client, '
+                "Broker(pool=client.connection_pool)"
+            )
+            raise ConfigurationError(message)
         check_name(self.namespace, "namespace")
         if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
             message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 from msgspec import UNSET, UnsetType
 
 from rq_dlq.errors import InvalidDuration, InvalidName, PolicyError
+from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.durations import human, milliseconds, shown
 from rq_dlq.values.names import check_name
 
@@ -111,7 +112,8 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     for name, _ in pairs:
         if name not in known:
             closest = get_close_matches(str(name), known, n=1, cutoff=0)[0]
-            raise PolicyError(f"{what} has no field {shown(name)}. The closest is {closest!r}")
+            hint = sentence_for([name]) or f"The closest is {closest!r}"
+            raise PolicyError(f"{what} has no field {shown(name)}. {hint}")
     return {str(name): value for name, value in pairs if value is not UNSET}
 
 

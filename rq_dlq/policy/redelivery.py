@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq.errors import InvalidInput, PolicyError
+from rq_dlq.errors.guesses import answering
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy import arguments
 from rq_dlq.policy._checks import JSON
@@ -62,6 +63,7 @@ class RedeliveryPolicy:
     fatal: tuple[type[BaseException], ...]
     preset: Arithmetic | None
 
+    @answering
     def __init__(
         self,
         *,

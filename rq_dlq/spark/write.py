@@ -32,7 +32,9 @@ def operation_of(
         BrokerUnavailable: Redis cannot be reached.
     """
     if overwrite:
-        message = 'a queue cannot be overwritten: use mode("append"); purge() removes waiting messages'
+        message = (
+            'a queue cannot be overwritten: use mode("append"); purge(all=True) removes waiting messages'
+        )
         raise InvalidInput(message)
     if stream:
         given = {name: value for name, value in given.items() if name.lower() != CHECKPOINT}

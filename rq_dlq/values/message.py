@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 import msgspec
 
 from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec, strings_of
@@ -70,7 +71,7 @@ class Row(NamedTuple):
         return (last if place == "ready" else 0, due, tie, self.id)
 
 
-class Received(Generic[T]):
+class Received(Answering, Generic[T]):
     """A message in a queue. Its fields are read from its record on access.
 
     Attributes:
@@ -122,17 +123,15 @@ class Received(Generic[T]):
         try:
             _, headers, body = records.content_of(self._row.record)
             return (NO_HEADERS if headers is None else _HEADERS.decode(headers)), body
-        except NO_JSON as error:
-            message = f"the headers of message {self.id} cannot be decoded: {error}"
-            raise UnprocessableMessage(message) from error
+        except NO_JSON as why:
+            raise UnprocessableMessage(f"the headers of message {self.id} cannot be decoded: {why}") from why
 
     @property
     def _values(self) -> Iterator[str]:
         """What the message itself says: its id, its headers, the strings of its body."""
         yield self.id
         with suppress(UnprocessableMessage):
-            headers, data = self._content
-            yield from (*headers.values(), *strings_of(data))
+            yield from (*self.headers.values(), *strings_of(self.data))
 
     @property
     def data(self) -> bytes:

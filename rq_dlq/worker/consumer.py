@@ -13,7 +13,7 @@ from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Patience, Permit
 from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import Tally, logger, report
+from rq_dlq.worker.tally import SettingsInForce, Tally, logger, report
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -73,6 +73,7 @@ class Consumer(ABC, Generic[D]):
         self._until = shared.until
         self._tally = shared.tally
         self._tending = shared.tending
+        self._settings = SettingsInForce(self.queue)
         self._patience = Patience(shared.until)
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
@@ -116,6 +117,7 @@ class Consumer(ABC, Generic[D]):
     def claim(self, count: int) -> _work.Steps[Sequence[D]]:
         """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
         found: Sequence[D] = ()
+        undecodable: list[tuple[D, Settlement, BaseException]] = []
         self.pause = 0.0
         try:
             found = yield from _work.claim(
@@ -124,13 +126,17 @@ class Consumer(ABC, Generic[D]):
                 count=count,
                 wait=self._patience.wait,
                 permit=self.permit,
-                undecodable=self._tally.note,
+                undecodable=lambda delivery, settlement, error: undecodable.append(
+                    (delivery, settlement, error)
+                ),
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 logger.error("%s: cannot claim: %s", self.queue.name, error)
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
+        for failure in undecodable:
+            yield from self._note(*failure)
         self._patience.note(found=bool(found))
         return found
 
@@ -160,8 +166,12 @@ class Consumer(ABC, Generic[D]):
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
             return not isinstance(failure, BrokerUnavailable)
-        self._tally.note(delivery, settlement, error)
+        yield from self._note(delivery, settlement, error)
         return True
+
+    def _note(self, delivery: D, settlement: Settlement, error: BaseException) -> _work.Steps[None]:
+        """Count a failure, and log it."""
+        self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
 
     def _settle_failed(
         self, delivery: D, error: BaseException

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq import _work
+from rq_dlq.errors import Redeliver, RqDlqError
+from rq_dlq.values.durations import human
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
+    from rq_dlq.policy import QueueSettings
     from rq_dlq.values.message import Received
     from rq_dlq.values.settlement import Fate, Settlement
 
 logger = logging.getLogger("rq_dlq.worker")
+FRESH = 5.0  # seconds for which settings that were read are used
+MOST = 200  # characters of an error's text
+LEVELS: dict[Fate, int] = {
+    "redelivered": logging.WARNING,
+    "kept": logging.WARNING,
+    "expired": logging.WARNING,
+    "dead": logging.ERROR,
+    "discarded": logging.INFO,  # as its strategy says
+    "settled": logging.WARNING,
+}
 
 
 class Tally:
@@ -35,22 +50,79 @@ class Tally:
         with self._lock:
             self.counts.update(outcomes)
 
-    def note(self, delivery: Received[Any], settlement: Settlement, error: BaseException) -> None:
+    def note(
+        self,
+        delivery: Received[Any],
+        settlement: Settlement,
+        error: BaseException,
+        settings: QueueSettings | None = None,
+    ) -> None:
         """Count a failure, and log it."""
         self.add([settlement], "redelivered")
-        report(delivery, settlement, error)
+        report(delivery, settlement, error, settings)
 
 
-def report(delivery: Received[Any], settlement: Settlement, error: BaseException | None) -> None:
-    """Log a redelivery, a death or a lost lease."""
-    cause = f"{type(error).__name__}: {Cause.of(error).message[:200]}" if error is not None else ""
-    cause = visible_line(cause)  # which a message may have chosen
-    where, tries = f"{delivery.queue} {delivery.id}", delivery.delivery_count
-    if settlement.outcome in {"redelivered", "kept"}:
-        logger.info("%s: delivery %d failed, again in %.3g s: %s", where, tries, settlement.delay or 0, cause)
-    elif settlement.outcome in {"dead", "expired", "discarded"}:
-        level = logging.INFO if settlement.outcome == "discarded" else logging.WARNING
-        noun = "delivery" if tries == 1 else "deliveries"
-        logger.log(level, "%s: %s after %d %s: %s", where, settlement.outcome, tries, noun, cause)
+class SettingsInForce:
+    """What a failed message of a queue may cost and where it dies, for the log."""
+
+    def __init__(self, queue: _work.Queue[Any]) -> None:
+        self._queue = queue
+        self._settings: QueueSettings | None = None
+        self._until = 0.0
+
+    def read(self) -> _work.Steps[QueueSettings | None]:
+        """The settings; None: they are not known, or the queue has none since it holds dead letters."""
+        queue, now = self._queue, time.monotonic()
+        if now > self._until and queue.part == "live" and not queue.view:
+            self._until = now + FRESH
+            try:
+                self._settings = yield from _work.explain_policy(queue.keys, queue.naming)
+            except RqDlqError:
+                self._settings = None
+        return self._settings
+
+
+def report(
+    delivery: Received[Any],
+    settlement: Settlement,
+    error: BaseException | None,
+    settings: QueueSettings | None = None,
+) -> None:
+    """Log a failure or a lost lease. A death has its traceback, at the level DEBUG each failure has.
+
+    Args:
+        settings: of the queue; None: unknown.
+    """
+    where = f"{delivery.queue} {delivery.id}"
+    if settlement.outcome in LEVELS:
+        text = f"{type(error).__name__}: {Cause.of(error).message[:MOST]}".removesuffix(": ")
+        tries, limit = (
+            delivery.charged + 1,
+            None if settings is None else settings.redelivery.max_redeliveries,
+        )
+        tried = f"try {tries}" if limit is None else f"try {tries} of {limit + 1}"
+        level = logging.INFO if isinstance(error, Redeliver) else LEVELS[settlement.outcome]
+        seen = settlement.outcome == "dead" or logger.isEnabledFor(logging.DEBUG)
+        what, then = visible_line(text), _then(settlement, settings)  # a message may have chosen the text
+        logger.log(level, "%s: %s failed: %s; %s", where, tried, what, then, exc_info=error if seen else None)
     elif not settlement:
+        tries = delivery.delivery_count
         logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)
+
+
+def _then(settlement: Settlement, settings: QueueSettings | None) -> str:
+    """What becomes of the message."""
+    match settlement.outcome:
+        case "dead":
+            return f"dead letter in {settings.dead_name}" if settings else "dead letter"
+        case "expired":
+            where = f", in {settings.expired_name}" if settings else ""
+            return f"expired{where}: its time to live ends before the next try"
+        case "discarded":
+            return "discarded, as the queue's dead-letter strategy says"
+        case "settled":
+            return "what became of it is not known here: the reply to an earlier try was lost"
+        case "kept":
+            return f"stays a dead letter, back in {human(round((settlement.delay or 0) * 1000))}"
+        case _:
+            return f"back in {human(round((settlement.delay or 0) * 1000))}"

@@ -7,6 +7,7 @@ import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
+from rq_dlq.values.durations import human
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.consumer import Consumer, Shared
+from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
+from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
@@ -26,6 +30,7 @@ from rq_dlq.worker.thread_consumer import ThreadConsumer
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
     from rq_dlq.worker.stopping import Until
 
@@ -40,8 +45,8 @@ class Worker:
     Args:
         broker: of either colour.
         until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
-            ready. "drained": no message is ready, scheduled or leased (by any consumer), so redeliveries are
-            awaited, and a paused queue until it is resumed.
+            ready; a warning says what is left for later. "drained": no message is ready, scheduled or leased
+            (by any consumer), so redeliveries are awaited, and a paused queue until it is resumed.
         queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
         checkup: time between two checks of the server, the first before the first claim; each failure is
             logged once as an error, each concern once as a warning.
@@ -80,14 +85,21 @@ class Worker:
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
 
+        If the program set up no logging, the log goes to stderr.
+
         Raises:
+            ConfigurationError: `rq-dlq worker` is importing the program, and runs it itself.
             RqDlqError: a consumer failed; the log has its error.
         """
+        refuse_while_importing()
+        show_log()
         with event_loop(self._patience) as loop:
             self._run(loop)
 
     async def run_in_loop(self) -> None:
         """The same, with the async handlers in this event loop; a cancellation counts as a signal."""
+        refuse_while_importing()
+        show_log()
         cancelled = False
         with heeding_signals(self.stop, logger) as log_signals:
             working = create_task(to_thread(self._run, get_running_loop()))
@@ -116,6 +128,8 @@ class Worker:
                     for consumer in consumers:
                         consumer.start()
                     self._tend(consumers, tending, log_signals)
+                    if self._until == "empty":
+                        self._log_left(tending)
         finally:
             claiming.close()
             if self._twinned:
@@ -177,6 +191,14 @@ class Worker:
         for consumer in alive:
             consumer.abandon()
 
+    def _log_left(self, tending: Connections) -> None:
+        """Say what is left that will be delivered later."""
+        with suppress(RqDlqError):
+            for handler, _ in self._handlers:
+                stats = tending.run(_work.stats(handler.queue._core))
+                if left := _left(stats):
+                    logger.warning("%s: nothing more to do now; left: %s", stats.name, left)
+
     def _keep_up(self, tending: Connections) -> None:
         """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
         try:
@@ -187,6 +209,15 @@ class Worker:
     def _upkeep(self) -> _work.Steps[None]:
         due = yield from _work.look(self._watched)
         yield from _work.work_off(due.work, Counter(), enough=A_FEW)
+
+
+def _left(stats: QueueStats) -> str:
+    """The messages that will be delivered later; empty: there are none."""
+    parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
+    if stats.scheduled:
+        next_due = human(round(1000 * (stats.next_due or 0)))
+        parts.append(f"{stats.scheduled:,} scheduled, the next in {next_due}")
+    return ", ".join(parts)
 
 
 def _again(queue: Any, broker: Broker | asyncio.Broker, state: Any) -> Any:

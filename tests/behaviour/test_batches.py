@@ -134,7 +134,7 @@ async def test_a_batch_of_large_dead_letters_has_all_of_them(broker: Any) -> Non
     """Each claim stops at half a megabyte."""
     queue = broker.queue("a")
     await queue.send_many(["x" * 200_000] * 10)
-    assert await queue.select().dead_letter() == 10
+    assert await queue.select(all=True).dead_letter() == 10
     assert (await claim(broker, queue.dlq)).sizes == (3, 3, 3, 1)
     assert await counts(queue) == {"leased": 10}
 

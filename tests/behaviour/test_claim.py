@@ -57,7 +57,7 @@ async def test_the_count_goes_up_with_every_delivery(broker: Any, clock: Clock) 
             clock.advance("1s")
         elif end == "redrive":
             await delivery.poison()
-            assert await queue.dlq.redrive() == 1
+            assert await queue.dlq.redrive(all=True) == 1
         elif end != "last":
             await getattr(delivery, end)()
     assert seen == [(1, False), (2, True), (3, True), (4, True), (5, True)]
@@ -178,6 +178,6 @@ async def test_purge_leaves_the_leased_alone(broker: Any) -> None:
     await queue.send_many(range(600))
     await queue.send("scheduled", delay="1h")
     leased = await one(queue)
-    assert await queue.purge() == 600
+    assert await queue.purge(all=True) == 600
     assert await counts(queue) == {"leased": 1}
     await leased.ack()

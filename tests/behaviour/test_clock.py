@@ -127,7 +127,7 @@ async def test_redrive_of_all_after_a_step_back(broker: Any, clock: Clock) -> No
     queue = broker.queue("a")
     await bury(queue, range(3))
     clock.set(clock.now - HOUR)
-    assert await queue.dlq.redrive() == 3
+    assert await queue.dlq.redrive(all=True) == 3
     assert await bodies(queue) == [0, 1, 2]
 
 

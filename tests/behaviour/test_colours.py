@@ -29,8 +29,9 @@ TWINS = {
 # All that `dir()` shows of each: what users type.
 NAMES = {
     "Broker": "close lifespan policies queue queues run task url",
-    "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes pause
-        peek poison purge release reset resume select send send_many session settings stats""",
+    "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
+        pause
+peek poison purge release reset resume select send send_many session settings stats""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
         priority reason redelivered redriven release released settled state""",
@@ -61,7 +62,7 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send("a")
     (delivery,) = await queue.claim()
-    session, chosen, task = queue.session(), queue.select(), broker.task(repr)
+    session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
     things = (broker, queue, delivery, queue.dlq, broker.policies, chosen, session, task)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:

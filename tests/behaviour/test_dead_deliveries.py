@@ -69,7 +69,7 @@ async def test_of_a_redriven_message(broker: Any) -> None:
     """It is no dead letter any more; its history tells that it was one."""
     queue = broker.queue("a")
     await bury(queue, ["x"], "no")
-    await queue.dlq.redrive()
+    await queue.dlq.redrive(all=True)
     delivery = await one(queue)
     assert (delivery.original_queue, delivery.reason, delivery.died_at) == ("a", "", None)
     assert [event.event for event in delivery.history] == ["poisoned", "redriven"]

@@ -177,7 +177,7 @@ async def test_redrive_brings_all_back(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(600))
     clock.advance("1s")
-    assert await queue.dlq.redrive() == 600
+    assert await queue.dlq.redrive(all=True) == 600
     assert await ids(queue) == dead
 
 
@@ -211,7 +211,7 @@ async def test_redriven_has_a_fresh_budget_its_id_and_its_history(broker: Any, c
     await queue.send("x", id="m")
     for _ in range(2):
         await fail(queue, 2, clock)
-        await queue.dlq.redrive()
+        await queue.dlq.redrive(all=True)
     delivery = await one(queue)
     assert (delivery.id, delivery.charged, delivery.redriven) == ("m", 0, 2)
     assert (delivery.delivery_count, delivery.nacked) == (5, 4)
@@ -223,7 +223,7 @@ async def test_redriven_has_a_fresh_budget_its_id_and_its_history(broker: Any, c
 async def test_redrive_again_finds_nothing(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(3))
-    assert [await queue.dlq.redrive() for _ in range(2)] == [3, 0]
+    assert [await queue.dlq.redrive(all=True) for _ in range(2)] == [3, 0]
     assert await counts(queue) == {"ready": 3}
 
 
@@ -255,13 +255,41 @@ def _run(step: Any) -> Any:
     return (yield step)
 
 
-@pytest.mark.parametrize("conditions", [{}, {"all": True, "ids": ["m"]}, {"all": True, "where": "age > 0"}])
-async def test_purge_wants_a_condition_or_all(conditions: dict[str, Any], broker: Any) -> None:
+BULK: dict[str, Any] = {
+    "dlq.redrive": lambda queue, **which: queue.dlq.redrive(**which),
+    "dlq.purge": lambda queue, **which: queue.dlq.purge(**which),
+    "dlq.select": lambda queue, **which: queue.dlq.select(**which).redrive(),
+    "purge": lambda queue, **which: queue.purge(**which),
+    "move": lambda queue, **which: queue.select(**which).move("b"),
+    "copy": lambda queue, **which: queue.select(**which).copy("b"),
+    "dead_letter": lambda queue, **which: queue.select(**which).dead_letter(),
+    "expire": lambda queue, **which: queue.select(**which).expire(),
+    "deliver_now": lambda queue, **which: queue.select(**which).deliver_now(),
+    "prioritize": lambda queue, **which: queue.select(**which).prioritize(9),
+}
+
+
+@pytest.mark.parametrize("verb", BULK)
+async def test_a_bulk_verb_wants_a_condition_or_all(verb: str, broker: Any) -> None:
+    queue = broker.queue("a")
+    await broker.queue("b").open()
+    await bury(queue, ["x"])
+    await queue.send("y", delay="1h")
+    for which in ({}, {"where": None}):
+        with pytest.raises(InvalidInput, match="or all=True to mean that"):
+            await BULK[verb](queue, **which)
+    with pytest.raises(InvalidInput, match="drop it, or the condition beside it"):
+        await BULK[verb](queue, all=True, where="age > 0")
+    assert await counts(queue) == {"dead": 1, "scheduled": 1}
+    assert await BULK[verb](queue, all=True) == 1
+
+
+async def test_a_group_that_is_none_is_no_condition(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, ["x"])
-    with pytest.raises(InvalidInput, match="purge removes for good: pass a condition"):
-        await queue.dlq.purge(**conditions)
-    assert await counts(queue) == {"dead": 1}
+    with pytest.raises(InvalidInput, match="redrive without a condition"):
+        await queue.dlq.redrive(group=None)
+    assert await queue.dlq.redrive(limit=5) == 1
 
 
 async def test_purge_all(broker: Any) -> None:
@@ -359,9 +387,9 @@ async def test_a_leased_dead_letter_is_not_redriven(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, ["x"])
     delivery = await one(broker.queue("DLQ.a"))
-    assert await queue.dlq.redrive() == 0
+    assert await queue.dlq.redrive(all=True) == 0
     await delivery.release()
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
 
 
 async def test_dead_letters_come_in_the_order_of_their_deaths(broker: Any, clock: Clock) -> None:

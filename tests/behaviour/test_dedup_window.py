@@ -91,7 +91,7 @@ async def test_an_acked_id_is_known(ack: Any, again: Any, broker: Any, clock: Cl
     queue = broker.queue("a", dedup_window="2m")
     await queue.send_many([Message(body="x", id=name) for name in IDS])
     await ack(broker, queue)
-    await queue.purge()  # of a session
+    await queue.purge(all=True)  # of a session
     clock.advance("119s")
     await again(broker, queue)
     assert await counts(queue) == {}
@@ -118,7 +118,7 @@ async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock
     queue = broker.queue("a", dedup_window="2m", dead_letter=None, expiry={"discard": True})
     await queue.send("x", id="a0", ttl="1s")
     if end == "purged":
-        assert await queue.purge() == 1
+        assert await queue.purge(all=True) == 1
     elif end == "discarded":
         assert (await (await one(queue)).poison("bad")).outcome == "discarded"
     elif end == "expired":
@@ -126,7 +126,7 @@ async def test_what_was_not_acked_is_not_remembered(end: str, broker: Any, clock
         assert await queue.claim() == []
     else:
         await broker.queue("b").send("y")
-        assert await queue.select().move("b") == 1
+        assert await queue.select(all=True).move("b") == 1
     await queue.send("y", id="a0")
     assert await ids(queue) == ["a0"]
 
@@ -139,9 +139,9 @@ async def test_what_operators_bring_is_not_refused(verb: str, broker: Any) -> No
     await queue.send("x", id="a0")
     await by_one(broker, queue)
     await other.send("y", id="a0")
-    assert await getattr(other.select(), verb)("a") == 1
+    assert await getattr(other.select(all=True), verb)("a") == 1
     assert (await (await one(queue)).poison("bad")).outcome == "dead"
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
     assert await ids(queue) == ["a0"]
 
 

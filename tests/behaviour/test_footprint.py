@@ -62,7 +62,7 @@ async def test_deaths_and_redrives_are_bounded(broker: Any, clock: Clock, raw: A
     for _ in range(60):
         await fail(queue, 1, clock)
         sizes.append(size(raw))
-        await queue.dlq.redrive()
+        await queue.dlq.redrive(all=True)
     assert sizes[-1][1] == sizes[20][1]
     assert abs(sizes[-1][0] - sizes[20][0]) < 60
 
@@ -77,7 +77,7 @@ async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: 
     if end == "ack":
         await queue.ack(await queue.claim(100))
     elif end == "purge":
-        assert await queue.purge() == 60
+        assert await queue.purge(all=True) == 60
     else:
         await queue.poison(await queue.claim(100))
         if end == "dead and purged":
@@ -111,18 +111,18 @@ async def _retired(queue: Any, other: Any, clock: Clock) -> None:
 
 async def _moved(queue: Any, other: Any, clock: Clock) -> None:
     del clock
-    await queue.select().prioritize(7)
-    assert await queue.select().move(other) == 60
+    await queue.select(all=True).prioritize(7)
+    assert await queue.select(all=True).move(other) == 60
 
 
 async def _removed(queue: Any, other: Any, clock: Clock) -> None:
     del other, clock
     assert await queue.select(limit=10).dead_letter() == 10
     assert await queue.select(limit=10).expire() == 10
-    assert await queue.dlq.select().redrive() == 10
+    assert await queue.dlq.select(all=True).redrive() == 10
     assert await queue.select(places=["scheduled"]).deliver_now() == 30
-    assert await queue.select().purge() == 50
-    assert await queue.expired.select().purge() == 10
+    assert await queue.select(all=True).purge() == 50
+    assert await queue.expired.select(all=True).purge() == 10
 
 
 async def _committed(queue: Any, other: Any, clock: Clock) -> None:
@@ -170,13 +170,17 @@ async def test_no_verb_makes_it_grow(circle: str, broker: Any, clock: Clock, raw
     for n in range(60):
         clock.advance("1s")
         if circle == "buried":
-            assert await queue.select().dead_letter() == await queue.dlq.select().redrive() == 1
-            assert await queue.select().expire() == await queue.expired.select().redrive() == 1
+            assert (
+                await queue.select(all=True).dead_letter() == await queue.dlq.select(all=True).redrive() == 1
+            )
+            assert (
+                await queue.select(all=True).expire() == await queue.expired.select(all=True).redrive() == 1
+            )
         elif circle == "moved":
-            assert await queue.select().move("b") == 1
+            assert await queue.select(all=True).move("b") == 1
             assert await other.select(ids=["m"]).move("a") == 1
         elif circle == "reordered":
-            assert await queue.select().prioritize(n % 10) == 1
+            assert await queue.select(all=True).prioritize(n % 10) == 1
         elif circle == "paused":
             assert await queue.pause()
             assert await queue.resume()

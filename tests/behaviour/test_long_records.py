@@ -38,7 +38,7 @@ async def dead(queue: Any) -> None:
 
 
 async def expired(queue: Any) -> None:
-    assert await queue.select().expire() == 3
+    assert await queue.select(all=True).expire() == 3
 
 
 async def delayed(queue: Any) -> None:
@@ -57,14 +57,14 @@ VERBS: dict[str, tuple[Step, Callable[[Any, Any], Awaitable[Any]], str]] = {
     "release": (claimed, lambda q, held: q.release(held), "ready"),
     "poison": (claimed, lambda q, held: q.poison(held, "bad"), "dead"),
     "ack": (claimed, lambda q, held: q.ack(held), ""),
-    "dead_letter": (nothing, lambda q, _: q.select().dead_letter(), "dead"),
-    "expire": (nothing, lambda q, _: q.select().expire(), "expired"),
+    "dead_letter": (nothing, lambda q, _: q.select(all=True).dead_letter(), "dead"),
+    "expire": (nothing, lambda q, _: q.select(all=True).expire(), "expired"),
     "purge": (nothing, lambda q, _: q.select(where="id <> 'z'").purge(), ""),
-    "purge all": (nothing, lambda q, _: q.select().purge(), ""),
-    "deliver_now": (delayed, lambda q, _: q.select().deliver_now(), "ready"),
+    "purge all": (nothing, lambda q, _: q.select(all=True).purge(), ""),
+    "deliver_now": (delayed, lambda q, _: q.select(all=True).deliver_now(), "ready"),
     "redrive": (dead, lambda q, _: q.dlq.select(where="id <> 'z'").redrive(), "ready"),
-    "redrive all": (dead, lambda q, _: q.dlq.redrive(), "ready"),
-    "redrive expired": (expired, lambda q, _: q.expired.redrive(), "ready"),
+    "redrive all": (dead, lambda q, _: q.dlq.redrive(all=True), "ready"),
+    "redrive expired": (expired, lambda q, _: q.expired.redrive(all=True), "ready"),
     "count": (dead, lambda q, _: q.dlq.select().count(), "dead"),
     "groups": (dead, lambda q, _: q.dlq.groups(), "dead"),
     "browse by id": (dead, lambda q, _: q.dlq.select(ids=["a"]).count(), "dead"),
@@ -133,7 +133,7 @@ async def test_what_changes_a_record_changes_its_state(where: str, broker: Any, 
     if where == "dead":
         await dead(queue)
     else:
-        assert await queue.select().prioritize(8) == 1
+        assert await queue.select(all=True).prioritize(8) == 1
     audit(raw, "a")
     assert await queue.select(places=[where]).copy("b") == 1
     audit(raw, "b")
@@ -153,8 +153,8 @@ async def test_the_state_of_an_earlier_version_says_nothing(broker: Any, raw: An
     held = await queue.claim(10)
     assert [delivery.id for delivery in held] == ["b", "a"]
     await queue.nack(held, "bad")
-    assert await queue.select().dead_letter() == 2
-    assert await queue.dlq.redrive() == 2
+    assert await queue.select(all=True).dead_letter() == 2
+    assert await queue.dlq.redrive(all=True) == 2
     assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a"]
 
 
@@ -165,9 +165,9 @@ async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) 
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send(BODY, id="m", priority=7)
     raw.hset(STATES, "m", raw.hget(STATES, "m").split(b" head=")[0] + f" head={word}".encode())
-    assert await queue.select().dead_letter() == 1
+    assert await queue.select(all=True).dead_letter() == 1
     assert [letter.priority for letter in await queue.dlq.browse()] == [7]
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
     (delivery,) = await queue.claim()
     assert delivery.priority == 7
     assert await delivery.ack()
@@ -195,9 +195,9 @@ async def test_histories_count_too(broker: Any) -> None:
     for _ in range(30):
         while held := await queue.claim(60):
             await queue.nack(held, "é" * 500, delay="1h")
-        await queue.select().deliver_now()
+        await queue.select(all=True).deliver_now()
     assert 0 < len(await queue.claim(60)) < 30
-    await queue.select().dead_letter()
+    await queue.select(all=True).dead_letter()
     assert len(await queue.dlq.groups()) == 1
     assert len(await queue.dlq.browse(limit=None)) > 30
 

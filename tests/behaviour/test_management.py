@@ -30,7 +30,7 @@ async def test_dead_lettered_by_hand(broker: Any, clock: Clock) -> None:
     assert (await queue.dlq.groups())[0].count == 3
     assert (await queue.stats()).totals["poison"] == 3
     clock.advance("3h")
-    assert await queue.dlq.redrive() == 3
+    assert await queue.dlq.redrive(all=True) == 3
     assert sorted([delivery.body for delivery in await queue.claim(9)]) == ["expired", "ready", "scheduled"]
 
 
@@ -38,7 +38,7 @@ async def test_dead_letters_by_hand_follow_the_strategy(broker: Any) -> None:
     """I14: dropped, and counted."""
     queue = broker.queue("a", dead_letter=None)
     await queue.send_many(range(5))
-    assert await queue.select().dead_letter() == 5
+    assert await queue.select(all=True).dead_letter() == 5
     assert await counts(queue) == {}
     assert (await queue.stats()).totals["discarded"] == 5
 
@@ -54,7 +54,7 @@ async def test_expired_by_hand(broker: Any) -> None:
     assert await ids(queue) == ["stays"]
     assert {letter.reason for letter in await queue.expired.browse()} == {"expired"}
     assert await ids(queue) == []
-    assert await queue.expired.redrive() == 3
+    assert await queue.expired.redrive(all=True) == 3
     assert len(await queue.claim(9)) == 3
 
 
@@ -106,7 +106,7 @@ async def test_a_priority_that_is_none(priority: Any, broker: Any, raw: Any) -> 
     await queue.send("x")
     before = snapshot(raw)
     with pytest.raises(InvalidInput, match="use a whole number from 0"):
-        await queue.select().prioritize(priority)
+        await queue.select(all=True).prioritize(priority)
     assert snapshot(raw) == before
 
 

@@ -44,7 +44,7 @@ async def test_a_repeated_send_says_what_the_lost_reply_said(broker: Any) -> Non
     queue = broker.queue("a")
     lost = await lose_replies(broker, "send", times=0)
     for known in (), (2,), (0, 7, 249):
-        await queue.purge()
+        await queue.purge(all=True)
         await queue.send_many([Message(body=1, id=str(n)) for n in known])
         lost.left = 1
         batch = [Message(body=2, id=str(n)) for n in range(250)]
@@ -128,7 +128,7 @@ async def test_a_copy_is_one_copy(broker: Any, sync_broker: rq_dlq.Broker) -> No
     sent = await queue.send_many(range(5))
     lost = await lose_replies(broker, "transfer")
     meanwhile(lost, lambda: taken.extend(acked(sync_broker.queue("b"))))
-    assert await queue.select().copy(other) == 5
+    assert await queue.select(all=True).copy(other) == 5
     assert (lost.runs, taken) == (2, sent)
     assert await counts(other) == {}
 
@@ -152,7 +152,7 @@ async def test_a_repeated_chunk_goes_on_where_it_would_have(verb: str, broker: A
     queue = broker.queue("a")
     await bury(queue, range(60))
     lost = await lose_replies(broker, verb)
-    assert await (queue.dlq.redrive() if verb == "redrive" else queue.dlq.purge(all=True)) == 60
+    assert await (queue.dlq.redrive(all=True) if verb == "redrive" else queue.dlq.purge(all=True)) == 60
     assert lost.runs == 4  # three chunks, and the first of them again
     assert await counts(queue) == ({"ready": 60} if verb == "redrive" else {})
 
@@ -220,13 +220,13 @@ async def test_a_job_is_written_once(broker: Any, sync_broker: rq_dlq.Broker) ->
 
 Change = Callable[[Any], Any]
 BY_HAND: dict[str, Change] = {
-    "dead_letter": lambda queue: queue.select().dead_letter(),
-    "expire_now": lambda queue: queue.select().expire(),
-    "deliver_now": lambda queue: queue.select().deliver_now(),
-    "prioritize": lambda queue: queue.select().prioritize(9),
-    "purge": lambda queue: queue.purge(),
-    "transfer": lambda queue: queue.select().move("b"),
-    "redrive": lambda queue: queue.dlq.redrive(),
+    "dead_letter": lambda queue: queue.select(all=True).dead_letter(),
+    "expire_now": lambda queue: queue.select(all=True).expire(),
+    "deliver_now": lambda queue: queue.select(all=True).deliver_now(),
+    "prioritize": lambda queue: queue.select(all=True).prioritize(9),
+    "purge": lambda queue: queue.purge(all=True),
+    "transfer": lambda queue: queue.select(all=True).move("b"),
+    "redrive": lambda queue: queue.dlq.redrive(all=True),
 }
 
 
@@ -250,7 +250,7 @@ async def test_who_makes_one_call_after_the_other_leaves_one_register(broker: An
         await broker.queue("a").send(number)
         async with broker.queue("a").session() as session:
             await session.send(queue, number)
-    assert await queue.purge() == 40
+    assert await queue.purge(all=True) == 40
     (register,) = registers(raw)
     assert 3_500_000 < raw.pttl(register) <= 3_600_000
 

@@ -164,7 +164,7 @@ async def test_redriven_and_acked_among_the_dead(broker: Any, clock: Clock) -> N
     queue = await failing(broker)
     await (await one(queue)).poison(FAILED)
     clock.advance("1s")
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
     await (await one(queue)).poison(FAILED)
     await (await one(broker.queue("DLQ.a"))).ack()
     me = {"id": "m", "age": 1.0, "consumer": queue._core.consumer.strip('"')}
@@ -191,7 +191,7 @@ async def test_what_operators_do(broker: Any, clock: Clock) -> None:
     await queue.select(ids=["moved"]).move("b")
     await queue.select(ids=["copied"]).copy("b")
     await queue.select(ids=["removed"]).purge()
-    await queue.expired.select().purge()
+    await queue.expired.select(all=True).purge()
     me = {"attempt": 0, "age": 1.0, "consumer": queue._core.consumer.strip('"')}
     nobody = {"attempt": 0, "age": 1.0}
     why = {"reason": "poison", "cause": "dead_lettered", "fingerprint": Cause.of("a bad day").fingerprint}
@@ -212,7 +212,7 @@ async def test_no_span_is_below_none(broker: Any, clock: Clock, raw: Any) -> Non
     delivery = await one(queue)
     clock.set(clock.now - 1_000)
     await delivery.ack()
-    await queue.select().move("b")
+    await queue.select(all=True).move("b")
     entries = [dict(entry) for _, entry in raw.xrange("rq:{a}:outcomes")]
     assert [(entry[b"event"], entry[b"age"], entry[b"delay"]) for entry in entries] == [
         (b"acked", b"0", b"0"),
@@ -320,7 +320,7 @@ async def test_reset_and_purge_leave_it_alone(broker: Any) -> None:
     queue = await failing(broker)
     await (await one(queue)).release()
     await queue.reset()
-    await queue.purge()
+    await queue.purge(all=True)
     assert [outcome.event for outcome in await queue.outcomes()] == ["released", "purged"]
 
 

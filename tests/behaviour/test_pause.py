@@ -286,7 +286,7 @@ def test_moved_messages_wake_who_waits(watch: Any, live: rq_dlq.Broker) -> None:
     client = Client(other)
     blocked(watch, 1)
     moved = time.monotonic()
-    assert queue.select().move(other) == 3
+    assert queue.select(all=True).move(other) == 3
     client.join(5)
     assert client.got
     assert client.at - moved < SOON

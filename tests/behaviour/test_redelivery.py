@@ -161,7 +161,7 @@ async def test_the_causes_are_counted_apart(broker: Any, clock: Clock) -> None:
     for end in ("nack", "release", "release", "lapse", "lapse", "nack", "nack", "redrive"):
         clock.advance("1s")
         if end == "redrive":
-            await queue.dlq.redrive()
+            await queue.dlq.redrive(all=True)
         elif end == "lapse":
             await one(queue)
             clock.advance("10s")

@@ -202,7 +202,7 @@ async def test_redrive_once(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(10))
     lost = await lose_replies(broker, "redrive")
-    await queue.dlq.redrive()
+    await queue.dlq.redrive(all=True)
     assert lost.runs >= 2
     claimed = await queue.claim(100)
     assert [(delivery.body, delivery.redriven) for delivery in claimed] == [(n, 1) for n in range(10)]
@@ -389,7 +389,7 @@ async def test_copied_once(broker: Any) -> None:
     await other.open()
     sent = await queue.send_many(range(5))
     lost = await lose_replies(broker, "transfer")
-    await queue.select().copy(other)
+    await queue.select(all=True).copy(other)
     assert lost.runs == 2
     assert await ids(queue) == await ids(other) == sent
     assert (await other.stats()).totals["sent"] == 5

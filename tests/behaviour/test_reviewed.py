@@ -18,11 +18,11 @@ async def test_a_view_moves_nothing_to_where_it_came_from(broker: Any, clock: Cl
     await orders.send("other")
     await first.send("x", id="m")
     await broker.policies.set("orders", dead_letter=SharedDeadLetterStrategy("all.dead"))
-    assert await first.select().move("orders") == 1
+    assert await first.select(all=True).move("orders") == 1
     for delivery in await orders.claim(2):
         await delivery.poison("no")
     with pytest.raises(InvalidInput, match="pass another queue"):
-        await broker.queue("all.dead").select().move("orders")
+        await broker.queue("all.dead").select(all=True).move("orders")
     assert (await orders.stats()).dead == 2
 
 
@@ -31,10 +31,10 @@ async def test_a_copy_that_stays_is_not_taken_for_a_move_that_was_cut_off(broker
     a, b = broker.queue("a"), broker.queue("b")
     await b.send("other")
     await a.send("x", id="m")
-    assert await a.select().move("b") == 1
+    assert await a.select(all=True).move("b") == 1
     assert await b.select(ids=["m"]).dead_letter() == 1
     assert await b.dlq.select(ids=["m"]).copy("a") == 1
-    assert await a.select().move("b") == 0  # b knows it, and it stays where it is
+    assert await a.select(all=True).move("b") == 0  # b knows it, and it stays where it is
     assert (await a.stats()).ready == 1
     assert (await b.stats()).totals["sent"] == 2
 

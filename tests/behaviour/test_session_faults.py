@@ -298,7 +298,7 @@ class Machine(RuleBasedStateMachine):
 
     def pay(self, _which: int, _how: int, count: int) -> None:
         self.bills.ack(self.bills.claim(count))
-        self.orders.dlq.redrive()
+        self.orders.dlq.redrive(all=True)
 
     @invariant()
     def the_sums_hold(self) -> None:

@@ -111,7 +111,7 @@ async def test_discarded_by_hand(broker: Any) -> None:
     queue = broker.queue("a", dead_letter=None)
     await queue.send_many(range(3))
     await queue.send("later", delay="1h")
-    assert await queue.select().dead_letter() == 4
+    assert await queue.select(all=True).dead_letter() == 4
     assert await counts(queue) == {}
     assert (await totals(queue))["discarded"] == 4
 
@@ -166,7 +166,7 @@ async def test_expired_messages(
     if state == "dead":
         (letter,) = await queue.dlq.browse()
         assert (letter.reason, letter.cause.type, letter.original_queue) == ("expired", "Expired", "a")
-        assert await queue.dlq.redrive() == 1
+        assert await queue.dlq.redrive(all=True) == 1
         clock.advance("1h")
         assert await ids(queue) == ["late"]
 

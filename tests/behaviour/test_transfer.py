@@ -79,7 +79,7 @@ async def test_a_dead_letter_begins_its_budget_anew(broker: Any, clock: Clock) -
     queue, other = await two(broker, redelivery=after("1s", most=1))
     await queue.send("x")
     await fail(queue, 6, clock)
-    assert await queue.dlq.select().move(other) == 1
+    assert await queue.dlq.select(all=True).move(other) == 1
     moved = await one(other)
     assert (moved.charged, moved.delivery_count, moved.nacked, moved.redriven) == (0, 7, 6, 1)
     await moved.nack("boom")
@@ -94,7 +94,7 @@ async def test_a_copy_starts_clean(broker: Any, clock: Clock) -> None:
     queue, other = await two(broker)
     await queue.send("x", id="m", headers={"tenant": "a"}, priority=7)
     await fail(queue, 6, clock)
-    assert await queue.dlq.select().copy(other) == 1
+    assert await queue.dlq.select(all=True).copy(other) == 1
     copied = await one(other)
     assert (copied.id, copied.body, copied.headers, copied.priority) == ("m", "x", {"tenant": "a"}, 7)
     assert (copied.delivery_count, copied.charged, copied.nacked, copied.redriven) == (1, 0, 0, 0)
@@ -113,7 +113,7 @@ async def test_a_time_to_live_goes_with_it(delay: Any, verb: str, broker: Any, c
     queue, other = await two(broker, expiry=ExpiryPolicy(expiry_delay="1s"))
     await queue.send("mortal", id="m", ttl="1h", delay=delay)
     await queue.send("immortal", id="i", delay=delay)
-    assert await getattr(queue.select(), verb)(other) == 2
+    assert await getattr(queue.select(all=True), verb)(other) == 2
     clock.advance("59m")
     claimed = await other.claim(9)
     assert [delivery.id for delivery in claimed] == ["m", "i"]
@@ -130,7 +130,7 @@ async def test_a_death_has_ended_the_time_to_live(verb: str, broker: Any, clock:
     await queue.send("x", ttl="1s", headers={"a": "b"})
     clock.advance("1s")
     await queue.maintain()
-    assert await getattr(queue.expired.select(), verb)(other) == 1
+    assert await getattr(queue.expired.select(all=True), verb)(other) == 1
     clock.advance("1d")
     delivery = await one(other)
     assert (delivery.body, delivery.headers, delivery.expires_at) == ("x", {"a": "b"}, None)
@@ -148,7 +148,7 @@ async def test_what_the_target_knows_is_left(
     await bring_to(state, other, clock)
     await queue.send("mine", id="m")
     sent = await queue.send_many(["x", "y"])
-    assert await getattr(queue.select(), verb)(other) == 2
+    assert await getattr(queue.select(all=True), verb)(other) == 2
     assert await ids(queue) == (["m"] if verb == "move" else ["m", *sent])
     known = await other.select(places=["ready", "scheduled", "leased", "dead", "expired"]).browse()
     assert sorted(message.body for message in known) == ["body", "x", "y"]
@@ -159,7 +159,7 @@ async def test_copied_then_moved(broker: Any) -> None:
     queue, other = await two(broker)
     sent = await queue.send_many(range(3))
     assert await queue.select(limit=2).copy(other) == 2
-    assert await queue.select().move(other) == 1
+    assert await queue.select(all=True).move(other) == 1
     assert await ids(queue) == sent[:2]
     assert await ids(other) == sent
 
@@ -181,7 +181,7 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
 async def test_what_is_no_queue(target: Any, broker: Any) -> None:
     queue, _ = await two(broker)
     with pytest.raises(InvalidInput, match="is not a queue of"):
-        await queue.select().move(target)
+        await queue.select(all=True).move(target)
 
 
 async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -> None:
@@ -190,7 +190,7 @@ async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -
     queue.send("x")
     with rq_dlq.Broker("redis://elsewhere", scripts=MOVED_CLOCK) as other:
         with pytest.raises(InvalidInput, match="is not a queue of"):
-            queue.select().move(other.queue("b"))
+            queue.select(all=True).move(other.queue("b"))
         with pytest.raises(InvalidInput, match="is not a queue of"):
             queue.session().send(other.queue("b"), "x")
     assert raw.keys("rq:{b}*") == []

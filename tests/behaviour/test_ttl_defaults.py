@@ -93,14 +93,14 @@ async def test_never_applied_again(broker: Any, clock: Clock) -> None:
     await broker.policies.set("#", expiry={"expiry_delay": "10s", "min_expiry_delay": "10s"})
     queue, other = broker.queue("a", redelivery=after(0)), broker.queue("b")
     await other.send("there is such a queue")
-    await other.purge()
+    await other.purge(all=True)
     await bury(queue, ["redriven", "moved"])
     await queue.send("redelivered")
     clock.advance("8s")
     await (await one(queue)).nack()
     redriven, _ = await queue.dlq.browse()
     assert await queue.dlq.redrive(ids=[redriven.id]) == 1
-    assert await queue.dlq.select().move("b") == 1
+    assert await queue.dlq.select(all=True).move("b") == 1
     clock.advance("2s")
     await queue.maintain()
     assert await counts(queue) == {"ready": 1, "expired": 1}  # the redelivered one, at its first time
@@ -114,10 +114,10 @@ async def test_a_moved_message_keeps_its_own_time(broker: Any, clock: Clock) -> 
         broker.queue("b", expiry={"expiry_delay": "1h", "min_expiry_delay": "1h"}),
     )
     await other.send("there is such a queue")
-    await other.purge()
+    await other.purge(all=True)
     await queue.send("short", ttl="10s")
     await queue.send("endless")
-    assert await queue.select().move("b") == 2
+    assert await queue.select(all=True).move("b") == 2
     clock.advance("10s")
     assert await bodies(other) == ["endless"]
     assert await counts(other) == {"leased": 1, "expired": 1}
@@ -160,5 +160,5 @@ async def test_one_expiry_queue_for_many(broker: Any, clock: Clock) -> None:
     assert len(claimed) == 2
     await claimed[0].ack()
     assert (await claimed[1].nack()).outcome == "kept"
-    assert await late.select().redrive() == 2
+    assert await late.select(all=True).redrive() == 2
     assert await counts(late) == {}

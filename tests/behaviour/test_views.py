@@ -141,7 +141,7 @@ def test_a_claim_that_fails_at_one_of_its_queues(sync_broker: rq_dlq.Broker) -> 
 
 
 async def test_what_does_not_decode_is_in_nobodys_way(lost: Any, broker: Any, clock: Clock) -> None:
-    await broker.queue("b").select().purge()
+    await broker.queue("b").select(all=True).purge()
     await bury(broker.queue("b"), [5])
     typed = broker.queue("LOST", type=int, lease="10s")
     assert await bodies(typed, 7) == [5]
@@ -184,18 +184,18 @@ async def test_dead_letters_of_all(used: bool, lost: Any) -> None:
     assert await lost.dlq.redrive(group=other.fingerprint) == 2
     assert await lost.dlq.redrive(ids=[letters[0].id]) == 1
     assert await lost.dlq.purge(ids=[letters[1].id]) == 1
-    assert await lost.dlq.redrive() == 2
+    assert await lost.dlq.redrive(all=True) == 2
     assert await counts(lost) == {}
 
 
 async def test_redriven_to_their_own_queues(lost: Any, broker: Any) -> None:
-    assert await lost.select().redrive() == 6
+    assert await lost.select(all=True).redrive() == 6
     for name in NAMES:
         assert sorted(await bodies(broker.queue(name))) == sorted([f"{name}1", f"{name}2", "alive"])
 
 
 async def test_purge_leaves_the_living(lost: Any, broker: Any) -> None:
-    assert await lost.purge() == 6
+    assert await lost.purge(all=True) == 6
     assert await counts(lost) == {}
     assert [await counts(broker.queue(name)) for name in NAMES] == [{"ready": 1}] * 3
 
@@ -204,11 +204,11 @@ async def test_remove_and_move(lost: Any, broker: Any) -> None:
     assert await lost.select(limit=2).purge() == 2
     other = broker.queue("other")
     await other.send("there is such a queue")
-    await other.purge()
-    assert await lost.select().move("other") == 4
+    await other.purge(all=True)
+    assert await lost.select(all=True).move("other") == 4
     assert (await counts(lost), await counts(other)) == ({}, {"ready": 4})
     with pytest.raises(InvalidInput, match="cannot put messages into 'LOST'"):
-        await other.select().move("LOST")
+        await other.select(all=True).move("LOST")
 
 
 async def test_a_session_on_it(lost: Any, broker: Any) -> None:
@@ -289,7 +289,7 @@ async def test_dead_and_expired_under_one_name(broker: Any, clock: Clock) -> Non
     claimed = await bad.claim(5)
     assert sorted(delivery.body for delivery in claimed) == ["dead", "late"]
     assert [settlement.outcome for settlement in await bad.nack(claimed)] == ["kept", "kept"]
-    assert await bad.select().redrive() == 2
+    assert await bad.select(all=True).redrive() == 2
 
 
 # What it is not

@@ -86,7 +86,7 @@ def test_whatever_makes_a_message_ready_wakes_a_waiting_client(
     begin = time.monotonic()
     if verb == "redrive":
         blocked(raw, 1)
-        queue.dlq.redrive()
+        queue.dlq.redrive(all=True)
     elif verb != "lapse":
         blocked(raw, 1)
         getattr(delivery, verb)()
@@ -164,7 +164,7 @@ def woken(live: rq_dlq.Broker, raw: Any, name: str, delay: str | None) -> int:
     for client in clients:
         client.join(5)
     assert sum(len(client.got) for client in clients) <= 1
-    queue.purge()
+    queue.purge(all=True)
     return ran
 
 

@@ -42,7 +42,7 @@ def fill(raw: Any, broker: Broker, messages: int) -> None:
     raw.flushall()
     broker.queue("bench").send_many(BODY for _ in range(messages))
     broker.queue("empty").send_many([BODY])
-    broker.queue("empty").purge()
+    broker.queue("empty").purge(all=True)
     now = int(time.time() * 1000)
     values = (b"x" * PAYLOAD, b"application/json", b"{}", 4, now, now, 0, b"", b"")
     hash_of = dict(zip(FIELDS, values, strict=True))

@@ -70,7 +70,7 @@ def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
     assert "lacks" not in log
     at("maintenance")("dlq", "redrive", "orders", "--all", "--yes")
     assert look.json("queue", "show", "orders")["ready"] == 1
-    assert "lacks +" in look("queue", "purge", "bills", "--yes", code=3).output
+    assert "lacks +" in look("queue", "purge", "bills", "--all", "--yes", code=3).output
 
 
 def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:

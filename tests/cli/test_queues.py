@@ -54,7 +54,7 @@ def test_outcomes_tells_the_last_events(shell: Shell, broker: rq_dlq.Broker) -> 
 
 
 def test_a_queue_that_nobody_ever_used_is_told(shell: Shell) -> None:
-    for words in (("queue", "show"), ("queue", "purge", "--yes"), ("peek",), ("dlq", "groups")):
+    for words in (("queue", "show"), ("queue", "purge", "--all", "--yes"), ("peek",), ("dlq", "groups")):
         assert "there is no queue 'nope'" in shell(*words, "nope", code=1).stderr
 
 
@@ -62,9 +62,10 @@ def test_purge_wants_yes_where_nobody_can_be_asked(shell: Shell, broker: rq_dlq.
     orders = broker.queue("orders")
     orders.send("a")
     orders.send("b", delay="1h")
-    assert "add --yes" in shell("queue", "purge", "orders", code=2).stderr
+    assert "exactly one of --where, --all" in shell("queue", "purge", "orders", "--yes", code=2).stderr
+    assert "add --yes" in shell("queue", "purge", "orders", "--all", code=2).stderr
     assert orders.stats().waiting == 2
-    assert "removed 2 messages" in shell("queue", "purge", "orders", "--yes").stderr
+    assert "removed 2 messages" in shell("queue", "purge", "orders", "--all", "--yes").stderr
     assert orders.stats().waiting == 0
 
 

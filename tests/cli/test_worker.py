@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -54,6 +58,21 @@ apart = Broker(namespace="apart")
 """
 
 
+UNGUARDED = """from rq_dlq import Broker
+broker = Broker()
+broker.queue("orders").handler()(print)
+broker.run()
+"""
+
+ENDLESS = """import time
+while True:
+    try:
+        time.sleep(60)
+    except Exception:
+        pass
+"""
+
+
 @pytest.fixture(autouse=True)
 def app(shell: Shell) -> None:
     (shell.directory / "app.py").write_text(APP)
@@ -69,7 +88,7 @@ def test_burst_works_a_file_off_and_ends(shell: Shell, broker: rq_dlq.Broker, tm
     file.write_text("".join(f"{number}\n" for number in range(50)))
     shell("send", "orders", str(file))
     with shell.process("worker", "app:broker", "--burst") as worker:
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
         assert worker.stdout is not None
         assert worker.stdout.read() == ""
     assert done(shell) == sorted(map(str, range(50)))
@@ -80,7 +99,7 @@ def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, brok
     broker.queue("orders").send("a")
     broker.queue("mails").send("b")
     with shell.process("worker", "app", "--burst", "-q", "mails:3") as worker:
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
     assert (shell.directory / "mail").read_text() == "b"
     assert broker.queue("orders").stats().ready == 1
 
@@ -105,7 +124,7 @@ def test_sigterm_finishes_what_has_begun(shell: Shell, broker: rq_dlq.Broker) ->
         orders.send("later")
         worker.send_signal(signal.SIGTERM)
         (shell.directory / "go").touch()
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
         assert worker.stderr is not None
         assert "finishing what has begun" in worker.stderr.read()
     assert done(shell) == ["slow"]
@@ -129,7 +148,7 @@ def test_processes_are_started_again_and_end_together(shell: Shell, broker: rq_d
         wait_until(lambda: {*parent.children()} - {*children})
         children = parent.children()
         supervisor.send_signal(signal.SIGTERM)
-        assert supervisor.wait(20) == 0
+        assert supervisor.wait(60) == 0
         assert not any(child.is_running() for child in children)
         assert supervisor.stderr is not None
         said = supervisor.stderr.read()
@@ -149,7 +168,7 @@ def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:
 def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send_many(map(str, range(20)))
     with shell.process("worker", "app:broker", "--processes", "2", "--burst") as supervisor:
-        assert supervisor.wait(20) == 0
+        assert supervisor.wait(60) == 0
     assert len(done(shell)) == 20
 
 
@@ -163,6 +182,16 @@ def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
         (["app.py"], 2, "app.py is a path: pass the module, app:BROKER"),
         (["broken"], 2, "broken cannot be imported: ZeroDivisionError"),
         (["needy"], 2, "No module named 'no_such_thing'"),
+        (["unguarded"], 2, 'it is imported: put it under the line `if __name__ == "__main__":` ('),
+        (["unguarded"], 2, "unguarded.py, line 4)"),
+        (["endless", "--import-timeout", "300ms"], 2, "endless is not imported after 0.3 s; it is at"),
+        (
+            ["endless", "--import-timeout", "300ms"],
+            2,
+            "endless.py, line 4. Put what it runs under the line `if ",
+        ),
+        (["app", "--import-timeout", "soon"], 2, "'soon' is not a duration"),
+        (["app", "--watch", "nosuch"], 2, "Directory 'nosuch' does not exist"),
         (["app", "-q", "nosuch"], 2, "no handler takes the messages of 'nosuch'"),
         (["app", "-q", "orders:0"], 2, "the number must be 1 or more"),
         (["app:elsewhere", "--url", "redis://here"], 2, "sets its own URL"),
@@ -172,9 +201,11 @@ def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
 )
 def test_what_cannot_run_is_told(shell: Shell, words: list[str], code: int, said: str) -> None:
     (shell.directory / "broken.py").write_text("1 / 0\n")
+    (shell.directory / "unguarded.py").write_text(UNGUARDED)
+    (shell.directory / "endless.py").write_text(ENDLESS)
     (shell.directory / "needy.py").write_text("import no_such_thing\n")
     with shell.process("worker", *words) as worker:
-        _, stderr = worker.communicate(timeout=20)
+        _, stderr = worker.communicate(timeout=60)
     assert worker.returncode == code
     assert said in " ".join(stderr.split())
     assert "Traceback" not in stderr
@@ -184,6 +215,93 @@ def test_a_server_that_was_never_there_is_code_3(shell: Shell, tmp_path: Path) -
     shell.env["RQ_DLQ_URL"] = f"unix://{tmp_path}/none.sock"
     for options in ([], ["--processes", "2"]):
         with shell.process("worker", "app:broker", *options) as worker:
-            _, stderr = worker.communicate(timeout=20)
+            _, stderr = worker.communicate(timeout=60)
         assert worker.returncode == 3
         assert "cannot reach" in stderr
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_first_ctrl_c_ends_it(shell: Shell, processes: str) -> None:
+    """At a terminal, where Ctrl-C reaches all processes of the foreground."""
+    main, terminal = os.openpty()
+    words = [sys.executable, "-m", "rq_dlq", "worker", "app:broker", "--processes", processes]
+    with subprocess.Popen(
+        words,
+        cwd=shell.directory,
+        env=os.environ | shell.env,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=own_terminal,  # noqa: PLW1509 - no thread of this process holds a lock that it needs
+    ) as worker:
+        os.close(terminal)
+        said = b""
+        while said.count(b"mails: 1 at once") < int(processes):
+            said += os.read(main, 4096)
+        os.write(main, b"\x03")
+        assert worker.wait(60) == 0
+        said += os.read(main, 4096)
+    assert b"SIGINT" in said
+    assert b"Traceback" not in said
+    os.close(main)
+
+
+def own_terminal() -> None:
+    """Make the terminal that of the new session."""
+    os.close(os.open(os.ttyname(0), os.O_RDWR))
+
+
+def test_each_failure_is_a_line_and_verbose_has_the_tracebacks(shell: Shell, broker: rq_dlq.Broker) -> None:
+    app = shell.directory / "app.py"
+    app.write_text(APP.replace('if body == "leave":', "1 / int(body)\n    if not body:"))
+    for options, tracebacks in (([], 0), (["-v"], 1)):
+        broker.queue("orders").send("0", id="m")
+        with shell.process("worker", "app:broker", "--burst", *options) as worker:
+            _, stderr = worker.communicate(timeout=60)
+        assert re.search(
+            r"^\S+ orders m: try 1 of 13 failed: ZeroDivisionError: .*; back in", stderr, re.MULTILINE
+        )
+        assert "orders: nothing more to do now; left: 1 scheduled" in stderr
+        assert stderr.count("Traceback") == tracebacks
+        broker.queue("orders").purge(all=True)
+
+
+def test_watch_restarts_it_when_a_file_changes(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    with shell.process("worker", "app:broker", "--watch", ".") as supervisor:
+        parent = psutil.Process(supervisor.pid)
+        orders.send("first")
+        wait_until(lambda: done(shell) == ["first"])
+        (first,) = parent.children()
+        changed = APP.replace('f"{body}', 'f"new-{body}')
+        (shell.directory / "app.py").write_text(changed)
+        wait_until(lambda: {*parent.children()} - {first} and not first.is_running())
+        orders.send("second")
+        wait_until(lambda: done(shell) == ["first", "new-second"])
+        supervisor.send_signal(signal.SIGINT)
+        _, stderr = supervisor.communicate(timeout=60)
+    assert supervisor.returncode == 0
+    assert "app.py changed: restarting" in stderr
+
+
+def test_the_program_of_the_readme(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """Typed in, it runs by itself, and as an app of workers."""
+    readme = Path(rq_dlq.__file__).parent.parent / "README.md"
+    program = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert program is not None
+    (shell.directory / "app.py").write_text(program[1].replace('delay="5s"', "delay=0"))
+    with shell.process("worker", "app:broker", "--burst") as worker:
+        assert worker.wait(60) == 0
+    orders = broker.queue("orders")
+    assert orders.stats().totals.get("sent", 0) == 0
+    environment = os.environ | shell.env
+    with subprocess.Popen(
+        [sys.executable, "app.py"], cwd=shell.directory, env=environment, stderr=subprocess.PIPE, text=True
+    ) as program_itself:
+        wait_until(lambda: orders.stats().totals.get("acked") == 1)
+        program_itself.send_signal(signal.SIGINT)
+        _, stderr = program_itself.communicate(timeout=60)
+    assert program_itself.returncode == 0
+    assert stderr.count("no logging is set up") == 1
+    assert "SIGINT: finishing what has begun" in stderr

@@ -153,7 +153,7 @@ def test_two_queues_in_one_step_need_one_tag(cluster: Cluster) -> None:
         queue.send("x")
         other.send("y")
         with pytest.raises(CrossSlot, match="give them one hash tag"):
-            queue.select().move("invoices")
+            queue.select(all=True).move("invoices")
         session = queue.session()
         session.claim()
         session.send(other, "z")

@@ -215,7 +215,8 @@ async def test_an_operators_verb_leaves_it_alone(
         await queue.poison(await queue.claim(2))
     later = Rewritten(raw, "m", form)
     source = queue.dlq if place == "dead" else queue
-    assert await VERBS[verb][1](source.select(ids=["m", "n"] if chosen == "ids" else None)) == 1
+    which = source.select(ids=["m", "n"]) if chosen == "ids" else source.select(all=True)
+    assert await VERBS[verb][1](which) == 1
     found = await counts(queue)
     waiting = found[place] if place in found else found["scheduled"]  # of the ready it may be put off
     assert waiting == (2 if verb in {"prioritize", "copy"} else 1)
@@ -243,9 +244,9 @@ async def test_a_crowd_of_them_stops_no_verb(case: str, broker: Any, clock: Cloc
         clock.advance("1h")
         assert (await queue.maintain())["retired"] == 40
     elif verb == "redrive":
-        assert await queue.dlq.redrive() == 40
+        assert await queue.dlq.redrive(all=True) == 40
     else:
-        assert await (queue.dlq.purge(all=True) if place == "dead" else queue.purge()) == 40
+        assert await (queue.dlq.purge(all=True) if place == "dead" else queue.purge(all=True)) == 40
     assert raw.zrange(f"{HERE}{place}", 0, -1, withscores=True) == before
     for each in later:
         each.undo()

@@ -40,11 +40,11 @@ def test_it_is_worked_on(stored: dict[str, Any], sync_broker: rq_dlq.Broker, clo
     """Each message is there until it is acked, with the counts that it had."""
     told = stored["read"]["messages"]
     orders = sync_broker.queue("orders")
-    orders.dlq.redrive()
-    orders.expired.redrive()
+    orders.dlq.redrive(all=True)
+    orders.expired.redrive(all=True)
     clock.advance("3h")
     orders.maintain()
-    sync_broker.queue("DLQ.orders").select().redrive()
+    sync_broker.queue("DLQ.orders").select(all=True).redrive()
     clock.advance("1h")
     seen = {delivery.id: delivery for delivery in orders.claim(99)}
     assert sorted(seen) == sorted(told)

@@ -136,7 +136,7 @@ class Here:
     def retry(self, *, queue: str, dead: str) -> None:
         """Redrive all; the dead-letter queue is a part of its queue."""
         del dead
-        self._broker.queue(queue).dlq.redrive()
+        self._broker.queue(queue).dlq.redrive(all=True)
 
 
 def declared(

@@ -76,7 +76,7 @@ async def set_up(broker: Any, clock: Clock, family: str = "a", other: str = "b")
     clock.advance("59m")
     await bury(queue, ["dead"])
     await queue.send("expired")
-    await queue.select().expire()
+    await queue.select(all=True).expire()
     await queue.send_many(["held"] * 3)
     scene.held = [delivery for _ in range(3) for delivery in await queue.claim()]
     await queue.send_many(["batch"] * 4)

@@ -18,6 +18,7 @@ from rq_dlq import (
     Redeliver,
     RedeliveryPolicy,
     RqDlqError,
+    SharedDeadLetterStrategy,
     UnprocessableMessage,
 )
 from rq_dlq.worker import Worker
@@ -327,7 +328,7 @@ def test_a_delay_that_is_none_is_logged(
     queue.send("x")
     with working(broker):
         wait_until(lambda: "'soon' is not a duration" in caplog.text)
-    assert "again in" in caplog.text
+    assert "back in" in caplog.text
 
 
 @COLOURS
@@ -394,20 +395,57 @@ def test_burst_stops_when_nothing_is_ready(broker: rq_dlq.Broker) -> None:
     assert others.stats().scheduled == 1
 
 
-def test_redeliveries_and_deaths_are_logged(broker: rq_dlq.Broker, caplog: Any) -> None:
-    caplog.set_level(logging.INFO, "rq_dlq")
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+@COLOURS
+def test_each_failure_is_a_line_and_a_death_has_its_traceback(
+    colour: str, level: int, broker: rq_dlq.Broker, caplog: Any
+) -> None:
+    caplog.set_level(level, "rq_dlq")
     queue = broker.queue("a", redelivery=after("0s", "0s", most=1))
 
     def fail(*_: Any) -> None:
         message = "no stock"
         raise ValueError(message)
 
+    register(queue, colour, fail)
+    queue.send("x", id="m")
+    broker.run(burst=True)
+    failures = [record for record in caplog.records if " failed: " in record.getMessage()]
+    assert [(record.getMessage(), record.levelname) for record in failures] == [
+        ("a m: try 1 of 2 failed: ValueError: no stock; back in 0s", "WARNING"),
+        ("a m: try 2 of 2 failed: ValueError: no stock; dead letter in DLQ.a", "ERROR"),
+    ]
+    assert [bool(record.exc_info) for record in failures] == [level == logging.DEBUG, True]
+
+
+def test_the_line_of_a_failure_names_the_policy_in_force(broker: rq_dlq.Broker, caplog: Any) -> None:
+    """An operator set it."""
+    queue = broker.queue("a")
+    broker.policies.set("a", redelivery={"max_redeliveries": 0}, dead_letter=SharedDeadLetterStrategy("LOST"))
+
+    def fail(*_: Any) -> None:
+        raise Poison
+
     register(queue, "def", fail)
     queue.send("x", id="m")
     broker.run(burst=True)
-    lines = [record.getMessage() for record in caplog.records]
-    assert "a m: delivery 1 failed, again in 0 s: ValueError: no stock" in lines
-    assert "a m: dead after 2 deliveries: ValueError: no stock" in lines
+    assert "a m: try 1 of 1 failed: Poison; dead letter in LOST" in caplog.messages
+
+
+def test_a_redelivery_that_was_asked_for_is_no_warning(broker: rq_dlq.Broker, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a")
+
+    def later(*_: Any) -> None:
+        raise Redeliver(after="1h")
+
+    register(queue, "def", later)
+    queue.send("x", id="m")
+    broker.run(burst=True)
+    (record,) = [record for record in caplog.records if "back in 1h" in record.getMessage()]
+    assert record.levelname == "INFO"
+    (left,) = [line for line in caplog.messages if line.startswith("a: nothing more to do now")]
+    assert "left: 1 scheduled, the next in " in left
 
 
 def test_a_message_cannot_steer_the_log(broker: rq_dlq.Broker, caplog: Any) -> None:
@@ -420,8 +458,8 @@ def test_a_message_cannot_steer_the_log(broker: rq_dlq.Broker, caplog: Any) -> N
     register(queue, "def", fail)
     queue.send("no\nERROR stock\x1b[2J\x9b0m\u2028\u202e\u061c", id="m")
     broker.run(burst=True)
-    (line,) = [record.getMessage() for record in caplog.records if "dead after" in record.getMessage()]
-    assert line.endswith(r"ValueError: no\nERROR stock\x1b[2J\x9b0m\u2028\u202e\u061c")
+    (line,) = [record.getMessage() for record in caplog.records if " failed: " in record.getMessage()]
+    assert r"ValueError: no\nERROR stock\x1b[2J\x9b0m\u2028\u202e\u061c; dead letter" in line
 
 
 def test_a_body_that_does_not_decode_reaches_no_handler(broker: rq_dlq.Broker, working: Working) -> None:

@@ -158,7 +158,7 @@ def test_drained_dead_letters_stay_where_their_handler_failed(colour: str, broke
     (letter,) = broker.queue("a").dlq.browse()
     assert (letter.nacked, letter.history[-1].event) == (1, "kept")
     assert letter.history[-1].cause.message == "bad"
-    assert broker.queue("a").dlq.redrive() == 1
+    assert broker.queue("a").dlq.redrive(all=True) == 1
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,5 @@ def test_bodies_that_do_not_decode_are_counted_and_logged(
     queue.send(1)
     broker.queue("a").send("two", id="m")
     assert drain(broker).tally.counts == {"acked": 1, "dead": 1}
-    assert "a m: dead after 1 delivery: UnprocessableMessage: " in caplog.text
+    assert "a m: try 1 of 13 failed: UnprocessableMessage: " in caplog.text
+    assert "; dead letter in DLQ.a" in caplog.text

@@ -63,6 +63,12 @@ class Crew:
             finally:
                 self._end()
 
+    def kill(self, pid: int) -> None:
+        """Kill the worker with this process id without warning."""
+        for member in self.members:
+            if member.process.pid == pid:
+                member.kill()
+
     def check(self) -> None:
         """Check that no worker ended by itself.
 

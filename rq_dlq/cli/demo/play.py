@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rq_dlq.cli._context import Failure
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
 
 TICK = 0.02  # seconds
-PATIENCE = 120.0  # seconds that a step may take
-OUTAGE = (0.1, 0.5)  # its begin and end, as parts of the time of sending
-SHORTEST_OUTAGE = 4.0  # seconds: enough to use up a message's redeliveries
-VICTIM = 3
-NOT_LATER = 0.8  # the victim is killed before more than this part of the flights is sent
+PATIENCE = 120.0  # seconds without any change after which something is wrong
+OUTAGE = 0.1  # when the outage begins, as a part of the time of sending
+MOST_DEAD = 100  # so many messages run out of tries in the outage, or every eighth payment if these are fewer
+TRIES = 3  # a machine that is very busy may let a redriven message fail again
 LOOK = 1.5  # seconds in which a person can read the screen
 
 
@@ -65,6 +63,10 @@ class Play:
         self._sending = sending
         self._began = time.monotonic()
         self._sending_since: float | None = None  # when sending began
+        self._owed = [n for n, flight in enumerate(stage.flights) if flight.owed]
+        self._most = self.payment(1, 3)  # so many flights may be sent in this scene
+        self._changed: tuple[object, ...] = ()  # what the last change was
+        self._changed_at = self._began
         self._acked: deque[tuple[float, int]] = deque()
 
     @property
@@ -72,9 +74,22 @@ class Play:
         """Seconds since the first flight was sent."""
         return 0.0 if self._sending_since is None else time.monotonic() - self._sending_since
 
+    def payment(self, part: int, of: int) -> int:
+        """How many flights there are before the one with which this part of the payments is owed."""
+        return self._owed[part * len(self._owed) // of]
+
+    @property
+    def payments(self) -> int:
+        """The number of payments that are owed."""
+        return len(self._owed)
+
     def begin(self) -> None:
-        """Begin to send flights."""
+        """Begin to send flights: those of the first scene."""
         self._sending_since = time.monotonic()
+
+    def allow(self, flights: int) -> None:
+        """Send no more than this in the scene that begins, so that later ones have payments, too."""
+        self._most = flights
 
     def tell(self, what: str, now: str | None = None) -> None:
         """Show an event, and what happens from now on."""
@@ -86,15 +101,15 @@ class Play:
         """Wait until the condition holds.
 
         Raises:
-            Failure: it did not hold in time.
+            Failure: nothing changes any more, however slow the machine is.
         """
-        deadline = time.monotonic() + PATIENCE
+        self._changed_at = time.monotonic()
         while True:
             self._tick()
             if condition():
                 return
-            if time.monotonic() > deadline:
-                raise Failure(f"this did not end in {PATIENCE:.0f} s: {self.scene.now}")
+            if time.monotonic() - self._changed_at > PATIENCE:
+                raise Failure(f"nothing has changed for {PATIENCE:.0f} s: {self.scene.now}")
             time.sleep(TICK)
 
     def _tick(self) -> None:
@@ -103,6 +118,10 @@ class Play:
         stage.crew.check()
         self.scene.stats = stage.queue.stats()
         self.scene.elapsed = now - self._began
+        started = sum(member.started for member in stage.crew.members)
+        changed = (started, replace(self.scene.stats, oldest=None, next_due=None))
+        if changed != self._changed:
+            self._changed, self._changed_at = changed, now
         if self.scene.stats.totals.get("lapsed"):
             stage.watch_rescue()
         acked = self.scene.stats.totals.get("acked", 0)
@@ -117,7 +136,9 @@ class Play:
         flights, sent = self.stage.flights, self.stage.sent
         if self._sending_since is None or len(sent) == len(flights):
             return
-        self.stage.send_until(round(min(1.0, self.sent_for / self._sending) * len(flights)))
+        due = round(min(1.0, self.sent_for / self._sending) * len(flights))
+        if min(due, self._most) > len(sent):
+            self.stage.send_until(min(due, self._most))
         if len(sent) == len(flights):
             self.tell("all flights are sent", self.scene.now)
 
@@ -128,7 +149,7 @@ def perform(stage: Stage, view: View, sending: float) -> Figures:
     play.until(lambda: all(member.started for member in stage.crew.members))
     play.tell(f"{len(stage.crew.members)} workers run; {len(stage.flights):,} flights are being sent")
     play.begin()
-    _outage(play, sending)
+    _outage(play, OUTAGE * sending)
     _murder(play)
     play.until(lambda: len(stage.sent) == len(stage.flights))
     play.until(lambda: _is_empty(play))
@@ -137,16 +158,18 @@ def perform(stage: Stage, view: View, sending: float) -> Figures:
     return _figures(play, groups, redriven, took)
 
 
-def _outage(play: Play, sending: float) -> None:
-    """The payment service fails for a while; messages that run out of redeliveries meanwhile die."""
-    begin, end = (share * sending for share in OUTAGE)
+def _outage(play: Play, begin: float) -> None:
+    """The payment service fails until enough messages have run out of tries."""
     payments = play.stage.payments
     play.until(lambda: play.sent_for >= begin)
     payments.down = True
+    since = play.sent_for
+    play.allow(play.payment(2, 3))
     play.tell("the payment service fails", "the payment service is down: what it refuses is redelivered")
-    play.until(lambda: play.sent_for >= max(end, begin + SHORTEST_OUTAGE))
+    enough = max(1, min(MOST_DEAD, play.payments // 8))
+    play.until(lambda: play.scene.stats.totals.get("exhausted", 0) >= enough)
     payments.down = False
-    seconds = play.sent_for - begin
+    seconds = play.sent_for - since
     play.tell(
         f"the payment service is back: it refused {payments.book.refused:,} times in {seconds:.1f} s",
         "the payment service is back",
@@ -156,19 +179,20 @@ def _outage(play: Play, sending: float) -> None:
 def _murder(play: Play) -> None:
     """A worker is killed at the worst moment: it has paid, but not acked."""
     stage = play.stage
-    # Wait until no failed message waits, but not so long that too few payments are left.
-    play.until(lambda: not play.scene.stats.scheduled or len(stage.sent) > NOT_LATER * len(stage.flights))
-    stage.kill_on_payment(VICTIM)
-    play.until(lambda: stage.victim is not None and stage.victim.killed)
+    play.until(lambda: not play.scene.stats.scheduled)
+    stage.kill_next_payer()
+    play.allow(len(stage.flights))
+    play.until(lambda: bool(stage.rescued))
+    victim = next(member.number for member in stage.crew.members if member.killed)
     play.tell(
-        f"worker {VICTIM} is killed (SIGKILL): it has just paid, and can no longer ack",
-        f"worker {VICTIM} is dead: its messages come back when their leases are over",
+        f"worker {victim} is killed (SIGKILL): it has just paid, and can no longer ack",
+        f"worker {victim} is dead: its messages come back when their leases are over",
     )
-    play.until(lambda: bool(stage.rescued) and None not in stage.rescued.values())
+    play.until(lambda: None not in stage.rescued.values())
     held = many(len(stage.rescued), "message")
     slowest = max(seconds for seconds in stage.rescued.values() if seconds is not None)
     play.tell(
-        f"the leases of worker {VICTIM} ended: {held} redelivered, {slowest:.1f} s after the kill",
+        f"the leases of worker {victim} ended: {held} redelivered, {slowest:.1f} s after the kill",
         "the rest is paid",
     )
 
@@ -183,19 +207,30 @@ def _redrive(play: Play, groups: list[ErrorGroup]) -> tuple[int, float]:
     play.tell(f"the queue is empty; {play.scene.stats.dead:,} messages are dead, of {len(groups)} kinds")
     play.until(lambda: play.sent_for - begin > LOOK)
     begin, redriven = play.sent_for, 0
-    for group in groups:
-        if group.reason == "exhausted":
-            redriven += play.stage.queue.dlq.redrive(group=group.fingerprint)
-    play.tell(f"redrive: {redriven:,} dead letters go back to the queue")
-    play.until(lambda: _is_empty(play))
+    for _ in range(TRIES):
+        if not (back := _redrive_exhausted(play)):
+            break
+        redriven += back
+        play.tell(f"redrive: {back:,} dead letters go back to the queue")
+        play.until(lambda: _is_empty(play))
     play.tell("all is done")
     return redriven, play.sent_for - begin
+
+
+def _redrive_exhausted(play: Play) -> int:
+    """Redrive each kind of failure that only ran out of tries; returns the number of messages."""
+    letters = play.stage.queue.dlq
+    kinds = [group.fingerprint for group in letters.groups() if group.reason == "exhausted"]
+    return sum(letters.redrive(group=kind) for kind in kinds)
+
+
+def _quantile(values: list[float], part: float) -> float:
+    return sorted(values)[int(part * (len(values) - 1))] if values else 0.0
 
 
 def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float) -> Figures:
     stage, stats, book = play.stage, play.scene.stats, play.stage.payments.book
     owed = [flight.owed for flight in stage.flights if flight.owed]
-    cuts = statistics.quantiles(stage.waits, n=100, method="inclusive")
     return Figures(
         rows=len(stage.flights),
         sent=stats.totals.get("sent", 0),
@@ -214,7 +249,7 @@ def _figures(play: Play, groups: list[ErrorGroup], redriven: int, took: float) -
         asked_again=book.asked_again,
         lease=stage.lease,
         rescued=tuple(seconds for seconds in stage.rescued.values() if seconds is not None),
-        p50=cuts[49],
-        p99=cuts[98],
+        p50=_quantile(stage.waits, 0.5),
+        p99=_quantile(stage.waits, 0.99),
         seconds=play.scene.elapsed,
     )

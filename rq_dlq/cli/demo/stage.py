@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import Broker
 from rq_dlq._calls import Command, claims, scans, upkeep
 from rq_dlq._work import Batch
-from rq_dlq.cli.demo.crew import Crew, Member
+from rq_dlq.cli.demo.crew import Crew
 from rq_dlq.cli.demo.payments import Payments
 from rq_dlq.values.failure import moment
 from rq_dlq.values.message import Received
@@ -55,8 +55,8 @@ class Stage:
         self.waits: list[float] = []
         self.rescued: dict[str, float | None] = {}
         self._held: dict[str, int] = {}  # ids of these, and how often each had been delivered by then
-        self.victim: Member | None = None
-        self._doomed = threading.Event()
+        self._killing = threading.Lock()
+        self._doomed = False  # whoever pays next
         self._killed_at = 0.0
 
     @contextmanager
@@ -86,10 +86,9 @@ class Stage:
         """Send flights until `number` are sent."""
         self.sent += self.queue.send_many(self.flights[len(self.sent) : number])
 
-    def kill_on_payment(self, number: int) -> None:
-        """Kill this worker at its next payment, when the payment is made and not yet answered."""
-        self.victim = self.crew.members[number - 1]
-        self._doomed.set()
+    def kill_next_payer(self) -> None:
+        """Kill the worker that pays next, when the payment is made and not yet answered."""
+        self._doomed = True
 
     def watch_rescue(self) -> None:
         """Note which of the killed worker's messages were redelivered since."""
@@ -108,9 +107,10 @@ class Stage:
         """The messages that were claimed together with this one, and are still leased."""
         keys = self.queue._core.keys
         page: Page = yield scans.browse(keys, ids=[message_id])
-        (row,) = page.rows()
-        token = row.state.split()[1][1:].decode()
-        rows = yield claims.read_claim(keys, token, first=0, limit=PAGE)
+        marks = [row.state.split()[1] for row in page.rows()]
+        if not marks or not marks[0].startswith(b"+"):
+            return []  # the worker was so slow that its lease is over
+        rows = yield claims.read_claim(keys, marks[0][1:].decode(), first=0, limit=PAGE)
         return self._messages(rows)
 
     def _messages(self, rows: Iterable[Row]) -> list[Received[Any]]:
@@ -120,12 +120,13 @@ class Stage:
 
     def _on_paid(self, payment: str, payer: int) -> None:
         self.waits.extend(self.queue._run(self._wait_of(payment)))
-        if self._doomed.is_set() and self.victim is not None and payer == self.victim.process.pid:
-            self._doomed.clear()
-            self._held = {m.id: m.delivery_count for m in self.queue._run(self._held_with(payment))}
-            self._killed_at = time.monotonic()
-            self.victim.kill()
-            self.rescued = dict.fromkeys(self._held)
+        with self._killing:
+            if self._doomed and (held := self.queue._run(self._held_with(payment))):
+                self._doomed = False
+                self._held = {message.id: message.delivery_count for message in held}
+                self._killed_at = time.monotonic()
+                self.crew.kill(payer)
+                self.rescued = dict.fromkeys(self._held)
 
     def _wait_of(self, message_id: str) -> Steps[list[float]]:
         """Seconds since the message was due, by the server's clock. The message is still leased."""

@@ -34,7 +34,7 @@ async def cls_b28(broker: Any, clock: Clock) -> None:
             await fail(queue, 1, clock)
     for queue in queues:
         assert [letter.id for letter in await queue.dlq.browse(limit=None)] == names
-        assert await queue.dlq.redrive() == 100
+        assert await queue.dlq.redrive(all=True) == 100
         await fail(queue, 1, clock)
         assert await counts(queue) == {"dead": 100}
 
@@ -88,7 +88,7 @@ async def cls_b36(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after(0, most=0))
     sent = await queue.send_many(range(20))
     await fail(queue, 1, clock)
-    assert await queue.dlq.redrive() == 20
+    assert await queue.dlq.redrive(all=True) == 20
     await fail(queue, 3, clock)
     assert sorted(letter.id for letter in await queue.dlq.browse()) == sorted(sent)
 
@@ -107,7 +107,7 @@ async def cls_b39(broker: Any) -> None:
     await queue.send_many(range(3))
     for verb in ("move", "copy"):
         with pytest.raises(InvalidInput):
-            await getattr(queue.select(), verb)("a")
+            await getattr(queue.select(all=True), verb)("a")
     assert await bodies(queue) == [0, 1, 2]
 
 
@@ -116,8 +116,8 @@ async def cls_b40(broker: Any) -> None:
     source, target = broker.queue("A"), broker.queue("B")
     await target.send("before")
     sent = await source.send("x")
-    assert await source.select().copy("B") == 1
-    assert await source.select().move("B") == 0
+    assert await source.select(all=True).copy("B") == 1
+    assert await source.select(all=True).move("B") == 0
     assert await ids(source) == [sent]
     assert await bodies(target) == ["before", "x"]
 
@@ -126,7 +126,7 @@ async def cls_b41(broker: Any) -> None:
     """By the origin: what is not dead is left alone."""
     queue = broker.queue("a")
     await queue.send_many(range(3), delay="1h")
-    assert await queue.select().redrive() == 0
+    assert await queue.select(all=True).redrive() == 0
     assert await counts(queue) == {"scheduled": 3}
 
 
@@ -147,7 +147,7 @@ async def cls_b51(broker: Any, clock: Clock) -> None:
     clock.advance("2h")
     (letter,) = await queue.dlq.browse()
     assert (letter.id, letter.original_queue, letter.cause.message) == (sent, "a", "always fails")
-    await queue.dlq.redrive()
+    await queue.dlq.redrive(all=True)
     assert (await one(queue)).charged == 0
 
 

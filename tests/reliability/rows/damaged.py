@@ -168,7 +168,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
-    "redrive": (DEAD, lambda shop: (shop.queue.dlq.redrive(), shop.queue.expired.redrive())),
+    "redrive": (DEAD, lambda shop: (shop.queue.dlq.redrive(all=True), shop.queue.expired.redrive(all=True))),
     "purge": (DEAD, lambda shop: (shop.queue.dlq.purge(all=True), shop.queue.expired.purge(all=True))),
     "dead_letter": ((*WAITING, "expired"), lambda shop: _chosen(shop).dead_letter()),
     "expire": (WAITING, lambda shop: _chosen(shop).expire()),

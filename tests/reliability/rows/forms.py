@@ -60,7 +60,7 @@ def live(place: Place, form: str, messages: int) -> None:
             counts.flush()
             journal.note("got", [delivery.id for delivery in deliveries])
             settle(queue, journal, deliveries, draw)
-            queue.dlq.redrive()
+            queue.dlq.redrive(all=True)
 
 
 def check(delivery: Any) -> None:

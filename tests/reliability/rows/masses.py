@@ -121,15 +121,15 @@ class Heavy:
         queue.poison(self.claimed(), "e" * 500)
         queue.dlq.groups()
         queue.dlq.browse(limit=None)
-        queue.dlq.redrive()
-        queue.select().prioritize(7)
-        queue.select().dead_letter()
+        queue.dlq.redrive(all=True)
+        queue.select(all=True).prioritize(7)
+        queue.select(all=True).dead_letter()
         queue.dlq.select("delivery_count > 0").redrive()
-        queue.select().expire()
-        queue.expired.redrive()
-        queue.select().move("other")
+        queue.select(all=True).expire()
+        queue.expired.redrive(all=True)
+        queue.select(all=True).move("other")
         moved = self.broker.queue("other").select("priority = 7").count()
-        self.broker.queue("other").select().purge()
+        self.broker.queue("other").select(all=True).purge()
         return moved
 
 

@@ -170,7 +170,9 @@ def soak(run: Run) -> Figures:
         for name in [name for name in crowd.processes if name.startswith(("send", "move"))]:
             crowd.kill(name)
         aside = queue._broker.queue(ASIDE)
-        wait_until(lambda: aside.select().move(queue) == 0 and is_empty(aside) and is_empty(queue), DRAIN)
+        wait_until(
+            lambda: aside.select(all=True).move(queue) == 0 and is_empty(aside) and is_empty(queue), DRAIN
+        )
         for name in list(crowd.processes):
             assert crowd.alive(name)
             crowd.kill(name)

@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rq_dlq._durations import read_duration
+from rq_dlq.errors.guesses import answering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,6 +178,7 @@ class Redeliver(Exception):
         InvalidDuration: `after` is not a duration.
     """
 
+    @answering
     def __init__(self, after: Duration | None = None, *, charge: bool = True) -> None:
         if after is not None:
             try:

@@ -1,0 +1,112 @@
+"""Imports the app that `rq-dlq worker` runs."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import rq_dlq
+from rq_dlq import asyncio
+from rq_dlq.client.broker import Broker
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.worker.importing import GUARD, importing
+
+logger = logging.getLogger("rq_dlq.worker")
+OURS = str(Path(rq_dlq.__file__).parent)
+LONG = 5.0  # seconds of an import after which a line says where it is
+
+
+class _Endless(BaseException):
+    """The import took too long; not an Exception, which a loop in the app might catch."""
+
+
+def load(app: str, seconds: float) -> Broker | asyncio.Broker:
+    """The broker that MODULE:BROKER names.
+
+    Args:
+        seconds: that the import may take.
+
+    Raises:
+        ConfigurationError: there is no such object, it is not a broker, or the import runs a worker itself or
+            does not end.
+    """
+    name, _, attribute = app.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    found: object = _module(name, seconds)
+    for part in (attribute or "broker").split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
+        found = getattr(found, part)
+    if not isinstance(found, Broker | asyncio.Broker):
+        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Broker of rq_dlq")
+    return found
+
+
+def _module(name: str, seconds: float) -> ModuleType:
+    if "/" in name or name.endswith(".py"):
+        dotted = name.removesuffix(".py").replace("/", ".").strip(".")
+        raise ConfigurationError(f"{name} is a path: pass the module, {dotted}:BROKER")
+    try:
+        with importing(name), _at_most(name, seconds):
+            return import_module(name)
+    except _Endless as error:
+        message = (
+            f"{name} is not imported after {seconds:g} s; it is at {_place(error)}. Put what it runs under "
+            f"the line `{GUARD}`; if it only takes long, pass --import-timeout"
+        )
+        raise ConfigurationError(message) from error
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path"
+        else:
+            message = f"{name} cannot be imported: {type(error).__name__}: {error} ({_place(error)})"
+        raise ConfigurationError(message) from error
+
+
+@contextmanager
+def _at_most(name: str, seconds: float) -> Generator[None]:
+    """Say where an import is that takes long, and end one that does not end."""
+    importer = threading.get_ident()
+
+    def say() -> None:
+        where = _at(traceback.extract_stack(sys._current_frames()[importer]))  # noqa: SLF001 - the only way
+        logger.warning("%s is still being imported after %g s; it is at %s", name, LONG, where)
+
+    def end(_: int, __: FrameType | None) -> None:
+        raise _Endless
+
+    timer = threading.Timer(LONG, say)
+    timer.daemon = True
+    before = signal.signal(signal.SIGALRM, end)
+    try:
+        timer.start()
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        timer.cancel()
+
+
+def _place(error: BaseException) -> str:
+    """The user's line that an error came from."""
+    return _at(traceback.extract_tb(error.__traceback__))
+
+
+def _at(stack: traceback.StackSummary) -> str:
+    """The last line of the app itself, or at least of a file, neither ours nor Python's import."""
+    others = [frame for frame in stack if not frame.filename.startswith((OURS, "<frozen"))]
+    own = [frame for frame in others if Path(frame.filename).is_relative_to(Path.cwd())]
+    own = [frame for frame in own if "site-packages" not in frame.filename]
+    frame = [*stack[-1:], *others, *own][-1]
+    return f"{frame.filename}, line {frame.lineno}"

@@ -1,0 +1,39 @@
+"""Watches the files of an app, for `rq-dlq worker --watch`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from rq_dlq.errors import ConfigurationError
+
+
+@contextmanager
+def watching(directory: str | None) -> Generator[SimpleQueue[str]]:
+    """A queue that gets the name of a Python file in the directory whenever some have changed.
+
+    Raises:
+        ConfigurationError: watchfiles is not installed.
+    """
+    changes: SimpleQueue[str] = SimpleQueue()
+    if directory is None:
+        yield changes
+        return
+    try:
+        from watchfiles import PythonFilter, watch  # noqa: PLC0415 - an extra
+    except ImportError:
+        message = "--watch needs watchfiles: pip install 'rq-dlq[watch]'"
+        raise ConfigurationError(message) from None
+    end = threading.Event()
+
+    def put() -> None:
+        for changed in watch(directory, watch_filter=PythonFilter(), stop_event=end):
+            changes.put(min(path for _, path in changed))
+
+    threading.Thread(target=put, daemon=True).start()
+    try:
+        yield changes
+    finally:
+        end.set()

@@ -1,0 +1,184 @@
+"""What users of other queues type, and our names for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_SEND = "send(body) sends a message, send_many(bodies) any number"
+_LATER = 'send(body, delay="5m") sends a message for later'
+_CLAIM = "claim(count, wait=…) takes messages; each delivery has ack() and nack()"
+_HANDLER = "decorate a function with @queue.handler(): it takes the queue's messages"
+_TASK = "decorate a function with @broker.task(queue=…): its send(…) has a worker call it"
+_RUN = "broker.run() runs the handlers in this process, `rq-dlq worker MODULE:BROKER` in its own"
+_QUEUE = "queue(name) gives a queue; it needs no creation"
+_LEASE = (
+    'how long a delivery may be held is lease="30s" of the queue; how long a call may run is '
+    'timeout="20s" of @queue.handler'
+)
+_URL = 'pass a URL, Broker("redis://host:6379/0"), or a redis-py pool, Broker(pool=client.connection_pool)'
+
+
+def table(*rows: tuple[str, ...]) -> dict[str, str]:
+    """Sentences by the names that they answer; a row is a sentence and these names."""
+    return {name: sentence for sentence, *names in rows for name in " ".join(names).split()}
+
+
+ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+    "Broker": table(
+        (_TASK, "actor job"),
+        (_RUN, "start start_worker work worker worker_main"),
+        (f"{_QUEUE}; its {_SEND}", "enqueue publish send send_task"),
+        (_QUEUE, "Queue create_queue declare_queue get_queue get_queue_by_name"),
+    ),
+    "Queue": table(
+        (
+            _SEND,
+            "add add_bulk apply_async enqueue enqueue_many publish push put",
+            "send_batch send_message send_message_batch send_messages",
+        ),
+        (_LATER, "delay enqueue_at enqueue_in schedule send_with_options"),
+        (_CLAIM, "dequeue fetch get poll pop receive receive_message receive_messages reserve"),
+        (_HANDLER, "actor job on_message process subscribe task worker"),
+        (_RUN, "run start work"),
+        (
+            "purge(all=True) removes all waiting messages; dlq.purge(all=True) the dead letters",
+            "clear drain empty flush obliterate",
+        ),
+        ("stats() counts the messages by state", "count get_job_counts info length qsize size"),
+        (
+            "its dead letters are in queue.dlq, with groups(), browse(), redrive(…) and purge(…)",
+            "dead_letters dead_letter_queue failed failed_job_registry failures get_failed",
+        ),
+        (
+            "queue.dlq.redrive(group=…) brings dead letters back; all of them with all=True",
+            "redrive replay requeue retry retry_jobs",
+        ),
+        (
+            "explain(id) says where a message is, select(ids=[id]) has the verbs for it",
+            "cancel fetch_job get_job get_message remove",
+        ),
+    ),
+    "Delivery": table(
+        ("ack() reports success: it removes the message", "acknowledge complete delete done"),
+        (
+            "nack(error) redelivers by the policy or after a delay=…, poison(error) makes it a dead letter",
+            "fail move_to_failed reject requeue retry",
+        ),
+        ("extend() restarts the lease", "change_visibility extend_lock heartbeat touch"),
+        (
+            "delivery_count counts the deliveries, charged those that count against max_redeliveries",
+            "attempts attempts_made receive_count retries retry_count",
+        ),
+        ("the content is .body", "args content kwargs message payload value"),
+        ("the id is .id", "job_id message_id task_id"),
+        ("the queue's name is .queue", "queue_name"),
+    ),
+    "DeadLetters": table(
+        ("browse(…) reads dead letters, groups() counts them by error", "all get list peek"),
+        (
+            "redrive(…) brings dead letters back to their queue",
+            "move_back replay requeue resend retry retry_all",
+        ),
+        (
+            "purge(…) removes dead letters for good; all of them with all=True",
+            "clear delete empty flush remove",
+        ),
+        ("select(…).count() counts dead letters", "count qsize size"),
+    ),
+    "Task": table(
+        ("send(…) runs it in a worker", "apply_async delay enqueue push"),
+        ('options(delay="5m").send(…) runs it later', "enqueue_in schedule send_with_options"),
+    ),
+}
+
+ARGUMENTS: Mapping[str, str] = table(
+    (
+        "the queue has redelivery=RedeliveryPolicy(max_redeliveries=…, initial_delay=…, multiplier=…)",
+        "attempts autoretry_for backoff backoff_limit default_retry_delay max_attempts max_backoff",
+        "max_receive_count max_retries max_tries min_backoff retries retry retry_backoff retry_backoff_max",
+        "retry_jitter retry_kwargs retry_policy",
+    ),
+    (
+        'the time until the first delivery is delay="5m", seconds or a timedelta',
+        "countdown defer_by defer_until delay_seconds DelaySeconds eta run_at schedule_at",
+    ),
+    ('the time to live is ttl="1h"', "expire expires expiration message_ttl result_ttl x_message_ttl"),
+    (
+        _LEASE,
+        "ack_timeout job_timeout lock_duration soft_time_limit time_limit timeout visibility",
+        "visibility_timeout VisibilityTimeout",
+    ),
+    (
+        "@queue.handler(concurrency=…) runs so many calls at once in a process",
+        "num_workers threads workers",
+    ),
+    (_URL, "broker broker_url client conn connection host port redis redis_client redis_url"),
+    (
+        'the id is id="…": an id that the queue knows is not sent again',
+        "deduplication_id job_id message_id MessageDeduplicationId msg_id task_id unique_id",
+    ),
+    (
+        "dead_letter=IndividualDeadLetterStrategy(…) of the queue names it",
+        "dead_letter_exchange dead_letter_queue dlq",
+    ),
+    (
+        "claim(count=…) is how many messages",
+        "batch_size max_messages max_number_of_messages MaxNumberOfMessages prefetch prefetch_count",
+    ),
+    (
+        'wait="5s" is how long it waits for the first message',
+        "block wait_time wait_time_seconds WaitTimeSeconds",
+    ),
+    ("broker.queue(name) names the queue", "queue_name routing_key"),
+    ("nack() redelivers by the policy; poison() makes it a dead letter", "requeue"),
+)
+
+
+def sentence_for(names: Iterable[object]) -> str:
+    """What to say about the first of these arguments that is known from elsewhere; empty: nothing."""
+    return next((ARGUMENTS[name] for name in names if isinstance(name, str) and name in ARGUMENTS), "")
+
+
+def answering(function: F) -> F:
+    """Have a function's TypeError for an argument of another library name ours; its signature stays."""
+
+    def called(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except TypeError as error:
+            refused = error.__traceback__ is None or error.__traceback__.tb_next is None  # before it ran
+            unknown = [name for name in given if f"'{name}'" in str(error)]
+            if not (refused and (sentence := sentence_for(unknown))):
+                raise
+            message = f"{error}: {sentence}"
+        raise TypeError(message)
+
+    async def awaited(*args: Any, **given: Any) -> Any:
+        return await called(*args, **given)
+
+    return cast("F", wraps(function)(awaited if iscoroutinefunction(function) else called))
+
+
+class Answering:
+    """A class whose AttributeError for a name of another library names ours; checkers see no such name."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            kind = type(self)
+            if name.startswith("_") or hasattr(
+                kind, name
+            ):  # a property that raised an AttributeError raises it again
+                return object.__getattribute__(self, name)
+            message = f"{kind.__name__!r} object has no attribute {name!r}"
+            known = (ATTRIBUTES.get(parent.__name__, {}) for parent in kind.__mro__)
+            sentence = next((names[name] for names in known if name in names), "")
+            raise AttributeError(f"{message}: {sentence}" if sentence else message, name=name, obj=self)

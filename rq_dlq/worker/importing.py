@@ -1,0 +1,33 @@
+"""Notices that an app which `rq-dlq worker` imports runs its own worker."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from rq_dlq.errors import ConfigurationError
+
+GUARD = 'if __name__ == "__main__":'
+_imported: ContextVar[str] = ContextVar("imported", default="")
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """While a module is imported for its handlers."""
+    token = _imported.set(module)
+    try:
+        yield
+    finally:
+        _imported.reset(token)
+
+
+def refuse_while_importing() -> None:
+    """Refuse to run a worker in the middle of the import.
+
+    Raises:
+        ConfigurationError: an app is being imported.
+    """
+    if module := _imported.get():
+        message = f"{module} runs broker.run() while it is imported: put it under the line `{GUARD}`"
+        raise ConfigurationError(message)

@@ -1,0 +1,183 @@
+"""What users of other queues type gets a sentence with our name for it, and no type checker is misled."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq
+import rq_dlq.asyncio
+from rq_dlq import ConfigurationError, PolicyError, Redeliver, RedeliveryPolicy
+from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
+
+DLQ = "DLQ.orders"
+
+
+@pytest.fixture
+def shop() -> Iterator[dict[str, Any]]:
+    """Objects by the names of their classes; nothing is asked of the server."""
+    with rq_dlq.Broker("redis://localhost:1") as broker:
+        orders = broker.queue("orders")
+        delivery = rq_dlq.Delivery.__new__(rq_dlq.Delivery)
+        yield {
+            "Broker": broker,
+            "Queue": orders,
+            "Delivery": delivery,
+            "DeadLetters": orders.dlq,
+            "Task": broker.task(repr),
+        }
+
+
+GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda at: at["Queue"].enqueue("x"), AttributeError, "send(body) sends a message"),
+    (lambda at: at["Queue"].add("x"), AttributeError, "send(body) sends a message"),
+    (lambda at: at["Queue"].apply_async("x"), AttributeError, "send(body) sends a message"),
+    (lambda at: at["Queue"].delay("x"), AttributeError, 'send(body, delay="5m") sends a message for later'),
+    (lambda at: at["Queue"].enqueue_in(5, "x"), AttributeError, 'send(body, delay="5m")'),
+    (lambda at: at["Queue"].receive(), AttributeError, "claim(count, wait=…) takes messages"),
+    (lambda at: at["Queue"].receive_messages(), AttributeError, "claim(count, wait=…) takes messages"),
+    (lambda at: at["Queue"].process(print), AttributeError, "decorate a function with @queue.handler()"),
+    (lambda at: at["Queue"].empty(), AttributeError, "purge(all=True) removes all waiting messages"),
+    (lambda at: at["Queue"].count(), AttributeError, "stats() counts the messages by state"),
+    (lambda at: at["Queue"].failed_job_registry, AttributeError, "its dead letters are in queue.dlq"),
+    (
+        lambda at: at["Queue"].retry("id"),
+        AttributeError,
+        "queue.dlq.redrive(group=…) brings dead letters back",
+    ),
+    (lambda at: at["Broker"].enqueue("orders", "x"), AttributeError, "queue(name) gives a queue"),
+    (lambda at: at["Broker"].actor(print), AttributeError, "@broker.task(queue=…)"),
+    (lambda at: at["Broker"].start(), AttributeError, "broker.run() runs the handlers"),
+    (lambda at: at["Delivery"].delete(), AttributeError, "ack() reports success"),
+    (lambda at: at["Delivery"].retry(countdown=5), AttributeError, "nack(error) redelivers by the policy"),
+    (lambda at: at["Delivery"].payload, AttributeError, "the content is .body"),
+    (lambda at: at["Delivery"].attempts_made, AttributeError, "delivery_count counts the deliveries"),
+    (lambda at: at["Delivery"].change_visibility(60), AttributeError, "extend() restarts the lease"),
+    (lambda at: at["DeadLetters"].retry_all(), AttributeError, "redrive(…) brings dead letters back"),
+    (lambda at: at["DeadLetters"].clear(), AttributeError, "all of them with all=True"),
+    (
+        lambda at: at["Queue"].send("x", countdown=5),
+        TypeError,
+        'the time until the first delivery is delay="5m"',
+    ),
+    (lambda at: at["Queue"].send("x", eta=5), TypeError, 'delay="5m"'),
+    (lambda at: at["Queue"].send("x", delay_seconds=5), TypeError, 'delay="5m"'),
+    (lambda at: at["Queue"].send("x", expires=5), TypeError, 'the time to live is ttl="1h"'),
+    (lambda at: at["Queue"].send("x", max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Queue"].send("x", job_id="a"), TypeError, 'the id is id="…"'),
+    (lambda at: at["Queue"].send_many(["x"], countdown=5), TypeError, 'delay="5m"'),
+    (lambda at: at["Queue"].claim(max_messages=5), TypeError, "claim(count=…) is how many messages"),
+    (lambda at: at["Queue"].claim(wait_time_seconds=5), TypeError, 'wait="5s"'),
+    (lambda at: at["Queue"].claim(visibility_timeout=5), TypeError, 'lease="30s"'),
+    (lambda at: at["Queue"].handler(max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Queue"].handler(autoretry_for=()), TypeError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Queue"].handler(threads=5), TypeError, "@queue.handler(concurrency=…)"),
+    (lambda at: at["Delivery"].nack(countdown=5), TypeError, 'delay="5m"'),
+    (lambda at: at["Delivery"].nack(requeue=False), TypeError, "poison() makes it a dead letter"),
+    (lambda _: RedeliveryPolicy(max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),  # type: ignore[call-arg]
+    (lambda _: RedeliveryPolicy(retry_backoff=True), TypeError, "multiplier=…"),  # type: ignore[call-arg]
+    (lambda _: Redeliver(countdown=5), TypeError, 'delay="5m"'),  # type: ignore[call-arg]
+    (
+        lambda at: at["Broker"].queue("a", timeout=5),
+        PolicyError,
+        'how long a call may run is timeout="20s" of',
+    ),
+    (lambda at: at["Broker"].queue("a", visibility_timeout=5), PolicyError, 'lease="30s" of the queue'),
+    (lambda at: at["Broker"].queue("a", max_retries=5), PolicyError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Broker"].queue("a", retry=5), PolicyError, "RedeliveryPolicy(max_redeliveries=…"),
+    (
+        lambda at: at["Broker"].queue("a", dead_letter_queue=DLQ),
+        PolicyError,
+        "IndividualDeadLetterStrategy(…)",
+    ),
+    (lambda _: rq_dlq.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client.connection_pool)"),  # type: ignore[arg-type]
+    (lambda _: rq_dlq.Broker(connection=redis.Redis()), ConfigurationError, "pass a URL, Broker("),
+    (lambda _: rq_dlq.Broker(host="here"), ConfigurationError, "pass a URL, Broker("),
+    (lambda _: rq_dlq.asyncio.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("number", range(len(GUESSES)))
+def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
+    guess, kind, sentence = GUESSES[number]
+    with pytest.raises(kind) as raised:
+        guess(shop)
+    assert sentence in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(ATTRIBUTES))
+def test_no_answer_is_about_a_name_that_there_is(kind: str, shop: dict[str, Any]) -> None:
+    for name in ATTRIBUTES[kind]:
+        assert not hasattr(shop[kind], name), name
+        with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute '{name}': "):
+            getattr(shop[kind], name)
+
+
+def test_no_answer_is_about_an_argument_that_there_is() -> None:
+    queue = rq_dlq.Queue
+    for function in (queue.send, queue.send_many, queue.claim, RedeliveryPolicy.__init__, Redeliver.__init__):
+        assert not {*inspect.signature(function).parameters} & {*ARGUMENTS}
+
+
+async def test_awaiting_is_the_same() -> None:
+    queue = rq_dlq.asyncio.Broker("redis://localhost:1").queue("orders")
+    with pytest.raises(AttributeError, match="claim"):
+        await queue.receive()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match='delay="5m"'):
+        await queue.send("x", countdown=5)  # type: ignore[call-arg]
+
+
+def test_other_mistakes_are_what_python_says(shop: dict[str, Any]) -> None:
+    with pytest.raises(AttributeError, match=r"'Queue' object has no attribute 'sned'$") as raised:
+        shop["Queue"].sned("x")
+    assert (raised.value.name, raised.value.obj) == ("sned", shop["Queue"])
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'$"):
+        shop["Queue"].send("x", colour="red")
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        shop["Queue"].send()
+    assert sentence_for([]) == ""
+
+
+def test_an_error_inside_a_property_is_not_taken_for_a_guess(shop: dict[str, Any]) -> None:
+    class Odd(type(shop["Queue"])):  # type: ignore[misc]
+        @property
+        def count(self) -> int:
+            return int(None.total)  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'total'"):
+        _ = Odd(shop["Broker"], shop["Queue"]._core).count
+
+
+def test_objects_are_copied_and_pickled_as_before(shop: dict[str, Any]) -> None:
+    assert copy.copy(shop["Queue"]).name == pickle.loads(pickle.dumps(shop["Queue"])).name == "orders"  # noqa: S301
+
+
+USER = """
+from rq_dlq import Broker, RedeliveryPolicy
+queue = Broker().queue("orders")
+queue.enqueue("x")
+queue.send("x", countdown=5)
+queue.claim(max_messages=5)
+RedeliveryPolicy(max_retries=5)
+queue.send("x", delay="5m")
+"""
+
+
+def test_a_type_checker_sees_the_same_mistakes(tmp_path: Path) -> None:
+    program = tmp_path / "user.py"
+    program.write_text(USER)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
+    root = Path(rq_dlq.__file__).parent.parent
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+    lines = [int(line.split(":")[1]) for line in found.splitlines() if ": error:" in line]
+    assert lines == [4, 5, 6, 7], found
