@@ -23,7 +23,7 @@ if given then
 end
 -- needs: behind, STEPS
 local source = part == 'dead' and dead or part == 'expired' and expired or ready
-local only_suspects, passed = false, false
+local only_suspects, passed
 -- needs: capacity
 if capacity > 0 then
   -- needs: lease_head
