@@ -200,3 +200,31 @@ def test_who_settled_is_known_by_its_whole_token(bench: Bench) -> None:
     assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
     (settlement,) = bench.queue.run(_calls.delivery.ack(bench.keys, [("m", "0")]), repeated=True)
     assert settlement.outcome == "lost"
+
+
+def test_a_claim_steps_over_ten_of_a_later_form(bench: Bench) -> None:
+    """I9: the next claim goes on."""
+    names = [f"l{n:02}" for n in range(20)]
+    bench.send(*[(name, 4) for name in names], ("m", 4))
+    bench.raw.hset(bench.keys["states"], mapping=dict.fromkeys(names, ">=1.4 x"))
+    assert [bench.claim(token) for token in "tuv"] == [[], [], ["m"]]
+    bench.raw.flushall()  # where they were put the audit does not know
+
+
+def test_a_paused_queue_is_not_asked_again_at_once(bench: Bench) -> None:
+    """Though more leases ended than the claim sweeps."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 40, lease=1_000)
+    bench.raw.hset(bench.keys["settings"], "paused", 1)
+    bench.step(1_000)
+    assert bench.queue.run(bench.queue.claim_call("u")).wait == -1
+
+
+def test_who_goes_on_waiting_keeps_the_alarm(bench: Bench) -> None:
+    bench.send(("m", 4), delay=5_000)
+    for alarmed in (False, True):
+        call = bench.queue.claim_call(f"t{alarmed}", patience=60_000, alarmed=alarmed)
+        assert bench.queue.run(call).wait == 5_000
+    assert bench.raw.exists(bench.keys["alarm"])
+    assert not bench.raw.exists(bench.keys["wake"])
