@@ -112,8 +112,10 @@ async def test_of_heads_no_body_is_sent(size: int, broker: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-async def test_short_records_count_before_long_ones(broker: Any) -> None:
+@pytest.mark.parametrize(("short", "rows"), [(0, 3), (250, 251)])
+async def test_no_more_is_read_than_fits(short: int, rows: int, broker: Any) -> None:
+    """Beside the short records of a page, which are there first."""
     queue = broker.queue("a")
-    await queue.send_many(["x" * size for size in [1_500] * 250 + [200_000] * 4])
+    await queue.send_many(["x" * size for size in [1_500] * short + [200_000] * 4])
     call = scan(queue._core.keys, "ready", after=START, upto=END, limit=1_000, wanted=RECORD)
-    assert len((await broker._run(alone(call))).ids) == 251
+    assert len((await broker._run(alone(call))).ids) == rows

@@ -144,7 +144,7 @@ def use(change: Callable[[str, str], str]) -> None:
     def changed(texts: Mapping[str, str]) -> dict[str, str]:
         return {name: change(name, text) for name, text in texts.items()}
 
-    _scripts._files = lambda directory="": changed(original(directory))  # type: ignore[assignment,misc]
+    _scripts._files = lambda directory="": changed(original(directory))  # type: ignore[assignment]
     for known in _made():
         object.__setattr__(known, "fragments", changed(known.fragments))  # a test's own
         known._assembled.clear()

@@ -55,6 +55,17 @@ def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
     assert (claimed.rows, claimed.wait) == ([], 0)
 
 
+def test_a_claim_sweeps_a_part_only(bench: Bench) -> None:
+    """I9."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 40, lease=1_000)
+    bench.step(1_000)
+    claimed = bench.queue.run(bench.queue.claim_call("u", thorough=True))
+    assert (claimed.rows, claimed.wait) == ([], 0)
+    assert 0 < int(bench.raw.hget(bench.keys["claims"], "t:held") or 0) < 40
+
+
 def test_a_division_says_to_both_that_a_worker_made_the_claim(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
     bench.claim("t", 2, lease=1_000, suspects="alone")
