@@ -44,14 +44,15 @@ def test_what_a_division_took_left_its_place_empty(bench: Bench) -> None:
     assert bench.raw.hmget(bench.keys["claims"], "t", "u") == [b'"c"\na\n\n', b'"c"\nb\nc']
 
 
-def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
+@pytest.mark.parametrize("patience", [0, 60_000])
+def test_what_is_overdue_is_not_waited_for(bench: Bench, patience: int) -> None:
     """More leases ended at once than one claim sweeps."""
     names = [f"m{n}" for n in range(40)]
     bench.send(*[(name, 4) for name in names])
     for name in names:
         bench.claim(f"t{name}", lease=1_000)
     bench.step(1_500)
-    claimed = bench.queue.run(bench.queue.claim_call("u", patience=60_000))
+    claimed = bench.queue.run(bench.queue.claim_call("u", patience=patience))
     assert (claimed.rows, claimed.wait) == ([], 0)
 
 

@@ -229,6 +229,13 @@ def test_what_was_swept_left_its_place_empty(bench: Bench) -> None:
         assert bench.raw.hget(bench.keys["claims"], "t") == left
 
 
+def test_a_claim_expires_what_outlived_its_time_just_now(bench: Bench) -> None:
+    bench.send(("m", 4), delay=60_000, ttl=1_000)
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert bench.raw.zcard(bench.keys["expired"]) == 1
+
+
 def test_a_sweep_is_of_so_many_in_all(bench: Bench) -> None:
     names = [f"m{n}" for n in range(16)]
     bench.send(*[(name, 4) for name in names])
@@ -271,8 +278,9 @@ def test_what_is_retired_is_behind_no_more_than_a_thousand(bench: Bench) -> None
     names = [f"l{n:04}" for n in range(1_010)]
     for part in (names[:500], names[500:], ["m"]):
         bench.send(*[(name, 4) for name in part])
-        dead = {"by": '"c"', "cause": CAUSE}
-        bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=part, **dead))
+        bench.queue.run(
+            _calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=part, by='"c"', cause=CAUSE)
+        )
         bench.step(1)
     bench.raw.hset(bench.keys["states"], mapping=dict.fromkeys(names, ">=1.4 x"))
     bench.step(1_000)
