@@ -56,6 +56,29 @@ def test_what_is_overdue_is_not_waited_for(bench: Bench, patience: int) -> None:
     assert (claimed.rows, claimed.wait) == ([], 0)
 
 
+def test_who_only_counts_waits_as_well(bench: Bench) -> None:
+    """Also where all that was ready had been left behind."""
+    bench.send(("gone", 4))
+    bench.send(("m", 4), delay=5_000)
+    bench.raw.hdel(bench.keys["messages"], "gone")
+    bench.raw.hincrby(bench.keys["counters"], "purged", 1)
+    call = bench.queue.claim_call("t", patience=60_000)
+    assert bench.queue.run(replace(call, args={**call.args, "answer": "count"})).wait == 5_000
+
+
+def test_an_old_row_gives_no_message_its_old_place(bench: Bench) -> None:
+    """A claim that was cut off left it behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.claim("t")
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    bench.nack("t", "m", delay=1_000)
+    bench.step(500)
+    bench.send(("n", 4))
+    bench.step(500)
+    assert (bench.claim("u", 2), bench.claim("v")) == (["n"], ["m"])
+
+
 def test_a_claim_sweeps_a_part_only(bench: Bench) -> None:
     """I9."""
     names = [f"m{n}" for n in range(40)]
