@@ -76,6 +76,7 @@ async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) 
     assert await queue.select().dead_letter() == 1
     assert [letter.priority for letter in await queue.dlq.browse()] == [7]
     assert await queue.dlq.redrive() == 1
+    await queue.send("x", priority=5)
     (delivery,) = await queue.claim()
     assert delivery.priority == 7
     assert await delivery.ack()

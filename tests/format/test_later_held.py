@@ -1,4 +1,4 @@
-"""What a later version wrote in a form of its own, in claims and beside them."""
+"""What a later version wrote in a form of its own, held by someone or not."""
 
 from __future__ import annotations
 
@@ -10,23 +10,7 @@ from rq_dlq import _calls
 from rq_dlq._calls import Place
 from tests.behaviour.helpers import AT_ONCE, one
 from tests.behaviour.stepping import alone
-from tests.conftest import Clock
-from tests.format.test_later import HERE, LATER, Rewritten, diagonal, forms
-
-
-@diagonal
-@forms
-async def test_a_claim_ends_though_it_held_one(form: str, broker: Any, clock: Clock, raw: Any) -> None:
-    """Its holder gave it back; who took it then rewrote it."""
-    queue = broker.queue("a", redelivery=AT_ONCE)
-    await queue.send_many(["x", "y"])
-    (first, _) = await queue.claim(2, lease="1s")
-    await first.release()
-    later = Rewritten(raw, first.id, form)
-    clock.advance("1s")
-    await queue.maintain()
-    assert not raw.exists(f"{HERE}leases", f"{HERE}claims")
-    later.undo()
+from tests.format.test_later import LATER, Rewritten, diagonal
 
 
 @diagonal

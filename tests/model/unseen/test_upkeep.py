@@ -272,6 +272,20 @@ def test_one_that_was_left_alone_stays_in_its_claim(bench: Bench) -> None:
     bench.raw.hset(bench.keys["states"], "later", state)
 
 
+def test_a_claim_lets_go_of_a_later_form_that_it_holds_no_more(bench: Bench) -> None:
+    names = ["given back", "m", "held"]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 3, lease=1_000)
+    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("given back", "t")]))
+    states = {name: bench.raw.hget(bench.keys["states"], name) for name in ("given back", "held")}
+    for name, state in states.items():
+        bench.raw.hset(bench.keys["states"], name, b">=1.4 " + state)
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.hmget(bench.keys["claims"], "t", "t:held") == [b'"c"\n\n\nheld', b"1"]
+    bench.raw.hset(bench.keys["states"], mapping=states)
+
+
 def test_what_is_retired_is_behind_no_more_than_a_thousand(bench: Bench) -> None:
     """I9: those of a later form."""
     bench.queue.run(bench.queue.configure_call({"dead_letter": '{"dead_for": 1000}'}))
