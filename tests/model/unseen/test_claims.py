@@ -263,3 +263,10 @@ def test_who_goes_on_waiting_keeps_the_alarm(bench: Bench) -> None:
         assert bench.queue.run(call).wait == 5_000
     assert bench.raw.exists(bench.keys["alarm"])
     assert not bench.raw.exists(bench.keys["wake"])
+
+
+def test_a_claim_expires_what_outlived_its_time_just_now(bench: Bench) -> None:
+    bench.send(("m", 4), delay=60_000, ttl=1_000)
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert bench.raw.zcard(bench.keys["expired"]) == 1

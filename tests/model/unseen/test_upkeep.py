@@ -229,13 +229,6 @@ def test_what_was_swept_left_its_place_empty(bench: Bench) -> None:
         assert bench.raw.hget(bench.keys["claims"], "t") == left
 
 
-def test_a_claim_expires_what_outlived_its_time_just_now(bench: Bench) -> None:
-    bench.send(("m", 4), delay=60_000, ttl=1_000)
-    bench.step(1_000)
-    assert bench.claim("t") == []
-    assert bench.raw.zcard(bench.keys["expired"]) == 1
-
-
 def test_a_sweep_is_of_so_many_in_all(bench: Bench) -> None:
     names = [f"m{n}" for n in range(16)]
     bench.send(*[(name, 4) for name in names])
