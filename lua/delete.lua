@@ -4,7 +4,7 @@
 -- drains
 -- luacheck: ignore 211 (it needs the keys that it does not name, too)
 local number, force = ARGV[1], ARGV[2] -- force: 1, or 0: only an empty queue
--- needs: done; keys: all, sender
+-- needs: done; keys: all
 if done then
   return done
 end
@@ -18,12 +18,6 @@ if lists > 0 or (present > 0 and force ~= '1') then
   end
   return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
 end
-local rest = {}
-for _, key in ipairs(KEYS) do
-  if key ~= messages and key ~= sender then
-    rest[#rest + 1] = key
-  end
-end
 -- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
-redis.call('UNLINK', messages, unpack(rest))
+redis.call('UNLINK', messages, unpack(KEYS))
 return note_done(present)

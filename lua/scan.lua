@@ -18,11 +18,8 @@ local function is_elsewhere(row, id, text)
     return false
   end
   -- needs: head_of, parse_state, left_over
-  local head, later = head_of(id, text)
-  if not head then
-    return not later
-  end
-  return left_over(index, row, id, parse_state(text, head.birth), head)
+  local head = head_of(id, text) -- nil: of a later form, which is not known to be elsewhere
+  return head and left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
 local first, stop = rows_up_to(index, score, member), rows_up_to(index, last_score, last_member)

@@ -6,5 +6,5 @@ local function head_bytes(text)
   if not birth then
     return nil
   end
-  return pack_birth(birth) .. string.char(flags) .. (expires > 0 and pack_number(expires, 6) or '')
+  return pack_birth(birth) .. string.char(flags) .. pack_number(expires, 6)
 end

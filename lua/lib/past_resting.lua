@@ -9,7 +9,7 @@ local function past_resting(source, most, reply)
   local found, named, stated, wakes = {}, {}, {}, nil
 
   local function look(from, upto)
-    for first = from, upto - 1, PAGE do
+    for first = from, upto, PAGE do
       local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, upto) - 1), {}
       for n, row in ipairs(rows) do
         ids[n] = id_of(row)
@@ -26,7 +26,7 @@ local function past_resting(source, most, reply)
         end
       end
       if #rows < PAGE then
-        return
+        break
       end
     end
   end

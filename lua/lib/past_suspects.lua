@@ -8,7 +8,7 @@ local PAST, PAGE = 1000, 100
 
 local function past_suspects(source, most)
   local found, named, stated = {}, {}, {}
-  for first = 0, most + PAST - 1, PAGE do
+  for first = 0, most + PAST, PAGE do
     local rows, ids = redis.call('ZRANGE', source, first, math.min(first + PAGE, most + PAST) - 1), {}
     for n, row in ipairs(rows) do
       ids[n] = id_of(row)

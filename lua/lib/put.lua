@@ -21,7 +21,7 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
-  if rest or state.more:find(' rest=', 1, true) then
+  if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   redis.call('HSET', states, id, format_state(state))

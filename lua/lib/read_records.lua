@@ -7,7 +7,7 @@ local PAGE = 250
 local function read_records(records, ids, texts, first, most)
   local long = first > 1 or #ids > PAGE
   for n = 1, #ids do
-    long = long or texts[n] and texts[n]:find(' head=', 1, true)
+    long = long or texts[n] and texts[n]:find(' head=')
   end
   if not long then
     return redis.call('HMGET', messages, unpack(ids)), #ids

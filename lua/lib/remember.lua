@@ -12,22 +12,22 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text and text ~= '' then
-    -- A full history is some 20 kB: patterns would look at each byte, plain finds do not.
+    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
     local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
-    local found = text:find('\n', 1, true)
+    local found = text:find('\n')
     while found do
-      ends[#ends + 1], found = found, text:find('\n', found + 1, true)
+      ends[#ends + 1], found = found, text:find('\n', found + 1)
     end
-    found = text:find('\t', ends[#ends] + 1, true)
+    found = text:find('\t', ends[#ends] + 1)
     while found do
-      tab, found = found, text:find('\t', found + 1, true)
+      tab, found = found, text:find('\t', found + 1)
     end
     local kept, from, last = '', 1, ends[#ends] + 1
     if #ends >= 2 * KEEP then
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last, true) == last then
+    if event == 'kept' and text:find('kept\t', last) == last then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line

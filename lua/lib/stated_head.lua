@@ -2,7 +2,7 @@
 -- that does not say them.
 -- gives: stated_head
 local function stated_head(text)
-  local at = text and text:find(' head=', 1, true)
+  local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that

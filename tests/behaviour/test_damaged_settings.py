@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import SharedDeadLetterStrategy
+from rq_dlq import Message, SharedDeadLetterStrategy
 from rq_dlq._work import ROLES, MaintainedNamespace, one_round
 from tests.behaviour.helpers import after, counts, ids, one
 from tests.conftest import DIAGONAL, Clock
@@ -59,10 +59,11 @@ async def test_a_field_of_nonsense(
     queue = broker.queue("a", redelivery=TWICE)
     await queue.send("x", id="m")
     raw.hset(SETTINGS, field, value)
-    await queue.send("y", id="n")
+    await queue.send_many([Message(body="y", id="n"), Message(body="z", id="o")])
     assert not (await queue.stats()).paused
     clock.advance("9d")
-    first, second = await queue.claim(10)
+    first, second, third = await queue.claim(10)
+    assert await third.ack()
     assert (await first.nack("boom")).outcome == "redelivered"
     assert (await second.poison("bad")).outcome == "dead"
     clock.advance("9d")

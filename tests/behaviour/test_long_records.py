@@ -145,34 +145,6 @@ async def test_what_changes_a_record_changes_its_state(where: str, broker: Any, 
     ]
 
 
-async def test_the_state_of_an_earlier_version_says_nothing(broker: Any, raw: Any) -> None:
-    """It sends a long record without; then the record is read."""
-    queue = broker.queue("a", redelivery=AT_ONCE)
-    await queue.send_many([Message(body=BODY, id="a", priority=2), Message(body=BODY, id="b", priority=7)])
-    raw.delete(STATES)
-    held = await queue.claim(10)
-    assert [delivery.id for delivery in held] == ["b", "a"]
-    await queue.nack(held, "bad")
-    assert await queue.select(all=True).dead_letter() == 2
-    assert await queue.dlq.redrive(all=True) == 2
-    assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a"]
-
-
-@pytest.mark.parametrize(
-    "word", ["1/2/3", "1/999/0/5000", f"{10**17}/4/0/5000", f"1/4/{10**15}/5000", "a/b/c/d"]
-)
-async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) -> None:
-    queue = broker.queue("a", redelivery=AT_ONCE)
-    await queue.send(BODY, id="m", priority=7)
-    raw.hset(STATES, "m", raw.hget(STATES, "m").split(b" head=")[0] + f" head={word}".encode())
-    assert await queue.select(all=True).dead_letter() == 1
-    assert [letter.priority for letter in await queue.dlq.browse()] == [7]
-    assert await queue.dlq.redrive(all=True) == 1
-    (delivery,) = await queue.claim()
-    assert delivery.priority == 7
-    assert await delivery.ack()
-
-
 # As much as fits
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import Redeliver, SharedDeadLetterStrategy
+from rq_dlq import Message, Redeliver, SharedDeadLetterStrategy
+from rq_dlq._calls.delivery import claim
 from tests.behaviour.helpers import after, bodies, bring_to, bury, counts, ids, one
+from tests.behaviour.stepping import alone
 from tests.behaviour.test_dead_letters import Order
 from tests.conftest import Clock
 
@@ -56,6 +58,26 @@ async def test_its_history_tells_its_newest_failure(end: str, broker: Any, clock
     assert (group.error, group.count) == ("ValueError: the first reason", 1)
 
 
+@pytest.mark.parametrize("process_expired", [False, True])
+async def test_the_history_of_an_expired_one_is_in_order(
+    process_expired: bool, broker: Any, clock: Clock
+) -> None:
+    """It expired once, before it failed there."""
+    queue = broker.queue("a", redelivery=after("5s"), dead_letter={"process_expired": process_expired})
+    await queue.send("x", ttl="5s")
+    await (await one(queue)).nack()
+    source = broker.queue("DLQ.a" if process_expired else "EXP.a")
+    for _ in range(3):
+        clock.advance("5s")
+        await (await one(source)).nack()
+    (letter,) = await source.select().browse()
+    assert [event.event for event in letter.history] == ["nacked", "expired", "kept"]
+    assert letter.history[1].at == letter.died_at
+    assert await source.select().redrive() == 1
+    (message,) = await queue.select().browse()
+    assert [event.event for event in message.history] == ["nacked", "expired", "kept", "redriven"]
+
+
 async def test_its_failures_do_not_displace_those_of_which_it_died(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after("0s", most=39))
     await queue.send("x")
@@ -67,7 +89,7 @@ async def test_its_failures_do_not_displace_those_of_which_it_died(broker: Any, 
     (letter,) = await queue.dlq.browse()
     assert letter.cause.message == "try 39"
     assert [event.cause.message for event in letter.history[-3:]] == ["try 38", "try 39", "later 19"]
-    assert len(letter.history) == 30
+    assert [event.event for event in letter.history] == ["nacked"] * 29 + ["kept"]
 
 
 @pytest.mark.parametrize(
@@ -197,6 +219,26 @@ async def test_however_many_rest_they_do_not_block_the_others(broker: Any, clock
     assert set(found) == {"ready"}
     assert len(found) > 400  # whatever is left is found by the next ones
     assert (await queue.stats()).dead == 2_000 - len(found)
+
+
+@pytest.mark.parametrize(("resting", "found"), [(100, []), (1_000, ["ready"]), (1_001, [])])
+async def test_a_claim_looks_past_a_thousand(
+    resting: int, found: list[str], broker: Any, clock: Clock
+) -> None:
+    """I9: then past as many from a random place on; here that is the first."""
+    queue = broker.queue("a", redelivery=after("1h", most=0))
+    for number in (resting // 2, resting - resting // 2):
+        await bury(queue, ["rests"] * number)
+    dead = broker.queue("DLQ.a")
+    while held := await dead.claim(500):
+        await dead.nack(held)
+    clock.advance("1s")
+    if resting > 100:
+        await bury(queue, [Message(body="x", id="ready")])
+    options: dict[str, Any] = {"part": "dead", "token": "t", "count": 1, "lease": 1_000, "patience": 0}
+    call = claim(queue._core.keys, **options, consumer='""', seed=0.0, default_policy=queue._core.policy)
+    claimed = await broker._run(alone(call))
+    assert [row.id for row in claimed.rows] == found
 
 
 async def test_one_that_does_not_decode_is_told_and_rests(broker: Any) -> None:

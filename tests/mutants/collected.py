@@ -18,6 +18,7 @@ WHOLE = (
 CORE = ("tests/model/test_model.py", "tests/behaviour/test_settle.py", "tests/model/test_stops.py")
 """What suffices for a write that is left out."""
 EXAMPLES, STEPS = 25, 40
+PHASES = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
 PLANTS = "test_a_fault_is_found"  # puts faults of its own into the Lua, as it stands on disk
 ELSEWHERE = {"fake", "fake-sync", "fake-async", "real-async", "async"}
 
@@ -51,7 +52,7 @@ def on_a_server(item: pytest.Item) -> bool:
 def with_tests(work: Callable[[list[pytest.Item]], None], paths: Sequence[str]) -> int:
     """Collect the tests and call `work` with them; pytest's exit code."""
     hypothesis.settings.register_profile(
-        "mutants", derandomize=True, database=None, phases=[hypothesis.Phase.generate], print_blob=False
+        "mutants", derandomize=True, database=None, phases=PHASES, print_blob=False
     )
     hypothesis.settings.load_profile("mutants")
     with tempfile.TemporaryDirectory(prefix="rq-dlq-mutants-", ignore_cleanup_errors=True) as scratch:

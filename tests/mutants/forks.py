@@ -9,7 +9,7 @@ import select
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -141,11 +141,12 @@ def use(change: Callable[[str, str], str]) -> None:
     """In a child: the Lua files read as `change` makes them."""
     original = _scripts._files
 
-    def files(directory: str = "") -> dict[str, str]:
-        return {name: change(name, text) for name, text in original(directory).items()}
+    def changed(texts: Mapping[str, str]) -> dict[str, str]:
+        return {name: change(name, text) for name, text in texts.items()}
 
-    _scripts._files = files  # type: ignore[assignment]
+    _scripts._files = lambda directory="": changed(original(directory))  # type: ignore[assignment]
     for known in _made():
+        object.__setattr__(known, "fragments", changed(known.fragments))  # a test's own
         known._assembled.clear()
         known.__dict__.pop("_library", None)
 

@@ -42,7 +42,7 @@ BOUNDED = {
     "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number
     "unset", "cells",  # the fields of a queue's settings
-    "rest",  # the keys of a queue
+    "KEYS",  # of a queue
 }  # fmt: skip
 
 

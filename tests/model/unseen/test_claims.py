@@ -44,15 +44,50 @@ def test_what_a_division_took_left_its_place_empty(bench: Bench) -> None:
     assert bench.raw.hmget(bench.keys["claims"], "t", "u") == [b'"c"\na\n\n', b'"c"\nb\nc']
 
 
-def test_what_is_overdue_is_not_waited_for(bench: Bench) -> None:
+@pytest.mark.parametrize("patience", [0, 60_000])
+def test_what_is_overdue_is_not_waited_for(bench: Bench, patience: int) -> None:
     """More leases ended at once than one claim sweeps."""
     names = [f"m{n}" for n in range(40)]
     bench.send(*[(name, 4) for name in names])
     for name in names:
         bench.claim(f"t{name}", lease=1_000)
     bench.step(1_500)
-    claimed = bench.queue.run(bench.queue.claim_call("u", patience=60_000))
+    claimed = bench.queue.run(bench.queue.claim_call("u", patience=patience))
     assert (claimed.rows, claimed.wait) == ([], 0)
+
+
+def test_who_only_counts_waits_as_well(bench: Bench) -> None:
+    """Also where all that was ready had been left behind."""
+    bench.send(("gone", 4))
+    bench.send(("m", 4), delay=5_000)
+    bench.raw.hdel(bench.keys["messages"], "gone")
+    bench.raw.hincrby(bench.keys["counters"], "purged", 1)
+    call = bench.queue.claim_call("t", patience=60_000)
+    assert bench.queue.run(replace(call, args={**call.args, "answer": "count"})).wait == 5_000
+
+
+def test_an_old_row_gives_no_message_its_old_place(bench: Bench) -> None:
+    """A claim that was cut off left it behind."""
+    bench.send(("m", 4))
+    rows = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.claim("t")
+    bench.raw.zadd(bench.keys["ready"], dict(rows))
+    bench.nack("t", "m", delay=1_000)
+    bench.step(500)
+    bench.send(("n", 4))
+    bench.step(500)
+    assert (bench.claim("u", 2), bench.claim("v")) == (["n"], ["m"])
+
+
+def test_a_claim_sweeps_a_part_only(bench: Bench) -> None:
+    """I9."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 40, lease=1_000)
+    bench.step(1_000)
+    claimed = bench.queue.run(bench.queue.claim_call("u", thorough=True))
+    assert (claimed.rows, claimed.wait) == ([], 0)
+    assert 0 < int(bench.raw.hget(bench.keys["claims"], "t:held") or 0) < 40
 
 
 def test_a_division_says_to_both_that_a_worker_made_the_claim(bench: Bench) -> None:
@@ -200,3 +235,38 @@ def test_who_settled_is_known_by_its_whole_token(bench: Bench) -> None:
     assert bench.queue.settle(_calls.delivery.release(bench.keys, [("m", "t")]))
     (settlement,) = bench.queue.run(_calls.delivery.ack(bench.keys, [("m", "0")]), repeated=True)
     assert settlement.outcome == "lost"
+
+
+def test_a_claim_steps_over_ten_of_a_later_form(bench: Bench) -> None:
+    """I9: the next claim goes on."""
+    names = [f"l{n:02}" for n in range(20)]
+    bench.send(*[(name, 4) for name in names], ("m", 4))
+    bench.raw.hset(bench.keys["states"], mapping=dict.fromkeys(names, ">=1.4 x"))
+    assert [bench.claim(token) for token in "tuv"] == [[], [], ["m"]]
+    bench.raw.flushall()  # where they were put the audit does not know
+
+
+def test_a_paused_queue_is_not_asked_again_at_once(bench: Bench) -> None:
+    """Though more leases ended than the claim sweeps."""
+    names = [f"m{n}" for n in range(40)]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 40, lease=1_000)
+    bench.raw.hset(bench.keys["settings"], "paused", 1)
+    bench.step(1_000)
+    assert bench.queue.run(bench.queue.claim_call("u")).wait == -1
+
+
+def test_who_goes_on_waiting_keeps_the_alarm(bench: Bench) -> None:
+    bench.send(("m", 4), delay=5_000)
+    for alarmed in (False, True):
+        call = bench.queue.claim_call(f"t{alarmed}", patience=60_000, alarmed=alarmed)
+        assert bench.queue.run(call).wait == 5_000
+    assert bench.raw.exists(bench.keys["alarm"])
+    assert not bench.raw.exists(bench.keys["wake"])
+
+
+def test_a_claim_expires_what_outlived_its_time_just_now(bench: Bench) -> None:
+    bench.send(("m", 4), delay=60_000, ttl=1_000)
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert bench.raw.zcard(bench.keys["expired"]) == 1

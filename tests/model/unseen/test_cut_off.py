@@ -166,3 +166,15 @@ def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> N
     bench.raw.zadd(bench.keys["leases"], {"u": until})
     assert bench.queue.run(claims.divide_claim(bench.keys, "t", to="u", keep=0)) == MOST
     assert bench.queue.run(claims.ack_claim(bench.keys, "u")) == MOST
+
+
+def test_one_of_a_later_form_always_has_a_row(bench: Bench) -> None:
+    for n in itertools.count(1):
+        bench.send(("m", 4))
+        bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
+        stopped = stopped_at(bench, bench.queue.claim_call("t"), n)
+        rows = [bench.raw.zcard(bench.keys[index]) for index in ("ready", "scheduled")]
+        assert any(rows), f"stopped at {n}"
+        emptied(bench)
+        if not stopped:
+            break

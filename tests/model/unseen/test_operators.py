@@ -26,6 +26,7 @@ OPERATED: dict[str, Callable[[Driver], Call[Any]]] = {
     "dead_letter": lambda queue: _calls.manage.dead_letter(queue.sender(), place="ready", ids=["m"], **SAID),
     "redrive": lambda queue: _calls.manage.redrive(queue.sender(), place="dead", ids=["m"], by='"c"'),
     "expire_now": lambda queue: _calls.manage.expire_now(queue.sender(), place="ready", ids=["m"]),
+    "deliver_now": lambda queue: _calls.manage.deliver_now(queue.sender(), ids=["m"]),
     "prioritize": lambda queue: _calls.manage.prioritize(
         queue.sender(), place="ready", ids=["m"], priority=9
     ),
@@ -40,11 +41,22 @@ def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
     """Other messages are called like the other arguments of the call."""
     call = OPERATED[verb](bench.queue)
     names = ["m", *{str(value) for value in call.args.values()} - {""}]
-    bench.send(*[(name, 4) for name in names])
+    bench.send(*[(name, 4) for name in names], delay=1_000 if verb == "deliver_now" else 0)
     if verb == "redrive":
         bench.queue.run(_calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=names, **SAID))
     done = bench.queue.run(call)
     assert done.ids == [b"m"] if isinstance(done, Page) else done == 1
+
+
+def test_a_priority_that_is_given_again_late_changes_nothing(bench: Bench) -> None:
+    bench.send(("m", 4), ("n", 4))
+    first, second = (
+        _calls.manage.prioritize(bench.queue.sender(), place="ready", ids=["m"], priority=priority)
+        for priority in (9, 1)
+    )
+    for call in (first, second, first):
+        assert bench.queue.run(call, repeated=True) == 1
+    assert bench.claim("t") == ["n"]
 
 
 def test_all_settings_at_once(bench: Bench) -> None:

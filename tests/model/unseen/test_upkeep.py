@@ -227,3 +227,69 @@ def test_what_was_swept_left_its_place_empty(bench: Bench) -> None:
     for left in (b'"c"\n\nb\nc', b'"c"\n\n\nc'):
         assert bench.sweep(1) == 1
         assert bench.raw.hget(bench.keys["claims"], "t") == left
+
+
+def test_a_sweep_is_of_so_many_in_all(bench: Bench) -> None:
+    names = [f"m{n}" for n in range(16)]
+    bench.send(*[(name, 4) for name in names])
+    for token in ("t", "u"):
+        bench.claim(token, 8, lease=1_000)
+    bench.step(1_000)
+    assert [bench.sweep(10) for _ in range(3)] == [10, 6, 0]
+
+
+def test_a_sweep_leaves_so_many_alone_in_all(bench: Bench) -> None:
+    """Those of a later form."""
+    names = [f"m{n:02}" for n in range(24)]
+    bench.send(*[(name, 4) for name in names])
+    for token in ("t", "u", "v"):
+        bench.claim(token, 8, lease=1_000)
+    for name in names:
+        bench.raw.hset(bench.keys["states"], name, b">=1.4 " + bench.raw.hget(bench.keys["states"], name))
+    bench.step(1_000)
+    assert bench.sweep(10) == 0
+    noted = [bench.raw.hget(bench.keys["claims"], token).split(b"\n")[0] for token in ("t", "u", "v")]
+    assert noted == [b'"c"', b'"c"\t\t2', b'"c"']
+    bench.raw.flushall()
+
+
+def test_one_that_was_left_alone_stays_in_its_claim(bench: Bench) -> None:
+    """It stood first, and a later sweep went on behind it."""
+    bench.send(("later", 4), ("m", 4))
+    bench.claim("t", 2, lease=1_000)
+    state = bench.raw.hget(bench.keys["states"], "later")
+    bench.raw.hset(bench.keys["states"], "later", b">=1.4 " + state)
+    bench.step(1_000)
+    assert [bench.sweep(1), bench.sweep(1)] == [0, 1]
+    assert bench.raw.hget(bench.keys["claims"], "t").endswith(b"\nlater\n")
+    bench.raw.hset(bench.keys["states"], "later", state)
+
+
+def test_a_claim_lets_go_of_a_later_form_that_it_holds_no_more(bench: Bench) -> None:
+    names = ["given back", "m", "held"]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 3, lease=1_000)
+    assert bench.queue.settle(_calls.delivery.release(bench.keys, [("given back", "t")]))
+    states = {name: bench.raw.hget(bench.keys["states"], name) for name in ("given back", "held")}
+    for name, state in states.items():
+        bench.raw.hset(bench.keys["states"], name, b">=1.4 " + state)
+    bench.step(1_000)
+    bench.sweep(9)
+    assert bench.raw.hmget(bench.keys["claims"], "t", "t:held") == [b'"c"\n\n\nheld', b"1"]
+    bench.raw.hset(bench.keys["states"], mapping=states)
+
+
+def test_what_is_retired_is_behind_no_more_than_a_thousand(bench: Bench) -> None:
+    """I9: those of a later form."""
+    bench.queue.run(bench.queue.configure_call({"dead_letter": '{"dead_for": 1000}'}))
+    names = [f"l{n:04}" for n in range(1_010)]
+    for part in (names[:500], names[500:], ["m"]):
+        bench.send(*[(name, 4) for name in part])
+        bench.queue.run(
+            _calls.manage.dead_letter(bench.queue.sender(), place="ready", ids=part, by='"c"', cause=CAUSE)
+        )
+        bench.step(1)
+    bench.raw.hset(bench.keys["states"], mapping=dict.fromkeys(names, ">=1.4 x"))
+    bench.step(1_000)
+    assert bench.queue.run(_calls.upkeep.retire(bench.keys, limit=10)) == 0
+    bench.raw.flushall()

@@ -10,7 +10,7 @@ local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
 -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
 -- that does not say them.
 local function stated_head(text)
-  local at = text and text:find(' head=', 1, true)
+  local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
@@ -185,7 +185,7 @@ local function head_bytes(text)
   if not birth then
     return nil
   end
-  return pack_birth(birth) .. string.char(flags) .. (expires > 0 and pack_number(expires, 6) or '')
+  return pack_birth(birth) .. string.char(flags) .. pack_number(expires, 6)
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 

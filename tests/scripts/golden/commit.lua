@@ -257,7 +257,7 @@ local function queue(n)
         -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
         -- that does not say them.
         local function stated_head(text)
-          local at = text and text:find(' head=', 1, true)
+          local at = text and text:find(' head=')
           if at then
             local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
             if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that

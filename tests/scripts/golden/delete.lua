@@ -34,12 +34,6 @@ if lists > 0 or (present > 0 and force ~= '1') then
   end
   return { left[1], left[2], math.max(0, leased), left[3], left[4], lists }
 end
-local rest = {}
-for _, key in ipairs(KEYS) do
-  if key ~= messages and key ~= sender then
-    rest[#rest + 1] = key
-  end
-end
 -- One command, so it takes effect at once. Redis frees the memory in another thread, however much it is.
-redis.call('UNLINK', messages, unpack(rest))
+redis.call('UNLINK', messages, unpack(KEYS))
 return note_done(present)

@@ -66,7 +66,7 @@ end
 -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
 -- that does not say them.
 local function stated_head(text)
-  local at = text and text:find(' head=', 1, true)
+  local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
@@ -218,22 +218,22 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
   local text = redis.call('HGET', history, id)
   if text and text ~= '' then
-    -- A full history is some 20 kB: patterns would look at each byte, plain finds do not.
+    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
     local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
-    local found = text:find('\n', 1, true)
+    local found = text:find('\n')
     while found do
-      ends[#ends + 1], found = found, text:find('\n', found + 1, true)
+      ends[#ends + 1], found = found, text:find('\n', found + 1)
     end
-    found = text:find('\t', ends[#ends] + 1, true)
+    found = text:find('\t', ends[#ends] + 1)
     while found do
-      tab, found = found, text:find('\t', found + 1, true)
+      tab, found = found, text:find('\t', found + 1)
     end
     local kept, from, last = '', 1, ends[#ends] + 1
     if #ends >= 2 * KEEP then
       kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
     end
     local before = text:sub(from, tab) .. '\n'
-    if event == 'kept' and text:find('kept\t', last, true) == last then
+    if event == 'kept' and text:find('kept\t', last) == last then
       kept, before = '', text:sub(1, last - 1)
     end
     line = kept .. before .. line
@@ -337,7 +337,7 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
-  if rest or state.more:find(' rest=', 1, true) then
+  if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   redis.call('HSET', states, id, format_state(state))
@@ -510,14 +510,26 @@ return settle_messages(4, 4, function(id, state, head, i)
         delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- by a damaged policy it may be NaN
       end
       if over then
+        -- Writes into the story of a message that it expired, which until now only its state says; called when the message
+        -- leaves that state, or fails in it. Only once.
+        local function remember_expiry(id, state)
+          if state.reason ~= 'expired' then
+            return
+          end
+          local known = redis.call('HGET', history, id) or ''
+          if not known:find('expired\t' .. state.due .. '\t') then
+            remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+          end
+        end
         -- Keeps a dead letter or an expired message that failed where it is. It rests before a claim hands it out again
         -- (lib/past_resting), so that it does not come back at once, time and again.
         local SHORTEST = 1000 -- milliseconds
 
         local function keep(id, state, head, delay, failure)
           state.delay = math.max(delay, SHORTEST)
+          remember_expiry(id, state)
           remember(id, 'kept', state.deliveries, state.delay, failure.consumer, failure.error)
-          put(id, state, head, false, now + state.delay)
+          put(id, state, head, nil, now + state.delay)
           outcome('kept', id, head, state, state.delay, failure)
           return 'kept ' .. state.delay
         end

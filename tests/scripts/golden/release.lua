@@ -65,7 +65,7 @@ end
 -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
 -- that does not say them.
 local function stated_head(text)
-  local at = text and text:find(' head=', 1, true)
+  local at = text and text:find(' head=')
   if at then
     local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
     if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
@@ -288,7 +288,7 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
-  if rest or state.more:find(' rest=', 1, true) then
+  if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   redis.call('HSET', states, id, format_state(state))

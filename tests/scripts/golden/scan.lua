@@ -52,7 +52,7 @@ local function is_elsewhere(row, id, text)
   -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
   -- that does not say them.
   local function stated_head(text)
-    local at = text and text:find(' head=', 1, true)
+    local at = text and text:find(' head=')
     if at then
       local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
       if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
@@ -237,11 +237,8 @@ local function is_elsewhere(row, id, text)
     end
     return false
   end
-  local head, later = head_of(id, text)
-  if not head then
-    return not later
-  end
-  return left_over(index, row, id, parse_state(text, head.birth), head)
+  local head = head_of(id, text) -- nil: of a later form, which is not known to be elsewhere
+  return head and left_over(index, row, id, parse_state(text, head.birth), head)
 end
 
 local first, stop = rows_up_to(index, score, member), rows_up_to(index, last_score, last_member)
@@ -271,7 +268,7 @@ if place ~= 'leased' then
     -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
     -- that does not say them.
     local function stated_head(text)
-      local at = text and text:find(' head=', 1, true)
+      local at = text and text:find(' head=')
       if at then
         local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
         if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
@@ -318,7 +315,7 @@ if place ~= 'leased' then
       if not birth then
         return nil
       end
-      return pack_birth(birth) .. string.char(flags) .. (expires > 0 and pack_number(expires, 6) or '')
+      return pack_birth(birth) .. string.char(flags) .. pack_number(expires, 6)
     end
     local short, places = {}, {}
     for n, id in ipairs(ids) do
@@ -346,7 +343,7 @@ if place ~= 'leased' then
       local function read_records(records, ids, texts, first, most)
         local long = first > 1 or #ids > PAGE
         for n = 1, #ids do
-          long = long or texts[n] and texts[n]:find(' head=', 1, true)
+          long = long or texts[n] and texts[n]:find(' head=')
         end
         if not long then
           return redis.call('HMGET', messages, unpack(ids)), #ids
