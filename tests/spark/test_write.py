@@ -12,11 +12,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.types import StringType, StructField, StructType
 
 import rq_dlq
+from rq_dlq._work import jobs
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.pace import Pace
+from rq_dlq.spark.send import Send, Staged
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
@@ -34,6 +37,9 @@ def settle(frame: DataFrame, operation: str, **options: Any) -> None:
 
 def texts(spark: SparkSession, *bodies: str) -> DataFrame:
     return spark.createDataFrame([(body,) for body in bodies], "body string")
+
+
+BODY = StructType([StructField("body", StringType())])
 
 
 def staged(raw: Any) -> list[Any]:
@@ -119,6 +125,29 @@ def test_a_job_that_is_run_again_under_its_id_writes_nothing(
     assert broker.queue("a").stats().ready == 1
     write(texts(spark, "x"), jobId="2026-11-22")
     write(texts(spark, "x"))
+    assert broker.queue("a").stats().ready == 3
+    assert staged(raw) == []
+
+
+def commit(broker: rq_dlq.Broker, url: str, *ids: str, **options: str) -> None:
+    """What the driver does, when a task has staged rows under these ids."""
+    queue = broker.queue("a")._core
+    send = Send(WriteOptions.of({"queue": "a", "url": url, **options}), BODY)
+    stage = jobs.Stage(queue.keys, send._job, "task")
+    payload = queue.codec.packer(4, {})("x")
+    broker._run(stage.add([cell for name in ids for cell in (name, payload)]))
+    send.commit([Staged(send._job, {"a": stage.counts})])
+
+
+def test_rows_that_are_not_sent_are_warned_of(
+    broker: rq_dlq.Broker, redis_url: str, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(broker, redis_url, "m0", "m1", jobId="first")
+    assert caplog.text == ""
+    commit(broker, redis_url, "m0", "m1", "m2", jobId="second")
+    assert "job second: 1 rows sent, 2 known already" in caplog.text
+    commit(broker, redis_url, "m3", jobId="second")
+    assert "job second, batch 0, was written before: none of its 1 rows was sent" in caplog.text
     assert broker.queue("a").stats().ready == 3
     assert staged(raw) == []
 
@@ -396,6 +425,8 @@ def test_overwrite_and_an_unreachable_server(spark: SparkSession, broker: rq_dlq
         ({"body": "x", "p": 12}, {"priorityColumn": "p"}, "priority 12: use a whole number"),
         ({"body": "x", "d": "soon"}, {"delayColumn": "d"}, "delay: 'soon' is not a duration"),
         ({"body": "x", "t": 0}, {"ttlColumn": "t"}, "ttl: 0 is out of range"),
+        ({"body": "x", "d": float("nan")}, {"delayColumn": "d"}, "delay: nan is not a duration"),
+        ({"body": '{"n": NaN}'}, {"contentType": "application/json"}, "a body is not a JSON document"),
     ],
 )
 def test_a_row_that_cannot_be_sent_is_an_error(

@@ -68,7 +68,7 @@ class Reader(StreamReader):
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802 - Spark's names
         for module, name, point in (
-            (claims, "done_before", "committed"),  # Spark has committed the batch
+            (claims, "progress", "committed"),  # Spark has committed the batch
             (claims, "ack_claim", "acking"),  # it is noted that it is done, and not acked
             (_calls, "claim", "claiming"),  # before each claim of the next batch
         ):

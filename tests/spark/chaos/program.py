@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from rq_dlq.spark import epoch_key
 from rq_dlq.spark.brokers import broker_at
 from tests.spark.chaos.failpoints import FORMAT, Source, passing
 from tests.spark.chaos.handlers import HANDLERS
@@ -66,7 +67,7 @@ def query(
         passing("sinking")
         rows = frame.select("id", "body")
         rows = rows.mapInArrow(HANDLERS[handler], ROWS) if handler else rows
-        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch}"))
+        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch_key(frame, epoch)}"))
         passing("sunk")  # the batch is not in the commit log
 
     frame = spark.readStream.format(FORMAT).option("queue", queue).options(**options).load()
