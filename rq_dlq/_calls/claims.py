@@ -127,6 +127,11 @@ def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
     return Command((b"HINCRBY", keys.stream(query), b"held", -messages))
 
 
+def remember(keys: QueueKeys, query: str) -> Command[int]:
+    """Keep the progress of a query for another 30 days."""
+    return Command((b"PEXPIRE", keys.stream(query), _REMEMBERED), int)
+
+
 def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
     """Note how many messages died in a row, each alone in its batch."""
     return Command((b"HSET", keys.stream(query), b"poisoned", messages))

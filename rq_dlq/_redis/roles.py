@@ -191,6 +191,7 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.progress(keys, ID)
     yield claims.note_held(keys, ID, 1)
     yield claims.note_settled(keys, ID, 1)
+    yield claims.remember(keys, ID)
     yield claims.note_poisoned(keys, ID, 1)
 
 

@@ -197,7 +197,8 @@ def _tell_queries(queues: Mapping[str, Queue[Any]], settled: Mapping[str, int]) 
         if count and (query := query_of(token)):
             counts[token.partition("@")[2], query] += count
     for (family, query), count in counts.items():
-        yield claims.note_settled(queues[family].keys, query, count)
+        keys = queues[family].keys
+        yield Batch([claims.note_settled(keys, query, count), claims.remember(keys, query)])
 
 
 class Redrive(ByRows):
