@@ -72,6 +72,13 @@ def test_a_string_is_text_and_a_json_document_where_it_is_said(
     assert [message.body for message in broker.queue("json").peek()] == [{"id": 0}]
 
 
+def test_spark_writes_nan_as_text(spark: SparkSession) -> None:
+    """So a body made by it does not say that a number was none; the page does."""
+    row = spark.range(1).select(F.to_json(F.struct(F.lit(float("nan")).alias("n")))).first()
+    assert row is not None
+    assert row[0] == '{"n":"NaN"}'
+
+
 def test_columns_say_what_else_a_message_has(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     rows: list[Any] = [
         (b"x", "m1", 9, {"k": "v"}, None, None),
@@ -161,7 +168,8 @@ def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broke
     with pytest.raises(Exception, match="a body is null"):
         write(good.union(bad))
     assert broker.queue("a").stats().totals.get("sent", 0) == 0
-    assert staged(raw) == []
+    left = [key for key in staged(raw) if not key.endswith(b":")]  # the names of lists expire
+    assert left == []
     write(good)
     assert broker.queue("a").stats().ready == 3_000
 
