@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Broker
-from rq_dlq.spark import by_row, poison_report, register, split
+from rq_dlq.spark import by_row, epoch_key, poison_report, register, split
 from rq_dlq.spark.pipeline import PipelineSettings, run
 
 QUEUE = "example-flights"
@@ -60,7 +60,7 @@ def pull(spark: SparkSession, handler, out: Path) -> None:
     def sink(batch: DataFrame, epoch: int) -> None:
         with split(batch.mapInArrow(by_row(handler, OUT), OUT)) as (ok, bad):
             sums = ok.groupBy("carrier").agg(*map(F.expr, SUMS))
-            sums.write.mode("overwrite").parquet(f"{out}/sums/{handler.__name__}-{epoch}")
+            sums.write.mode("overwrite").parquet(f"{out}/sums/{epoch_key(batch, epoch)}")
             bad.write.format("rq_dlq").option("operation", "discard").mode("append").save()
 
     needed = "id string, batch string, body binary"  # only these columns are made

@@ -54,8 +54,8 @@ end
 if #chosen > 0 then
   reply[3] = answer == 'count' and #chosen or reply[3]
   redis.call('ZADD', leases, now + lease, token)
-  local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
-  redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+  local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- a sweep remembers it
+  redis.call('HSET', claims, token, consumer .. kind .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
   redis.call('HSET', states, unpack(leased)) -- from here on they are leased
 end
 if #taken > 0 then

@@ -17,7 +17,7 @@ local function sweep_claim(token, most, most_left)
       if stopped then
         break
       end
-      local count = sweep_message(id, token, consumer, kind == 'worker')
+      local count = sweep_message(id, token, consumer, kind)
       if count then
         looked, swept, gone[id] = looked + 1, swept + count, ''
       else

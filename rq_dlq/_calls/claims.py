@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rq_dlq import _keys
 from rq_dlq._calls.call import Argument, Call, Command, read_rows
@@ -93,9 +93,48 @@ def note_half(keys: QueueKeys, query: str, batch: int) -> Call[int]:
     return note_batch(keys, query, field="half", batch=batch)
 
 
-def done_before(keys: QueueKeys, query: str) -> Command[int | None]:
-    """The last batch of a query that is done; None: nothing is known of it."""
-    return Command((b"HGET", keys.stream(query), b"done"), lambda reply: reply and int(reply))
+class Progress(NamedTuple):
+    """How far a query has come.
+
+    Attributes:
+        done: the last batch that is done; None: nothing is known of the query.
+        held: how many messages the last batch that was planned has to hold until it is acked.
+        poisoned: how many messages died in a row, each alone in its batch.
+    """
+
+    done: int | None
+    held: int
+    poisoned: int
+
+
+def progress(keys: QueueKeys, query: str) -> Command[Progress]:
+    """How far a query has come."""
+    return Command((b"HMGET", keys.stream(query), *Progress._fields), _read_progress)
+
+
+def _read_progress(reply: Sequence[bytes | None]) -> Progress:
+    done, held, poisoned = reply
+    return Progress(int(done) if done else None, int(held or 0), int(poisoned or 0))
+
+
+def note_held(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note how many messages the batch that is planned holds."""
+    return Command((b"HSET", keys.stream(query), b"held", messages))
+
+
+def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note that so many messages of the batch were settled one by one."""
+    return Command((b"HINCRBY", keys.stream(query), b"held", -messages))
+
+
+def remember(keys: QueueKeys, query: str) -> Command[int]:
+    """Keep the progress of a query for another 30 days."""
+    return Command((b"PEXPIRE", keys.stream(query), _REMEMBERED), int)
+
+
+def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
+    """Note how many messages died in a row, each alone in its batch."""
+    return Command((b"HSET", keys.stream(query), b"poisoned", messages))
 
 
 def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:

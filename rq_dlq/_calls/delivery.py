@@ -119,7 +119,7 @@ def claim(
         thorough: claim nothing before all lapsed leases are swept. If they are too many for one script, the
             claim returns nothing, with a wait of 0.
         opening: of the queue, when the client opened it; empty: any.
-        answer: "count": another process reads the messages, see `read_claim`.
+        answer: "count": another process reads the messages, see `read_claim`; a lapse is not charged.
     """
     args: dict[str, Argument] = {
         "token": token,

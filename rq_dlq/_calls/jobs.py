@@ -7,7 +7,7 @@ ends in the delay and the time to live that its messages share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq._calls.call import Argument, Call, Command
 from rq_dlq._keys import MoreKeys
@@ -15,8 +15,24 @@ from rq_dlq._keys import MoreKeys
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
+LISTS = ""  # in place of an attempt: the names of all lists of a job
 Verdict = Literal["committed", "before", "gone", "deleted"]
 _VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "deleted"}
+
+
+class Moved(NamedTuple):
+    """What a call moved into the queue; false: nothing.
+
+    Attributes:
+        messages: how many.
+        known: of them, those whose id the queue knew: they added nothing.
+    """
+
+    messages: int
+    known: int
+
+    def __bool__(self) -> bool:
+        return self.messages > 0
 
 
 def attempt_of(name: str, *, delay: int, ttl: int) -> str:
@@ -37,6 +53,18 @@ def cut(keys: QueueKeys, job: str, attempt: str, length: int) -> Command[bytes]:
 def keep(keys: QueueKeys, job: str, attempt: str, ttl: int) -> Command[int]:
     """Extend the time to live of a list (milliseconds). Reads as 1, or 0: it is gone."""
     return Command((b"PEXPIRE", keys.stage(job, attempt), ttl), int)
+
+
+def note_list(keys: QueueKeys, job: str, attempt: str) -> Command[int]:
+    """Add a list to those of its job, so that it is found where its task was killed; `keep` has to follow."""
+    return Command((b"RPUSH", keys.stage(job, LISTS), attempt), int)
+
+
+def take_lists(keys: QueueKeys, job: str, limit: int) -> Command[list[str]]:
+    """Take up to `limit` lists off those of their job; an empty list: there are no more."""
+    return Command(
+        (b"LPOP", keys.stage(job, LISTS), limit), lambda reply: [name.decode() for name in reply or ()]
+    )
 
 
 def commit_job(
@@ -77,8 +105,8 @@ def commit_job(
     return Call("commit_job", whole, args, items, lambda reply: _VERDICTS[reply], lists)
 
 
-def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[int]:
-    """Move messages of a committed list into the queue. Reads as how many; early: before it is due."""
+def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[Moved]:
+    """Move messages of a committed list into the queue; early: before it is due."""
     _, delay, ttl = attempt.rsplit(".", 2)
     args: dict[str, Argument] = {
         "member": _member(job, attempt),
@@ -87,7 +115,7 @@ def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: b
         "ttl": int(ttl),
         "early": int(early),
     }
-    return Call("move_staged", _staged(keys, job, attempt), args, (), int)
+    return Call("move_staged", _staged(keys, job, attempt), args, (), Moved._make)
 
 
 def drop_staged(keys: QueueKeys, job: str, attempt: str) -> Call[int]:

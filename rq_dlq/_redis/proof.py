@@ -32,7 +32,7 @@ FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name i
 # A consumer that claims also has to settle, so all of these rights are checked before the first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "extend")}
 # The plain commands that write.
-WRITES = frozenset(b"DEL HDEL HSET HSETNX LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
+WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XTRIM".split())
 
 
 class Rights:

@@ -172,6 +172,8 @@ def _upkeep(keys: QueueKeys) -> Steps:
 
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield jobs.note_list(keys, *JOB)
+    yield jobs.take_lists(keys, JOB[0], 1)
     yield jobs.stage(keys, *JOB, [ID])
     yield jobs.cut(keys, *JOB, 1)
     yield jobs.keep(keys, *JOB, 1)
@@ -186,7 +188,11 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.given_ids(keys, ID)
     yield claims.given_counts(keys, TOKENS)
     yield claims.held_counts(keys, TOKENS)
-    yield claims.done_before(keys, ID)
+    yield claims.progress(keys, ID)
+    yield claims.note_held(keys, ID, 1)
+    yield claims.note_settled(keys, ID, 1)
+    yield claims.remember(keys, ID)
+    yield claims.note_poisoned(keys, ID, 1)
 
 
 def _looking(keys: QueueKeys) -> Steps:

@@ -57,6 +57,8 @@ class Stage:
         name = jobs.attempt_of(self.attempt, delay=delay, ttl=ttl)
         length = 2 * self.counts.get(name, 0)
         calls: list[Command[Any]] = []
+        if not length:
+            calls.append(jobs.note_list(self.keys, self.job, name))
         for chunk in _parts(items):
             length += len(chunk)
             calls += (
@@ -64,7 +66,8 @@ class Stage:
                 jobs.cut(self.keys, self.job, name, length),
             )
         for window in chunks(calls, 2 * WINDOW):
-            yield Batch([*window, jobs.keep(self.keys, self.job, name, self.ttl)])
+            kept = [jobs.keep(self.keys, self.job, each, self.ttl) for each in (name, jobs.LISTS)]
+            yield Batch([*window, *kept])
         self.counts[name] = length // 2
 
 
@@ -231,14 +234,14 @@ def _gone(job: str, family: str, ttl: int) -> BrokerRefused:
     )
 
 
-def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[int]:
-    """Make up to `limit` messages of a committed list visible; how many, and 0 when all are."""
+def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[jobs.Moved]:
+    """Make up to `limit` messages of a committed list visible; 0 of them when all are."""
     sizes = [min(CHUNK, limit - start) for start in range(0, limit, CHUNK)]
     calls = [jobs.move_staged(keys, job, attempt, limit=size, early=True) for size in sizes]
-    moved: int = yield calls[0]
-    if moved == sizes[0] and len(calls) > 1:  # else the messages are long, or all are moved
-        moved += sum((yield Batch(calls[1:])))
-    return moved
+    parts: list[jobs.Moved] = [(yield calls[0])]
+    if parts[0].messages == sizes[0] and len(calls) > 1:  # else the messages are long, or all are moved
+        parts += yield Batch(calls[1:])
+    return jobs.Moved(*map(sum, zip(*parts, strict=True)))
 
 
 def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
@@ -249,6 +252,14 @@ def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
     return dropped
 
 
+def drop_rest(keys: QueueKeys, job: str) -> Steps[int]:
+    """Remove all lists of a job that are staged and not committed: of tasks that were killed; how many."""
+    dropped = 0
+    while names := (yield jobs.take_lists(keys, job, CHUNK)):
+        dropped += yield from drop(keys, job, names)
+    return dropped
+
+
 def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[int]:
     """Move up to `limit` messages that were committed but not moved in time (`early`: at once); how many."""
     moved = 0
@@ -256,8 +267,8 @@ def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[i
         if head[1].startswith(NOTE):
             yield from _tell(keys, *head)
             continue
-        count = yield jobs.move_staged(keys, *head, limit=limit - moved, early=early)
-        if not count:
+        part: jobs.Moved = yield jobs.move_staged(keys, *head, limit=limit - moved, early=early)
+        if not part:
             break
-        moved += count
+        moved += part.messages
     return moved

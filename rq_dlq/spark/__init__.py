@@ -16,6 +16,7 @@ from rq_dlq.spark.pull import Pulled, foreach_message
 from rq_dlq.spark.pythons import check_python
 from rq_dlq.spark.report import poison_report
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
+from rq_dlq.spark.sinks import check_held, epoch_key
 from rq_dlq.spark.source import BATCHES, RqDlqSource, check_version
 from rq_dlq.spark.split import Split, by_row, split
 
@@ -31,7 +32,9 @@ __all__ = [
     "Pulled",
     "Split",
     "by_row",
+    "check_held",
     "claim",
+    "epoch_key",
     "foreach_message",
     "poison_report",
     "register",

@@ -4,7 +4,8 @@ The second half is parked under its own name and becomes the next batch; the hal
 one poison message among n costs log2(n) + 2 failures, and the others are processed once.
 
 A message that is left alone is parked, too, and the batch goes on empty. Only if that succeeds is the message
-tried as its own batch, and it dies only there. So while the sink is down, no message dies.
+tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink that fails
+only where there are rows would kill one after the other; after a few in a row the query ends with an error.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq.spark.offsets import Offset
 
 logger = logging.getLogger("rq_dlq.spark")
+IN_A_ROW = 3  # messages that die one after the other, at least, before the sink is the suspect
 DEPTHS = 32  # halves of halves: enough for a batch of four billion
 
 
@@ -30,18 +32,41 @@ class SparkBatchPoison(RqDlqError):  # noqa: N818 - the cause that a dead letter
     """A batch failed again and again until this message was left alone in it, and failed then, too."""
 
 
-def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool) -> Steps[None]:
+class SinkFailed(RqDlqError):  # noqa: N818 - as all errors here
+    """Message after message died as poison: it is more likely that the sink fails wherever there are rows."""
+
+    def __init__(self, family: str, died: int) -> None:
+        super().__init__(
+            f"the last {died} messages of queue {family!r} that were tried died one after the other as "
+            "SparkBatchPoison, and no batch with rows succeeded since: the sink or the handler fails for "
+            f"all, so no more of them die. Mend it, start the query again, and `rq-dlq dlq redrive {family}` "
+            "those that died. If they are all poison, set a greater maxBatchFailures"
+        )
+
+
+def halve(queue: Queue[Any], offset: Offset, failures: int, *, half: bool, most: int) -> Steps[None]:
     """Reduce a queue's last batch to its first half; a message that is alone in a parked batch dies.
 
     Args:
         offset: names the batch.
         failures: of the batch, so far.
         half: the batch was parked before.
+        most: messages that die in a row.
+
+    Raises:
+        SinkFailed: so many have died, and no batch with rows succeeded since; every second time, so that the
+            message is tried again in between.
     """
     keys, family = queue.keys, queue.keys.family
     number, tokens = offset.queues[family].batch, offset.tokens(family)
     held = yield from held_by(keys, tokens)
     if half and sum(held) == 1 == offset.queues[family].messages:
+        known: claims.Progress = yield claims.progress(keys, offset.query)
+        if known.poisoned >= most:
+            if failures % 2:
+                raise SinkFailed(family, most)
+            return
+        yield claims.note_poisoned(keys, offset.query, known.poisoned + 1)
         token = tokens[held.index(1)]
         ids: list[str] = yield claims.given_ids(keys, token)
         error = SparkBatchPoison(

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from rq_dlq._work.batches import token_of
 from rq_dlq.errors import InvalidInput
+
+_OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.name` and `token_of`
+
+
+def query_of(token: str) -> str | None:
+    """The query that has a claim with this token in a batch; None: no query has."""
+    found = _OF_A_QUERY.match(token)
+    return found and found[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq._calls import claims
 from rq_dlq._work import Wait
-from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, sizes_of
+from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
-from rq_dlq.spark.halving import halve, halves, take_half
+from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
 from rq_dlq.spark.offsets import Position
 from rq_dlq.spark.slices import Slice, dealt
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.spark")
 LOOK = 250  # milliseconds between two checks of several idle queues: Spark would ask 90 times a second
+ANEW = (
+    "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
+    "makes names that do not)"
+)
 
 
 class Query:
@@ -86,7 +90,7 @@ class Query:
             The offset of the next batch; `start` if there is no message.
 
         Raises:
-            DataLoss: the queue remembers more, or less, than the checkpoint, and `failOnDataLoss` is set.
+            DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
             LeaseLost: another run of the query works on the batch that this one began.
         """
         self._check(start)
@@ -111,9 +115,9 @@ class Query:
         if last.batch <= self._done.get(family, 0):
             return
         keys = self._queues[family].keys
-        done: int | None = yield claims.done_before(keys, start.query)
-        if done not in {last.batch - 1, last.batch}:
-            self._lost(family, last.batch, done)
+        known: claims.Progress = yield claims.progress(keys, start.query)
+        if known.done not in {last.batch - 1, last.batch}:
+            self._lost(family, last.batch, known.done)
         begun = self._begun.get(family) == last.batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         noted = yield claims.note_done(keys, start.query, last.batch, run=self._run if begun else "")
@@ -122,23 +126,35 @@ class Query:
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-        yield from ack_batch(keys, start.tokens(family))
+        acked = yield from ack_batch(keys, start.tokens(family))
         self._done[family] = noted
+        if acked and known.poisoned:
+            yield claims.note_poisoned(keys, start.query, 0)
+        if known.held > acked and known.done == last.batch - 1:  # else an earlier run may have acked them
+            logger.warning(
+                "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out (the "
+                "driver was down, frozen or cut off from Redis), so they come again, though the sink has "
+                "them. A longer lease helps, and check_held() in the sink",
+                family, last.batch, known.held - acked,
+            )  # fmt: skip
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:
+        if done and done >= batch:  # in any case: Spark would give used epochs to new messages
+            raise DataLoss(
+                f"the checkpoint is at batch {batch} of queue {family!r}, but batch {done} is done: the "
+                "checkpoint is an old copy, and what is acked cannot be read again. Use the newest "
+                f"checkpoint, or {ANEW}"
+            )
         known = f"only batch {done}" if done else "no batch of this query"
         message = (
             f"the checkpoint is at batch {batch} of queue {family!r}, but the queue knows {known}: "
             "Redis has lost data, or the query did not run for more than 30 days"
         )
-        if done and done >= batch:
-            message = (
-                f"the checkpoint is at batch {batch} of queue {family!r}, but batch {done} is done: the "
-                "checkpoint is an old copy, and the batches between are acked"
-            )
         if self._options.fail_on_loss:
-            message += ". Use the newest checkpoint, or set failOnDataLoss=false to continue from here"
-            raise DataLoss(message)
+            raise DataLoss(
+                f"{message}. Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to "
+                "continue from here"
+            )
         logger.warning("%s", message)
 
     def _next(self, family: str, known: Mapping[str, Position]) -> int:
@@ -210,7 +226,7 @@ class Query:
             The slices that each task reads.
 
         Raises:
-            DataLoss: such a batch is already done, and `failOnDataLoss` is set.
+            DataLoss: as in `advance`.
         """
         self._check(end)
         slices: list[Slice] = []
@@ -231,7 +247,7 @@ class Query:
         if done != last.batch - 1:
             self._lost(family, last.batch, done)
         elif failures >= (1 if half else self._options.max_failures):
-            yield from halve(queue, end, failures, half=half)
+            yield from halve(queue, end, failures, half=half, most=max(IN_A_ROW, self._options.max_failures))
         if failures or half:
             waiting = yield from halves(queue.keys, end)
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
@@ -239,6 +255,8 @@ class Query:
     def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
         keys, tokens = self._queues[family].keys, end.tokens(family)
         places = yield from sizes_of(keys, tokens)
+        held = yield from held_by(keys, tokens)
+        yield claims.note_held(keys, end.query, sum(held))
         return [
             Slice(keys, self._shards[family], token, 0, count)
             for token, count in zip(tokens, places, strict=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.spark")
 A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
-QUERY = "sql.streaming.queryId"
+QUERY = "sql.streaming.queryId"  # a property of the threads and tasks of a query
 
 
 @dataclass(frozen=True)
@@ -133,34 +133,50 @@ class Send:
             remembered=jobs.REMEMBERED if known else A_DAY,
             ttl=options.stage_ttl,
         )
-        if broker._run(steps):
-            try:
-                self._move(job, lists)
-            except RqDlqError as error:  # Spark would run a failed job again, and send all rows twice
-                logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
-        else:
-            logger.info("job %s, batch %d was already written: nothing is written again", job, batch)
-            self._drop(job, lists)
+        if not broker._run(steps):
+            logger.warning(
+                "job %s, batch %d, was written before: none of its %d rows was sent", job, batch, count
+            )
+            self._drop_rest(job)
+            return
+        try:
+            self._move(job, lists)
+            self._drop_rest(job)
+        except RqDlqError as error:  # Spark would run a failed job again, and send all rows twice
+            logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
 
     def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
         broker, pace = self._broker, Pace(self._options.rate, CHUNK * WINDOW)
+        sent = known = 0
         for family, attempts in lists.items():
             keys = broker.queue(family)._core.keys
             for attempt in attempts:
                 while moved := broker._run(jobs.move(keys, job, attempt, pace.chunk)):
-                    pace.note(moved)
+                    sent, known = sent + moved.messages - moved.known, known + moved.known
+                    pace.note(moved.messages)
+        if known:
+            logger.warning(
+                "job %s: %d rows sent, %d known already: the queue has or remembers messages with their ids",
+                job, sent, known,
+            )  # fmt: skip
 
     def abort(self, messages: Sequence[Staged | None]) -> None:
         """Remove the rows that the tasks have staged. A committed job stays committed.
 
         Tasks may still be running; the rows that these stage expire.
         """
-        self._drop(*_staged(messages))
-
-    def _drop(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
-        broker = self._broker
+        if not (self._stream or self._options.job):
+            self._drop_rest(self._job)
+            return
+        job, lists = _staged(messages)  # another run of the job may stage, too
         for family, attempts in lists.items():
-            broker._run(jobs.drop(broker.queue(family)._core.keys, job, list(attempts)))
+            self._broker._run(jobs.drop(self._broker.queue(family)._core.keys, job, list(attempts)))
+
+    def _drop_rest(self, job: str) -> None:
+        """Remove what is staged for a job and not committed, also by tasks that were killed."""
+        broker = self._broker
+        for family in self._options.families():
+            broker._run(jobs.drop_rest(broker.queue(family)._core.keys, job))
 
 
 def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:

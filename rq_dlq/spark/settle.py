@@ -7,20 +7,21 @@ neither does a row whose lease was lost.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
-from rq_dlq._calls import delivery, manage
+from rq_dlq._calls import claims, delivery, manage
 from rq_dlq._work import CHUNK, Batch, once
 from rq_dlq._work.steps import seed
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
+from rq_dlq.spark.offsets import query_of
 from rq_dlq.spark.outgoing import SPANS, check_types, spans
 from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.queues import existing
@@ -137,7 +138,7 @@ class Settle(ByRows):
         """
         broker, verb = self._broker, self._options.operation
         queues: dict[str, Queue[Any]] = {}
-        windows: list[list[Call[list[Settlement]]]] = []
+        windows: list[list[tuple[str, Call[list[Settlement]]]]] = []
         room = 0
         for fate, ids in (item for message in messages if message for item in message.ids.items()):
             family = fate.token.partition("@")[2] or self._options.queue
@@ -147,11 +148,14 @@ class Settle(ByRows):
                 if room < len(held):
                     windows.append([])
                     room = TOGETHER
-                windows[-1].append(_call(verb, queue, held, fate))
+                windows[-1].append((fate.token, _call(verb, queue, held, fate)))
                 room -= len(held)
         settled, lost = broker._run(_settle_all(windows))
+        broker._run(_tell_queries(queues, settled))
         if lost:
-            text = f"{verb}: {settled:,} rows; {lost:,} more were left alone, since their lease was lost"
+            text = (
+                f"{verb}: {settled.total():,} rows; {lost:,} more were left alone, since their lease was lost"
+            )
             if self._options.fail_on_lost:
                 raise LeaseLost(text)
             logger.warning("%s", text)
@@ -172,14 +176,29 @@ def _call(verb: str, queue: Queue[Any], held: Sequence[Held], fate: Fate) -> Cal
     )  # fmt: skip
 
 
-def _settle_all(windows: Sequence[Sequence[Call[list[Settlement]]]]) -> Steps[tuple[int, int]]:
-    """How many messages were settled, and how many not. A window is one round trip."""
-    settled = lost = 0
+def _settle_all(
+    windows: Sequence[Sequence[tuple[str, Call[list[Settlement]]]]],
+) -> Steps[tuple[Counter[str], int]]:
+    """How many messages were settled, by token, and how many were not. A window is one round trip."""
+    settled, lost = Counter[str](), 0
     for window in windows:
-        for settlements in (yield Batch(window)):
+        replies: list[list[Settlement]] = yield Batch([call for _, call in window])
+        for (token, _), settlements in zip(window, replies, strict=True):
             good = sum(map(bool, settlements))
-            settled, lost = settled + good, lost + len(settlements) - good
+            settled[token] += good
+            lost += len(settlements) - good
     return settled, lost
+
+
+def _tell_queries(queues: Mapping[str, Queue[Any]], settled: Mapping[str, int]) -> Steps[None]:
+    """Note the messages that queries do not hold any more, so that they miss none when they ack the rest."""
+    counts = Counter[tuple[str, str]]()
+    for token, count in settled.items():
+        if count and (query := query_of(token)):
+            counts[token.partition("@")[2], query] += count
+    for (family, query), count in counts.items():
+        keys = queues[family].keys
+        yield Batch([claims.note_settled(keys, query, count), claims.remember(keys, query)])
 
 
 class Redrive(ByRows):

@@ -465,10 +465,10 @@ async def test_a_batch_fails_once_for_each_other_run(broker: Any) -> None:
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys
-    assert await run(broker, claims.done_before(keys, "query")) is None
+    assert await run(broker, claims.progress(keys, "query")) == (None, 0, 0)
     assert [await run(broker, claims.note_done(keys, "query", n)) for n in (1, 3, 2, 3)] == [1, 3, 3, 3]
-    assert await run(broker, claims.done_before(keys, "query")) == 3
-    assert await run(broker, claims.done_before(keys, "other")) is None
+    assert (await run(broker, claims.progress(keys, "query"))).done == 3
+    assert (await run(broker, claims.progress(keys, "other"))).done is None
     assert await begin(broker, queue, 4, "x") == (3, 0, False)
     assert 0 < raw.pttl(keys.stream("query")) <= 30 * 24 * 3_600_000
 
@@ -486,4 +486,5 @@ async def test_each_verb_leaves_other_queries_alone(broker: Any) -> None:
     keys = queue._core.keys
     for query, n in (("one", 5), ("two", 7)):
         await run(broker, claims.note_done(keys, query, n))
-    assert [await run(broker, claims.done_before(keys, query)) for query in ("one", "two")] == [5, 7]
+    known = [await run(broker, claims.progress(keys, query)) for query in ("one", "two")]
+    assert [each.done for each in known] == [5, 7]

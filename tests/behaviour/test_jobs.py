@@ -38,7 +38,7 @@ async def move(broker: Any, queue: Any, *attempts: str) -> int:
     """Move all; how many."""
     moved = 0
     for attempt in attempts:
-        while part := await broker._run(jobs.move(queue._core.keys, "j", attempt)):
+        while part := (await broker._run(jobs.move(queue._core.keys, "j", attempt))).messages:
             moved += part
     return moved
 
@@ -105,6 +105,29 @@ async def test_of_two_attempts_only_the_committed_one_counts(broker: Any, raw: A
     assert 0 < raw.ttl(queue._core.keys.stage("j", *lost)) <= 86_400
     assert await drop(broker, queue, [*won, *lost]) == 1  # what is committed cannot be dropped
     assert await move(broker, queue, *won, *lost) == 1
+
+
+async def test_lists_of_killed_tasks_are_found_by_their_job(broker: Any, raw: Any) -> None:
+    """Nobody knows them any more; the one that is committed and not yet moved stays."""
+    queue = broker.queue("a")
+    killed = [await stage(broker, queue, f"k{number}", range(3)) for number in range(600)]
+    won = await stage(broker, queue, "t", ["x"])
+    names = queue._core.keys.stage("j", "")
+    assert 0 < raw.ttl(names) <= 86_400
+    assert await commit(broker, queue, won)
+    assert await broker._run(jobs.drop_rest(queue._core.keys, "j")) == len(killed)
+    assert raw.keys("rq:*:stage:*") == [queue._core.keys.stage("j", *won).encode()]
+    assert await move(broker, queue, *won) == 1
+
+
+async def test_a_move_says_what_the_queue_knew(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("first", id="t0")
+    attempts = await stage(broker, queue, "t", ["x", "y", "z"])
+    await commit(broker, queue, attempts)
+    (attempt,) = attempts
+    assert await broker._run(jobs.move(queue._core.keys, "j", attempt)) == (3, 1)
+    assert await bodies(queue) == ["first", "y", "z"]
 
 
 async def test_what_was_never_committed_cannot_be_moved(broker: Any) -> None:
@@ -213,7 +236,7 @@ async def test_several_queues_commit_together(broker: Any, raw: Any) -> None:
     _, again = await stage_in_three(broker)
     assert not await broker._run(jobs.commit(works, "j", again))
     for queue in queues:
-        await drop(broker, queue, again[queue.name])
+        assert await broker._run(jobs.drop_rest(queue._core.keys, "j")) == len(again[queue.name])
     assert not raw.keys("rq:*:stage:*")
 
 
@@ -233,7 +256,7 @@ async def test_maintenance_tells_the_others_what_the_first_has_decided(
             await queue.maintain()
             audit(raw, queue.name)
             assert await counts(queue) == {"ready": 1}, f"died after {script}"
-        assert not raw.keys("rq:*:stage:*")
+        assert raw.keys("rq:*:stage:*") == raw.keys("rq:*:stage:j:")  # the names of the lists, which expire
 
 
 async def die_after(scripts: int, broker: Any, steps: Any) -> None:
@@ -307,7 +330,7 @@ def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any
         assert driver.run(again) == "before", f"stopped at {n}"
         audit(raw, "q")
         moves = [_calls.jobs.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
-        assert [driver.run(move) for move in moves] == [3, 3], f"stopped at {n}"
+        assert [driver.run(move).messages for move in moves] == [3, 3], f"stopped at {n}"
         assert audit(raw, "q") == {"ready": 6}
         if not stopped:
             assert n > 5

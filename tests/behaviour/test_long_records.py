@@ -239,7 +239,7 @@ async def test_a_job_moves_what_fits(broker: Any) -> None:
     assert await broker._run(jobs.commit([queue._core], "j", {"a": task.counts}))
     (attempt,) = task.counts
     moved = []
-    while part := await broker._run(jobs.move(queue._core.keys, "j", attempt)):
+    while part := (await broker._run(jobs.move(queue._core.keys, "j", attempt))).messages:
         moved.append(part)
     assert moved == [3, 3, 3, 1]
     assert await counts(queue) == {"ready": 10}

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import _work
+from rq_dlq import RedeliveryPolicy, _work
+from rq_dlq._calls import claims
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
+from rq_dlq.spark.halving import SinkFailed
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.slices import Slice
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
+from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 
 FRESH = Offset("query", {"orders": Position()})
@@ -125,10 +128,64 @@ async def test_what_lapsed_while_the_driver_was_down_comes_in_a_later_one(broker
     await queue.maintain()
     runs.restart()
     assert await runs.read(FRESH, end) == []
-    assert await runs.advance(end) == end
-    clock.advance("1h")
     after = await runs.advance(end)
     assert sorted(await runs.read(end, after)) == sorted(sent)
+
+
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "down"])
+async def test_a_batch_that_lapsed_before_it_was_acked_is_warned_of(
+    broker: Any, clock: Clock, caplog: pytest.LogCaptureFixture, frozen: bool
+) -> None:
+    """The sink has it, and it comes again."""
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(10))
+    end = await runs.advance(FRESH)
+    ((part,),) = await runs.plan(FRESH, end)
+    rows = [(name, part.token) for name in sent[:3]]
+    assert all(await broker._run(_work.nack(queue._core, rows, "no", delay="1h")))
+    await broker._run(alone(claims.note_settled(queue._core.keys, "query", 3)))
+    clock.advance("61s")
+    await queue.maintain()
+    if not frozen:
+        runs.restart()
+    await runs.advance(end)
+    assert "batch 1 is done, but 7 of its messages were no longer held" in caplog.text
+
+
+async def test_a_batch_that_was_held_until_its_ack_is_not_warned_of(
+    broker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    sent = await queue.send_many(range(10))
+    end = await runs.advance(FRESH)
+    await runs.plan(FRESH, end)
+    runs.restart()
+    ((part,),) = await runs.plan(FRESH, end)  # only a half
+    assert all(await broker._run(_work.nack(queue._core, [(sent[0], part.token)], "no", delay="1h")))
+    await broker._run(alone(claims.note_settled(queue._core.keys, "query", 1)))
+    caplog.clear()
+    after = await runs.advance(end)
+    runs.restart()  # after the ack
+    assert (await runs.advance(end)).queues == after.queues
+    assert caplog.text == ""
+
+
+async def test_batches_that_lapse_are_not_charged(broker: Any, clock: Clock) -> None:
+    """The driver was down: no handler has failed."""
+    queue, runs = broker.queue("orders", redelivery=RedeliveryPolicy(max_redeliveries=1)), Runs(broker)
+    sent = await queue.send_many(range(600))
+    start = FRESH
+    for _ in range(3):
+        end = await runs.advance(start)
+        assert await runs.read(start, end) == sent
+        clock.advance("61s")
+        await queue.maintain()
+        runs.restart()
+        assert await runs.read(start, end) == []
+        start = end
+    assert await counts(queue) == {"ready": 600}
+    ((first, *_), *_) = [message.history for message in await queue.peek(limit=1)]
+    assert (first.event, first.delay) == ("lapsed", 0)
 
 
 @pytest.mark.parametrize("poison", [0, 1, 499, 700, 999])
@@ -174,6 +231,34 @@ async def test_while_the_sink_is_down_nothing_dies(broker: Any) -> None:
     assert await counts(queue) == {}
 
 
+async def test_where_the_sink_fails_for_all_rows_only_a_few_messages_die(broker: Any) -> None:
+    """It succeeds without rows, so each message looks like poison; until the sink is mended."""
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    await queue.send_many(range(100))
+    start, end, refused, tried = FRESH, await runs.advance(FRESH), 0, 0
+    while tried < 3:
+        try:
+            rows = await runs.read(start, end)
+        except SinkFailed as error:
+            assert "the last 3 messages of queue 'orders'" in str(error)  # noqa: PT017 - it ends each second run
+            refused += 1
+            runs.restart()
+            continue
+        tried += bool(refused and rows)
+        if rows:
+            runs.restart()
+        else:
+            start, end = end, await runs.advance(end)
+    assert refused == 3
+    assert await counts(queue) == {"leased": 97, "dead": 3}
+    processed: list[str] = []
+    while (after := await runs.advance(end)) != end:
+        start, end = end, after
+        processed += await runs.read(start, end)
+    assert len(processed) == 96
+    assert (await broker._run(alone(claims.progress(queue._core.keys, "query")))).poisoned == 0
+
+
 async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="3")
     await queue.send_many(range(8))
@@ -205,11 +290,13 @@ async def test_an_old_checkpoint_is_refused(broker: Any) -> None:
         await runs.advance(positions[1])
     with pytest.raises(DataLoss, match="batch 2 of queue 'orders', but batch 3 is done"):
         await runs.read(positions[1], positions[2])
-    careless = Runs(broker, failOnDataLoss="false")
+    careless = Runs(broker, failOnDataLoss="false")  # the epochs of new messages would be used ones
     await queue.send("new")
-    after = await careless.advance(positions[1])
-    assert after.queues["orders"].batch == 4
-    assert len(await careless.read(positions[1], after)) == 1
+    with pytest.raises(DataLoss, match="a new checkpoint and a new prefix"):
+        await careless.advance(positions[1])
+    with pytest.raises(DataLoss, match="a new checkpoint and a new prefix"):
+        await careless.read(positions[1], positions[2])
+    assert await counts(queue) == {"ready": 1}
 
 
 async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -> None:

@@ -101,7 +101,7 @@ class SessionSteps:
             return
         job, attempt, items, delay, ttl, due = self.staged[0]
         call = _calls.jobs.move_staged(self.keys, job, attempt, limit=limit, early=early)
-        moved = self.queue.run(call)
+        moved = self.queue.run(call).messages
         if due > self.clock.now and not early:
             assert moved == 0
             return

@@ -92,7 +92,7 @@ class World:
         for member in self.raw.zrange(queue.keys["committed"], 0, -1):
             job, attempt = member.decode().split("\n")
             call = _calls.jobs.move_staged(queue.keys, job, attempt, limit=200, early=False)
-            moved += queue.run(call)
+            moved += queue.run(call).messages
         return moved
 
     def drain(self) -> Counter[str]:

@@ -170,7 +170,7 @@ CONSUMER: dict[str, Verb] = {
     "halve a batch": lambda me: me.run(batches.halve_batch(me.keys, me.tokens, "rest")),
     "begin a query's": lambda me: me.run(claims.begin_batch(me.keys, "query", batch=1, run="x")),
     "end a query's": lambda me: me.run(claims.note_done(me.keys, "query", 1)),
-    "ask for a query's": lambda me: me.run(claims.done_before(me.keys, "query")),
+    "ask for a query's": lambda me: me.run(claims.progress(me.keys, "query")),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
     "drained": lambda me: me.run(_work.is_drained(me.orders._core)),

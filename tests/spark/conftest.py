@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,14 +21,17 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
-def spark(redis_url: str) -> Iterator[SparkSession]:
+def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
     servers.need_java()
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "RQ_DLQ_URL": redis_url}
     session = (
         SparkSession.builder.master("local[2]")
         .appName("rq_dlq tests")
-        .config("spark.ui.enabled", "false")
+        .config("spark.ui.port", "0")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", event_logs.as_uri())
+        .config("spark.eventLog.compress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.extraJavaOptions", QUICK_START)
         .config("spark.sql.session.timeZone", "UTC")
@@ -37,6 +41,12 @@ def spark(redis_url: str) -> Iterator[SparkSession]:
     yield session
     session.stop()
     del os.environ["RQ_DLQ_URL"]
+
+
+@pytest.fixture(scope="session")
+def event_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes what it does."""
+    return tmp_path_factory.mktemp("events")
 
 
 @pytest.fixture(scope="session")

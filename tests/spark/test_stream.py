@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import rq_dlq
-from rq_dlq.spark import MESSAGE
+from rq_dlq.errors import InvalidInput
+from rq_dlq.spark import MESSAGE, epoch_key
 from tests.servers import wait_until
 from tests.spark.versions import SPARK, since
 
@@ -77,6 +79,33 @@ def test_a_query_goes_on_where_its_checkpoint_is(
     run(spark, sink, tmp_path)
     assert sink.batches == {0: first, 1: second}
     assert queue.stats().waiting + queue.stats().leased == 0
+
+
+@streams
+def test_epochs_that_begin_again_overwrite_nothing(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue, keys = broker.queue("orders"), list[str]()
+
+    def sink(frame: DataFrame, epoch: int) -> None:
+        keys.append(epoch_key(frame, epoch))
+        frame.select("id").write.mode("overwrite").parquet(str(tmp_path / "out" / f"epoch={keys[-1]}"))
+
+    sent: list[str] = []
+    for _ in range(3):  # the second run goes on, the third one has a new checkpoint
+        if len(keys) == 2:
+            shutil.rmtree(tmp_path / "checkpoint")
+        sent += queue.send_many(range(5))
+        run(spark, sink, tmp_path)
+    first, second, third = (key.rpartition("-") for key in keys)
+    assert [number for *_, number in (first, second, third)] == ["0", "1", "0"]
+    assert first[0] == second[0] != third[0]
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == sorted(sent)
+
+
+def test_an_epoch_has_a_key_only_in_a_query(spark: SparkSession) -> None:
+    with pytest.raises(InvalidInput, match="works in the function of foreachBatch"):
+        epoch_key(spark.range(1), 0)
 
 
 @streams

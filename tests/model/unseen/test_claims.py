@@ -171,6 +171,18 @@ def test_who_claimed_is_known_by_name_also_of_a_worker(bench: Bench) -> None:
     assert (event.event, event.consumer) == ("lapsed", "c")
 
 
+def test_a_batch_that_lapses_is_never_charged(bench: Bench) -> None:
+    """Its driver was down; a claim of another kind is charged."""
+    bench.send(("m", 4))
+    for number, answer in enumerate(["count", "count", "rows"]):
+        call = bench.queue.claim_call(f"t{number}", lease=1_000)
+        call.args["answer"] = answer  # type: ignore[index]
+        bench.queue.run(replace(call, reader=lambda reply: reply))
+        bench.step(1_000)
+        bench.sweep(1)
+    assert bench.raw.hget(bench.keys["states"], "m").split()[4:7] == [b"1", b"0", b"3"]
+
+
 def test_what_a_later_version_notes_of_a_claim_stays(bench: Bench) -> None:
     """Behind another tab: it is kept by a sweep in parts, and read by none of these."""
     bench.send(("a", 4), ("b", 4))

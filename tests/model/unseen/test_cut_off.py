@@ -40,7 +40,9 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     assert bench.queue.run(commit) == "committed"
     moved, left = [], []
     for _ in range(3):
-        moved.append(bench.queue.run(jobs.move_staged(bench.keys, job, attempt, limit=2, early=True)))
+        moved.append(
+            bench.queue.run(jobs.move_staged(bench.keys, job, attempt, limit=2, early=True)).messages
+        )
         left.append(bench.raw.llen(bench.keys.stage(job, attempt)))
     assert (moved, left) == ([2, 1, 0], [2, 0, 0])
     assert bench.claim("t", 9) == ["a", "b", "c"]

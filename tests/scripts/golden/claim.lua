@@ -564,10 +564,10 @@ if lapsed + fallen_due + outlived > 0 then
     return true
   end
   -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
-  -- worker's claim a message's first lapse is not charged, since another message may have killed the worker: it is back at
-  -- once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
+  -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
+  -- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
   -- alone, since only a later version can judge it.
-  local function sweep_message(id, token, consumer, by_worker)
+  local function sweep_message(id, token, consumer, kind)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
     local head, later = (held and held_head or head_of)(id, text)
@@ -584,7 +584,7 @@ if lapsed + fallen_due + outlived > 0 then
     end
     state.token = '' -- its holder did not settle it, and must not hear that it did when it repeats a call
     local failure = { charge = true, consumer = consumer, error = lapse_error }
-    if by_worker and state.lapsed == 0 then
+    if kind == 'batch' or kind == 'worker' and state.lapsed == 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
     end
     judge(id, state, head, 'lapsed', failure)
@@ -617,7 +617,7 @@ if lapsed + fallen_due + outlived > 0 then
         if stopped then
           break
         end
-        local count = sweep_message(id, token, consumer, kind == 'worker')
+        local count = sweep_message(id, token, consumer, kind)
         if count then
           looked, swept, gone[id] = looked + 1, swept + count, ''
         else
@@ -1301,8 +1301,8 @@ end
 if #chosen > 0 then
   reply[3] = answer == 'count' and #chosen or reply[3]
   redis.call('ZADD', leases, now + lease, token)
-  local maker = suspects == 'all' and consumer or consumer .. '\tworker' -- which a sweep remembers
-  redis.call('HSET', claims, token, maker .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
+  local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- a sweep remembers it
+  redis.call('HSET', claims, token, consumer .. kind .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)
   redis.call('HSET', states, unpack(leased)) -- from here on they are leased
 end
 if #taken > 0 then

@@ -61,7 +61,7 @@ def _lapse(queue: rq_dlq.Queue[object]) -> None:
 
 
 def while_down(world: World) -> None:
-    """What was claimed goes to another batch, and the sink's batch is overwritten."""
+    """What was claimed goes to another batch, uncharged, and the sink's batch is overwritten."""
     queue = world.broker.queue("orders")
     said: dict[str, Any] = {"lease": "4s", "maxMessagesPerTrigger": 1_000}
 
@@ -80,14 +80,46 @@ def while_down(world: World) -> None:
         world.trial(when)
     world.stream("orders", **said).until_ended()
     world.count(world.outcome("orders", sent))
+    require(not queue.stats().dead, "messages died, though no handler failed")
 
     found = world.outcome("orders", first)
     require(found.lost == 0, f"{found.lost} lost where the lease lapsed between commit log and ack")
     world.trial(f"window: lapsed between commit log and ack, {found.duplicated:,} twice, as the page says")
 
 
+def frozen(world: World) -> None:
+    """Its host is paused for longer than the lease: after the sink, and before it in a sink that checks."""
+    queue, go = world.broker.queue("orders"), world.folder / "go"
+    said: dict[str, Any] = {"lease": "4s", "maxMessagesPerTrigger": 1_000}
+
+    def freeze(point: str, **more: Any) -> Process:
+        driver = world.stream("orders", environment={"CHAOS_HOLD_AT": f"{point}:1"}, **said, **more)
+        wait_for(lambda: world.passes(driver, point) or driver.ended, f"it comes to {point}")
+        require(not driver.ended, f"it ended before {point}:\n{driver.tail}")
+        with driver.frozen():
+            _lapse(queue)
+            go.touch()
+        driver.until_ended()
+        go.unlink()
+        return driver
+
+    first = world.send("orders", 1_000)
+    warned = "1000 of its messages were no longer held" in freeze("sunk").text
+    require(warned, "it did not say that 1,000 messages were no longer held")
+    found = world.outcome("orders", first)
+    require(found.lost == 0, f"{found.lost} lost by a frozen driver")
+    world.trial(f"window: frozen after the sink, {found.duplicated:,} twice and warned of, as the page says")
+
+    sent = world.send("orders", 3_000)
+    driver = freeze("worked", checks=True, failures=1)
+    require("1,000 messages of this epoch are not held" in driver.text, "check_held() raised nothing")
+    world.trial("frozen before the sink, which checks")
+    world.count(world.outcome("orders", sent))
+
+
 SCENARIOS = (
     Scenario("driver-points", "driver SIGKILL at every point", "back within the lease", at_every_point),
     Scenario("driver-random", "driver SIGKILL at random", "back within the lease", at_random),
+    Scenario("frozen", "driver frozen for longer than its lease", "sink calls check_held()", frozen),
     Scenario("lapse", "lease lapses while the driver is down", "sink overwrites by batch", while_down),
 )

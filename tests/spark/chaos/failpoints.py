@@ -1,7 +1,8 @@
 """The format `rq_dlq` with points at which the driver dies, without a word, as by `kill -9`.
 
-The environment variable CHAOS_DIE_AT says which point it is and at which passing: `claiming:3`. Passings are
-counted in files, since Spark calls readers and writers in several processes.
+The environment variable CHAOS_DIE_AT says which point it is and at which passing: `claiming:3`. At the one of
+CHAOS_HOLD_AT the driver waits for the file `go`. Passings are counted in files, since Spark calls readers and
+writers in several processes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 
-from rq_dlq import _calls
-from rq_dlq._calls import claims
+from rq_dlq._calls import claims, delivery
 from rq_dlq._work import jobs
 from rq_dlq.spark.source import RqDlqSource
 from rq_dlq.spark.stream import StreamReader
@@ -38,6 +38,8 @@ def passing(point: str) -> None:
     if os.environ.get("CHAOS_DIE_AT") == f"{point}:{number}":
         os.killpg(int(os.environ["CHAOS_GROUP"]), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)  # Python workers of Spark are in a group of their own
+    while os.environ.get("CHAOS_HOLD_AT") == f"{point}:{number}" and not Path("go").exists():
+        time.sleep(0.05)
 
 
 def straggle() -> None:
@@ -68,9 +70,9 @@ class Reader(StreamReader):
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802 - Spark's names
         for module, name, point in (
-            (claims, "done_before", "committed"),  # Spark has committed the batch
+            (claims, "progress", "committed"),  # Spark has committed the batch
             (claims, "ack_claim", "acking"),  # it is noted that it is done, and not acked
-            (_calls, "claim", "claiming"),  # before each claim of the next batch
+            (delivery, "claim", "claiming"),  # before each claim of the next batch
         ):
             _before(module, name, point)
         end = super().latestOffset(start, limit)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from rq_dlq.spark import check_held, epoch_key
 from rq_dlq.spark.brokers import broker_at
 from tests.spark.chaos.failpoints import FORMAT, Source, passing
 from tests.spark.chaos.handlers import HANDLERS
@@ -57,16 +58,21 @@ def session(master: str, conf: dict[str, str]) -> SparkSession:
 
 
 def query(
-    spark: SparkSession, queue: str, place: str, handler: str, options: dict[str, str]
+    spark: SparkSession, queue: str, place: str, handler: str, options: dict[str, str], *, checks: bool
 ) -> StreamingQuery:
-    """Start a stream of a queue into a sink that is idempotent by batch."""
+    """Start a stream of a queue into a sink that is idempotent by batch; checks: what it holds, before."""
     sink = Path(place) / "sink"
 
     def write(frame: DataFrame, epoch: int) -> None:
         passing("sinking")
+        if checks:
+            frame = frame.select("id", "batch", "body").persist()
+            frame.count()
+            passing("worked")
+            check_held(frame, url=options["url"])
         rows = frame.select("id", "body")
         rows = rows.mapInArrow(HANDLERS[handler], ROWS) if handler else rows
-        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch}"))
+        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch_key(frame, epoch)}"))
         passing("sunk")  # the batch is not in the commit log
 
     frame = spark.readStream.format(FORMAT).option("queue", queue).options(**options).load()
@@ -84,12 +90,17 @@ def stream(
     places: list[str],
     handler: str = "",
     failures: int = 0,
+    checks: bool = False,
     options: dict[str, str],
 ) -> None:
     """Process a queue until nothing is left in it, by one query for each place; again after a failure."""
     broker = broker_at(url)
     options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
-    queries = {place: query(spark, queue, place, handler, options) for place in places}
+
+    def start(place: str) -> StreamingQuery:
+        return query(spark, queue, place, handler, options, checks=checks)
+
+    queries = {place: start(place) for place in places}
     say("started")
     failed = 0
     while True:
@@ -104,7 +115,7 @@ def stream(
             say(f"failed {failed}: {_reason(running)}")
             if failed > failures:
                 sys.exit(f"a query failed {failed} times")
-            queries[place] = query(spark, queue, place, handler, options)
+            queries[place] = start(place)
     for running in queries.values():
         running.stop()
 

@@ -41,11 +41,25 @@ def old_checkpoint(world: World) -> None:
     shutil.rmtree(here)
     copy.rename(here)
     sent += world.send("orders", 500)
-    driver = world.stream("orders")
-    driver.until_failed()
-    require("old copy" in driver.text, f"another error:\n{driver.text[-2_000:]}")
-    require(world.broker.queue("orders").stats().ready == 500, "the refused query claimed something")
-    world.trial("refused; what waits is untouched")
+    for careful in ("true", "false"):
+        driver = world.stream("orders", failOnDataLoss=careful)
+        driver.until_failed()
+        require("old copy" in driver.text, f"another error:\n{driver.text[-2_000:]}")
+        require(world.broker.queue("orders").stats().ready == 500, "the refused query claimed something")
+        world.trial(f"refused with failOnDataLoss={careful}; what waits is untouched")
+    shutil.rmtree(here)
+    world.stream("orders").until_ended()
+    world.count(world.outcome("orders", sent))
+
+
+def deleted_checkpoint(world: World) -> None:
+    """Epochs begin again at 0, in the sink that has others from 0 on."""
+    sent: list[str] = []
+    for _ in range(3):
+        sent += world.send("orders", 1_000)
+        world.stream("orders", maxMessagesPerTrigger=500).until_ended()
+        shutil.rmtree(world.place() / "checkpoint")
+        world.trial("checkpoint deleted")
     world.count(world.outcome("orders", sent))
 
 
@@ -67,5 +81,6 @@ def two(world: World) -> None:
 SCENARIOS = (
     Scenario("poison", "a batch that fails again and again", "the poison alone dies", poison),
     Scenario("old-checkpoint", "an old checkpoint is put back", "refused", old_checkpoint),
+    Scenario("no-checkpoint", "the checkpoint is deleted", "sink uses epoch_key()", deleted_checkpoint),
     Scenario("two-queries", "two queries on one queue", "each message to one of them", two),
 )

@@ -26,7 +26,7 @@ from tests.spark.chaos.count import NOTHING, Tally, kept, tally, written
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 240.0  # seconds for whatever a driver does
-AGAIN = rq_dlq.RedeliveryPolicy(delays=["0s"], max_redeliveries=20)  # what lapses comes again at once
+FEW = rq_dlq.RedeliveryPolicy(max_redeliveries=1)  # a lapse of a batch is not charged
 
 
 class BrokenError(Exception):
@@ -98,6 +98,19 @@ class Process:
         self._wait()
         wait_for(self._group_is_empty, "the Python processes of a driver end with its Java process", 30)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop all its processes, as a host that is paused would; they go on at the end."""
+        driver = psutil.Process(self.process.pid)
+        processes = [driver, *driver.children(recursive=True)]
+        for each in processes:
+            each.suspend()
+        try:
+            yield
+        finally:
+            for each in processes:
+                each.resume()
+
     def _group_is_empty(self) -> bool:
         try:
             os.killpg(self.process.pid, 0)
@@ -143,7 +156,7 @@ class World:
 
     def send(self, queue: str, count: int) -> list[str]:
         """Send numbers; their ids."""
-        there = self.broker.queue(queue, redelivery=AGAIN)
+        there = self.broker.queue(queue, redelivery=FEW)
         return [each for _ in range(0, count, 500) for each in there.send_many(range(min(500, count)))]
 
     def start(self, *command: str, **environment: str) -> Process:
@@ -189,7 +202,15 @@ class World:
         command = [sys.executable, "-c", code, said]
         return self.start(*command, CHAOS_DIE_AT=die_at, **(environment or {}))
 
-    def stream(self, queue: str, *places: str, handler: str = "", failures: int = 0, **said: Any) -> Process:
+    def stream(
+        self,
+        queue: str,
+        *places: str,
+        handler: str = "",
+        failures: int = 0,
+        checks: bool = False,
+        **said: Any,
+    ) -> Process:
         """Start a driver that processes a queue, by a query for each place."""
         driving = {
             name: said.pop(name) for name in ("master", "conf", "die_at", "environment") if name in said
@@ -200,6 +221,7 @@ class World:
             places=[str(self.place(name)) for name in places or ("query",)],
             handler=handler,
             failures=failures,
+            checks=checks,
             options={name: str(value) for name, value in said.items()},
             **driving,
         )
