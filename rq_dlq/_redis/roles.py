@@ -183,10 +183,16 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
     yield Wait(keys["wake"], 1)
-    yield claims.given_ids(keys, ID)
+    yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
     yield claims.held_counts(keys, TOKENS)
     yield claims.done_before(keys, ID)
+
+
+def _reading(keys: QueueKeys) -> Steps:
+    """What claims hold."""
+    yield claims.places(keys, ID)
+    yield from claims.parts(keys, [ID.encode()])
 
 
 def _looking(keys: QueueKeys) -> Steps:
@@ -199,7 +205,8 @@ def _looking(keys: QueueKeys) -> Steps:
     yield scans.rank(keys, "ready", 0)
     yield scans.size(keys, "ready")
     yield scans.position(keys, "ready", 0)
-    yield claims.given_ids(keys, ID)
+    yield from _reading(keys)
+    yield claims.given_counts(keys, TOKENS)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
@@ -229,7 +236,7 @@ ROLES = {
             "claims and settles, also as a worker; sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
-                *("read_claim", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),
             _consuming,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from rq_dlq._work import batches, outcomes
+from rq_dlq.spark.messages import Messages
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ class Slice:
         """The messages that the claim still holds, `limit` in one call; each try yields the same."""
         for first in range(self.first, self.end, limit):
             size = min(limit, self.end - first)
-            rows = broker._run(batches.read_claim(self.keys, self.token, first, size))
-            if rows:
-                yield columns.batch(rows, self.keys.family, self.shard, self.token)
+            page = broker._run(batches.read_claim(self.keys, self.token, first, size))
+            if page.ids:
+                yield columns.of(Messages(page, self.keys.family, self.shard, self.token))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Runs:
         found: list[Any] = []
         for part in share:
             steps = _work.batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
-            found += await self.broker._run(steps)
+            found += (await self.broker._run(steps)).rows()
         return found
 
 

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import Broker
-from rq_dlq._calls import Command, claims, scans, upkeep
-from rq_dlq._work import Batch
+from rq_dlq._calls import Command, scans, upkeep
+from rq_dlq._work import Batch, batches
 from rq_dlq.cli.demo.crew import Crew, Member
 from rq_dlq.cli.demo.payments import Payments
 from rq_dlq.values.failure import moment
@@ -110,8 +110,8 @@ class Stage:
         page: Page = yield scans.browse(keys, ids=[message_id])
         (row,) = page.rows()
         token = row.state.split()[1][1:].decode()
-        rows = yield claims.read_claim(keys, token, first=0, limit=PAGE)
-        return self._messages(rows)
+        held = yield from batches.read_claim(keys, token, 0, PAGE)
+        return self._messages(held.rows())
 
     def _messages(self, rows: Iterable[Row]) -> list[Received[Any]]:
         return [Received(row, self.queue._core.codec, self.queue.name) for row in rows]
