@@ -61,7 +61,9 @@ local function lease_head(source, most, reply)
       end
     end
   end
-  reply[3] = answer == 'count' and #chosen > 0 and #chosen or reply[3]
+  if answer == 'count' and #chosen > 0 then
+    reply[3], reply[4] = #chosen, spent
+  end
   if #taken > 0 then
     -- needs: lease_chosen
     lease_chosen(source, taken, chosen, leased, mortal)

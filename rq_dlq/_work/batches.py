@@ -6,6 +6,7 @@ Their tokens follow from its name, so only the name has to be stored: the same n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,11 +69,14 @@ def tokens_at(address: str, family: str) -> list[str]:
 
 
 def claim_batch(
-    queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0
+    queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0, size: float = math.inf
 ) -> Steps[ClaimedBatch]:
     """Claim up to `limit` messages under a name, and wait up to `wait` milliseconds for the first.
 
     A batch ends when nothing more is ready, so it also ends while a producer goes on.
+
+    Args:
+        size: bytes; the claim that reaches them is the last.
 
     Raises:
         InvalidInput: the queue is a view.
@@ -82,6 +86,7 @@ def claim_batch(
         message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"
         raise InvalidInput(message)
     sizes: list[int] = []
+    got = 0
 
     def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[delivery.Claimed | None, int]]:
         claimed: delivery.Claimed = yield delivery.claim(
@@ -100,10 +105,11 @@ def claim_batch(
         )
         return claimed if claimed.count else None, claimed.wait
 
-    while sum(sizes) < limit:
+    while sum(sizes) < limit and got < size:
         claimed = yield from patiently(queue, once, 0 if sizes else wait)
         if claimed:
             sizes.append(claimed.count)
+            got += claimed.size
         # Large messages fill a claim before; one of dead letters does not say whether there are more.
         if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
@@ -157,7 +163,10 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[Pag
     records, histories, states = yield Batch(claims.parts(keys, ids))
     mark = f" +{token} ".encode()  # as lua/lib/holds
     held = [n for n, state in enumerate(states) if state and mark in state and records[n] is not None]
-    return Page(*([cells[n] for n in held] for cells in (ids, records, states, histories)))
+    ids, records, states, histories = (
+        [cells[n] for n in held] for cells in (ids, records, states, histories)
+    )
+    return Page(ids, records, states, histories)
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:

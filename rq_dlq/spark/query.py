@@ -172,6 +172,7 @@ class Query:
                 self._queues[family],
                 start.name(number),
                 limit=limit,
+                size=(self._options.max_bytes or math.inf) * limit / sum(limits.values()),
                 lease=self._options.lease,
                 wait=self._options.max_wait if alone else 0,
             )
@@ -218,7 +219,7 @@ class Query:
             if start.queues.get(family) != last:
                 yield from self._begin(end, family, last)
                 slices += yield from self._slices(end, family)
-        return dealt(slices, self._options.partitions)
+        return dealt(slices, self._options.partitions, self._options.cores)
 
     def _begin(self, end: Offset, family: str, last: Position) -> Steps[None]:
         if self._begun.get(family) == last.batch:

@@ -1,7 +1,7 @@
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
--- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
+-- wait, then id, record, state and history of each message, or only how many and their bytes. wait: 0 to claim again at once, -1
 -- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
 -- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless
 -- nothing was ready.
@@ -32,11 +32,11 @@ if given then
   -- Writes to `reply` what this token was given before and still holds: the reply of a claim that is repeated (I12).
   -- given: the token's text in `claims`. Returns whether it holds anything.
   local function given_before(given, reply)
-    local holding = false
+    local holding, bytes = false, 0
     for id in given:match('\n.*'):gmatch('[^\n]+') do
       local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
       if record and holds(token, text) then
-        holding = true
+        holding, bytes = true, bytes + #record
         if answer == 'rows' then
           reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
           reply[#reply + 1] = redis.call('HGET', history, id) or ''
@@ -48,6 +48,7 @@ if given then
     end
     if answer == 'count' then
       reply[3] = select(2, given:gsub('\n', '\n')) -- all that it was given: the number of lines of its list
+      reply[4] = bytes -- of what it still holds
     end
     redis.call('ZADD', leases, now + lease, token) -- as the client reads this reply
     return true
@@ -1260,7 +1261,9 @@ if capacity > 0 then
         end
       end
     end
-    reply[3] = answer == 'count' and #chosen > 0 and #chosen or reply[3]
+    if answer == 'count' and #chosen > 0 then
+      reply[3], reply[4] = #chosen, spent
+    end
     if #taken > 0 then
       -- Writes the lease of a claim, the list of its messages, and their states. Then removes the rows of `source` that it
       -- took, with those of messages that were buried or are no more.
