@@ -250,6 +250,8 @@ class StreamOptions(Options):
         fetch_size: rows in one call.
         max_messages: the most messages in a batch.
         max_bytes: about how many bytes a batch has at most; None: any number.
+        min_messages: ready messages that are worth a batch.
+        max_delay: milliseconds after which fewer are worth it, too.
         lease: of a batch, in milliseconds; the driver renews it.
         max_wait: milliseconds that an idle source waits for a message.
         max_failures: how often a batch may fail before it is halved.
@@ -265,6 +267,8 @@ class StreamOptions(Options):
     fetch_size: int = option("fetchSize", number(1, 1_000), "500")
     max_messages: int = option("maxMessagesPerTrigger", number(1), "50_000")
     max_bytes: int | None = option("maxBytesPerTrigger", byte_count, None, only=("queue",))
+    min_messages: int = option("minMessagesPerTrigger", number(1), "1", only=("queue",))
+    max_delay: int = option("maxTriggerDelay", duration(1), "15m", only=("queue",))
     lease: int = option("lease", duration(1_000), "5m", only=("queue",))
     max_wait: int = option("maxWait", duration(0), "1s")
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
