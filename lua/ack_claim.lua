@@ -2,9 +2,8 @@
 -- many messages went.
 -- drains
 local token = ARGV[1]
-local MOST = 1000 -- messages that a claim is given at most
 -- needs: claimed, holds, remove_acked; keys: states, leases, claims
-local ids, held = claimed(token, 0, MOST), {}
+local ids, held = claimed(token), {}
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   if holds(token, texts[n]) then

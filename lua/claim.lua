@@ -1,10 +1,10 @@
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
--- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
--- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
--- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless
--- nothing was ready.
+-- wait, then id, record, state and history of each message, or only how many and their bytes. wait: 0 to claim again at
+-- once, -1 where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was
+-- deleted since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0
+-- unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm

@@ -3,16 +3,15 @@
 -- repeated. Returns how many the other token holds.
 -- drains
 local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local MOST = 1000 -- messages that a claim is given at most
 -- needs: claimed, holds; keys: states, leases, claims
 local maker, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
 local ends = redis.call('ZSCORE', leases, token) or 0
-local given, wanted = claimed(to, 0, MOST), {}
+local given, wanted = claimed(to), {}
 for _, id in ipairs(given) do -- an earlier call made this division, or a part of it
   wanted[id] = true
 end
 
-local ids, moved, stated, kept = claimed(token, 0, MOST), {}, {}, 0
+local ids, moved, stated, kept = claimed(token), {}, {}, 0
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   if holds(token, texts[n]) then

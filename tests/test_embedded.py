@@ -469,6 +469,19 @@ def test_old_servers_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert _backends.find(tmp_path).name == "valkey-server 8.1.0-rc1"
 
 
+def test_of_several_on_the_path_the_newest_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment brings an old one, which could not read what the newer one wrote."""
+    places = [tmp_path / name for name in ("venv", "broken", "system", "again")]
+    for place, text in zip(places, ("6.2.14", "?", "7.0.15", "7.0.15"), strict=True):
+        fake_server(place, "redis-server", f"Redis server v={text}")
+    monkeypatch.setenv("PATH", os.pathsep.join(map(str, places)))
+    found = _backends.find(tmp_path)
+    assert (found.name, found.program) == ("redis-server 7.0.15", (str(places[2] / "redis-server"),))
+    (places[2] / "redis-server").unlink()
+    (places[3] / "redis-server").unlink()
+    assert _backends.find(tmp_path).name == "redis-server 6.2.14"
+
+
 def test_data_are_not_hidden_by_a_server_that_cannot_read_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,9 @@ for place = 1, #ids do
   end
 end
 if #chosen > 0 then
-  reply[3] = answer == 'count' and #chosen or reply[3]
+  if answer == 'count' then
+    reply[3], reply[4] = #chosen, spent
+  end
   redis.call('ZADD', leases, now + lease, token)
   local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- a sweep remembers it
   redis.call('HSET', claims, token, consumer .. kind .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)

@@ -1,18 +1,17 @@
--- The ids that a claim was given: those on `limit` lines of its list, from line `first` (0, 1, …). What a sweep or a
--- division took away leaves its line empty, so a line means the same message for as long as the claim lives.
+-- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
+-- list empty, so a line means the same message for as long as the claim lives.
 -- needs: keys: claims
 -- gives: claimed
-local function claimed(token, first, limit)
+local MOST = 1000 -- messages that a claim is given at most
+
+local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids, position = {}, 0
-  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-    if position >= first + limit then
+  local ids = {}
+  for id in list:gmatch('[^\n]+') do
+    if #ids == MOST then
       break
     end
-    if id ~= '' and position >= first then
-      ids[#ids + 1] = id
-    end
-    position = position + 1
+    ids[#ids + 1] = id
   end
   return ids
 end

@@ -1,7 +1,7 @@
 -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
 -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
--- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
--- alone, since only a later version can judge it.
+-- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no
+-- longer holds (1 or 0); nil if the message is left alone, since only a later version can judge it.
 -- needs: can_judge, holds, held_head, head_of, parse_state, orphaned, judge; keys: states; args: lapse_error
 -- gives: sweep_message
 local function sweep_message(id, token, consumer, kind)

@@ -6,18 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, read_rows
+from rq_dlq._calls.call import Argument, Call, Command
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.values.message import Row
 
 _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is remembered
 
 
-def read_claim(keys: QueueKeys, token: str, *, first: int, limit: int) -> Call[list[Row]]:
-    """What a claim still holds of the `limit` messages of its list from the `first` on."""
-    return Call("read_claim", keys, {"token": token, "first": first, "limit": limit}, (), read_rows)
+def places(keys: QueueKeys, token: str) -> Command[list[bytes]]:
+    """The list of a claim: the ids that it was given; empty where a sweep or a division took the message."""
+    return Command((b"HGET", keys["claims"], token), lambda reply: (reply or b"").split(b"\n")[1:])
+
+
+def parts(keys: QueueKeys, ids: Sequence[bytes]) -> list[Command[list[bytes | None]]]:
+    """The records, the histories and the states of messages, a command each."""
+    return [Command((b"HMGET", keys[name], *ids)) for name in ("messages", "history", "states")]
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:

@@ -47,12 +47,14 @@ class Claimed:
         count: how many messages were claimed. A repetition of a claim for "count" has the same count,
             whatever became of the messages.
         rows: the messages, except for such a claim.
+        size: about how many bytes they have, for such a claim.
     """
 
     now: int
     wait: int
     count: int
     rows: Sequence[Row] = ()
+    size: int = 0
 
 
 def send(
@@ -141,8 +143,8 @@ def claim(
 
 
 def _read_claimed(reply: Any) -> Claimed:
-    now, wait, *count = reply
-    return Claimed(now, wait, *(count or [0]))
+    now, wait, count, size = reply if len(reply) == 4 else (*reply, 0, 0)  # noqa: PLR2004
+    return Claimed(now, wait, count, size=size)
 
 
 def _read_claim(reply: Any) -> Claimed:

@@ -185,7 +185,7 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
     yield Wait(keys["wake"], 1)
-    yield claims.given_ids(keys, ID)
+    yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
     yield claims.held_counts(keys, TOKENS)
     yield claims.progress(keys, ID)
@@ -193,6 +193,12 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.note_settled(keys, ID, 1)
     yield claims.remember(keys, ID)
     yield claims.note_poisoned(keys, ID, 1)
+
+
+def _reading(keys: QueueKeys) -> Steps:
+    """What claims hold."""
+    yield claims.places(keys, ID)
+    yield from claims.parts(keys, [ID.encode()])
 
 
 def _looking(keys: QueueKeys) -> Steps:
@@ -205,7 +211,8 @@ def _looking(keys: QueueKeys) -> Steps:
     yield scans.rank(keys, "ready", 0)
     yield scans.size(keys, "ready")
     yield scans.position(keys, "ready", 0)
-    yield claims.given_ids(keys, ID)
+    yield from _reading(keys)
+    yield claims.given_counts(keys, TOKENS)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
@@ -235,7 +242,7 @@ ROLES = {
             "claims and settles, also as a worker; sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
-                *("read_claim", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "commit", "stats", *_UPKEEP),
             ),
             _consuming,

@@ -6,11 +6,13 @@ Their tokens follow from its name, so only the name has to be stored: the same n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import claims, delivery
+from rq_dlq._calls.scans import Page
 from rq_dlq._work.claim import open_to_drain, patiently
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
@@ -19,7 +21,6 @@ from rq_dlq.errors import InvalidInput
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
-    from rq_dlq.values.message import Row
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
 PAGE = 500  # claims in one script that keeps them
@@ -68,11 +69,14 @@ def tokens_at(address: str, family: str) -> list[str]:
 
 
 def claim_batch(
-    queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0
+    queue: Queue[Any], name: str, *, limit: int, lease: int, wait: int = 0, size: float = math.inf
 ) -> Steps[ClaimedBatch]:
     """Claim up to `limit` messages under a name, and wait up to `wait` milliseconds for the first.
 
     A batch ends when nothing more is ready, so it also ends while a producer goes on.
+
+    Args:
+        size: bytes; the claim that reaches them is the last.
 
     Raises:
         InvalidInput: the queue is a view.
@@ -82,6 +86,7 @@ def claim_batch(
         message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"
         raise InvalidInput(message)
     sizes: list[int] = []
+    got = 0
 
     def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[delivery.Claimed | None, int]]:
         claimed: delivery.Claimed = yield delivery.claim(
@@ -100,10 +105,11 @@ def claim_batch(
         )
         return claimed if claimed.count else None, claimed.wait
 
-    while sum(sizes) < limit:
+    while sum(sizes) < limit and got < size:
         claimed = yield from patiently(queue, once, 0 if sizes else wait)
         if claimed:
             sizes.append(claimed.count)
+            got += claimed.size
         # Large messages fill a claim before; one of dead letters does not say whether there are more.
         if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
@@ -143,9 +149,24 @@ def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return sizes
 
 
-def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[list[Row]]:
-    """What a claim still holds of the `limit` messages from the `first` on; it changes nothing."""
-    return (yield claims.read_claim(keys, token, first=first, limit=limit))  # type: ignore[no-any-return]
+def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[Page]:
+    """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
+
+    This takes no script. The record and the history of a message do not change while a claim holds it, and
+    the states are read last: what is held then was held before. No command reads more than the claim was
+    given at once: about half a megabyte, or one message.
+    """
+    given: list[bytes] = yield claims.places(keys, token)
+    ids = [message_id for message_id in given[first : first + limit] if message_id]
+    if not ids:
+        return Page([], [], [], [])
+    records, histories, states = yield Batch(claims.parts(keys, ids))
+    mark = f" +{token} ".encode()  # as lua/lib/holds
+    held = [n for n, state in enumerate(states) if state and mark in state and records[n] is not None]
+    ids, records, states, histories = (
+        [cells[n] for n in held] for cells in (ids, records, states, histories)
+    )
+    return Page(ids, records, states, histories)
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:

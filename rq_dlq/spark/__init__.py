@@ -17,6 +17,7 @@ from rq_dlq.spark.pythons import check_python
 from rq_dlq.spark.report import poison_report
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
 from rq_dlq.spark.sinks import check_held, epoch_key
+from rq_dlq.spark.slices import cores_of
 from rq_dlq.spark.source import BATCHES, RqDlqSource, check_version
 from rq_dlq.spark.split import Split, by_row, split
 
@@ -45,13 +46,21 @@ __all__ = [
 def register(spark: SparkSession) -> None:
     """Register the format `rq_dlq` with a session. Repeating it does no harm.
 
+    Streams of the session make as many tasks as it has cores (`spark.default.parallelism`).
+
     Raises:
         ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.
     """
     check_version(BATCHES, "rq_dlq")
     check_python(spark)
+
+    class Source(RqDlqSource):
+        """It has what only the session knows; Spark passes it to its processes as a value."""
+
+        cores = cores_of(spark)
+
     try:
-        spark.dataSource.register(RqDlqSource)
+        spark.dataSource.register(Source)
     except AnalysisException as error:  # newer versions replace it, and warn
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise

@@ -10,6 +10,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.leases import LeaseKeeper
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.spark.slices import cores_of, tasks_for
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Batch:
             spark.read.format("rq_dlq")
             .options(url=url, namespace=broker.settings.namespace, queue=claimed.family)
             .options(view="leased", batch=claimed.address)
+            .options(numPartitions=tasks_for(claimed.messages, cores_of(spark)))
             .load()
         )
         self._open = True

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq._calls.scans import Page
 from rq_dlq.spark.events import Events
-from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
 from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
@@ -19,8 +17,8 @@ from rq_dlq.values.wanted import Wanted
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rq_dlq.spark.messages import Messages
     from rq_dlq.values.counts import QueueStats
-    from rq_dlq.values.message import Row
     from rq_dlq.values.outcome import RawOutcome
 
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -71,12 +69,6 @@ class MessageColumns:
             state=bool(needed & _OF_STATE),
             history=bool(needed & _OF_HISTORY),
         )
-
-    def batch(self, rows: Sequence[Row], queue: str, shard: int, token: str | None) -> pa.RecordBatch:
-        """A batch of messages with all their parts."""
-        ids, records, states, histories = zip(*(row[:4] for row in rows), strict=True) if rows else [()] * 4
-        page = Page([message_id.encode() for message_id in ids], [*records], [*states], [*histories])
-        return self.of(Messages(page, queue, shard, token))
 
     def of(self, messages: Messages) -> pa.RecordBatch:
         """A batch of messages with the parts in `wanted`."""

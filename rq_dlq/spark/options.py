@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     Word = TypeVar("Word", bound=str)
     Read: TypeAlias = Callable[[str, str], T]
 
+VIEW = (
+    "Spark keeps the options of a temporary view, but not those of a table: write CREATE TEMPORARY VIEW … "
+    "USING rq_dlq OPTIONS (queue '…')"
+)
 STORIES = ("struct", "json", "none")
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
+_BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _FAILED = ("dlq", "expired", "history")
@@ -82,6 +87,14 @@ def duration(minimum: int) -> Read[int]:
     return lambda name, given: milliseconds(given, name=name, minimum=minimum)
 
 
+def byte_count(name: str, given: str) -> int:
+    """A number of bytes, like Spark's: 64m, 512kb, 1g."""
+    found = _BYTES.fullmatch(given.strip().lower())
+    if not found or not int(found[1]):
+        raise _unusable(name, given, "a number of bytes (64m, 512k, 1g)")
+    return int(found[1]) << 10 * " kmg".index(found[2] or " ")
+
+
 def moment(name: str, given: str) -> int:
     """A time in epoch milliseconds. A time without a zone is in UTC."""
     given = given.strip()
@@ -94,14 +107,16 @@ def moment(name: str, given: str) -> int:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def queue_name(_: str, given: str) -> str:
+def queue_name(name: str, given: str) -> str:
     """The name of a queue, without spaces around it."""
+    _check_given(name, given)
     check_name(given.strip())
     return given.strip()
 
 
 def queue_names(name: str, given: str) -> tuple[str, ...]:
     """Names or patterns of queues, without spaces around them."""
+    _check_given(name, given)
     names = tuple(each.strip() for each in given.split(","))
     if not all(names):
         message = f"option {name}: {given[:100]!r}: pass the name of a queue, or several separated by commas"
@@ -109,6 +124,11 @@ def queue_names(name: str, given: str) -> tuple[str, ...]:
     for each in names:
         check_name(each.replace("*", "x"))
     return names
+
+
+def _check_given(name: str, given: str) -> None:
+    if not given.strip():
+        raise InvalidInput(f"option {name} is missing: pass the name of a queue. {VIEW}")
 
 
 def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
@@ -140,12 +160,12 @@ class Options:
         """
         given = texts_of(options, cls)
         values: dict[str, Any] = {}
-        for each in fields(cls):
+        for each in _options_of(cls):
             name, default, read = (each.metadata[key] for key in ("name", "default", "read"))
             value = given.get(name.lower(), default)
             values[each.name] = None if value is None else read(name, value)
         chosen: str = values.get("operation") or values["view"]
-        for each in fields(cls):
+        for each in _options_of(cls):
             name, only = each.metadata["name"], each.metadata["only"]
             if only and name.lower() in given and chosen not in only:
                 raise InvalidInput(cls.refusal(name, only, chosen))
@@ -157,13 +177,18 @@ class Options:
         return f"view {chosen!r} has no option {name}: it is only for {', '.join(only)}"
 
 
+def _options_of(kind: type[Options]) -> list[Field[Any]]:
+    """The fields that are read from options."""
+    return [each for each in fields(kind) if each.metadata]
+
+
 def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
     """The texts of options, by their names in lower case.
 
     Raises:
         InvalidInput: none of these kinds has such an option.
     """
-    names = list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in fields(kind)))
+    names = list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
     lower = {name.lower() for name in names}
     if unknown := [name for name in options if name.lower() not in lower]:
         message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
@@ -224,11 +249,15 @@ class StreamOptions(Options):
         partitions: the most Spark tasks for a batch; 0: as many as the rows need.
         fetch_size: rows in one call.
         max_messages: the most messages in a batch.
+        max_bytes: about how many bytes a batch has at most; None: any number.
+        min_messages: ready messages that are worth a batch.
+        max_delay: milliseconds after which fewer are worth it, too.
         lease: of a batch, in milliseconds; the driver renews it.
         max_wait: milliseconds that an idle source waits for a message.
         max_failures: how often a batch may fail before it is halved.
         starting: of a history: earliest, latest, or the id of an event after which to begin.
         fail_on_loss: end the query if its checkpoint and the queue disagree about what is done.
+        cores: of the cluster; 0: not known. No option: `register` asks the session.
     """
 
     queue: str = option("queue", queue_name)
@@ -237,11 +266,15 @@ class StreamOptions(Options):
     partitions: int = option("numPartitions", number(0, 10_000), "0", only=("queue",))
     fetch_size: int = option("fetchSize", number(1, 1_000), "500")
     max_messages: int = option("maxMessagesPerTrigger", number(1), "50_000")
+    max_bytes: int | None = option("maxBytesPerTrigger", byte_count, None, only=("queue",))
+    min_messages: int = option("minMessagesPerTrigger", number(1), "1", only=("queue",))
+    max_delay: int = option("maxTriggerDelay", duration(1), "15m", only=("queue",))
     lease: int = option("lease", duration(1_000), "5m", only=("queue",))
     max_wait: int = option("maxWait", duration(0), "1s")
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
+    cores: int = 0
 
     def families(self) -> list[tuple[str, int]]:
         """The queues to read, and their shard numbers."""

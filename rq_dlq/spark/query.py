@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rq_dlq._work import Queue, Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
+    from rq_dlq.values.counts import QueueStats
 
 logger = logging.getLogger("rq_dlq.spark")
 LOOK = 250  # milliseconds between two checks of several idle queues: Spark would ask 90 times a second
@@ -99,6 +100,9 @@ class Query:
         known = {family: start.queues.get(family, Position()) for family in self._queues}
         batches = yield from self._waiting_batches(start, known)
         if not batches:
+            if not (yield from self._is_worth_a_batch()):
+                yield self._pause()
+                return start
             batches = yield from self._claim(start, known, most)
         if not batches:
             return start
@@ -188,6 +192,7 @@ class Query:
                 self._queues[family],
                 start.name(number),
                 limit=limit,
+                size=(self._options.max_bytes or math.inf) * limit / sum(limits.values()),
                 lease=self._options.lease,
                 wait=self._options.max_wait if alone else 0,
             )
@@ -196,9 +201,21 @@ class Query:
             if self._allowed is not None:
                 self._allowed[family] -= batch.messages or self._allowed[family]
         if not (batches or alone or self._allowed is not None):
-            some = next(iter(self._queues.values()))
-            yield Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
+            yield self._pause()
         return batches
+
+    def _is_worth_a_batch(self) -> Steps[bool]:
+        """Whether enough messages are ready, or have waited long enough."""
+        options = self._options
+        if options.min_messages == 1 or self._allowed is not None:  # AvailableNow has to end
+            return True
+        stats = (yield from self._stats()).values()
+        waited = max(each.oldest or 0.0 for each in stats)
+        return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
+
+    def _pause(self) -> Wait:
+        some = next(iter(self._queues.values()))
+        return Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
 
     def _limits(self, most: int) -> Steps[dict[str, int]]:
         """How many messages to claim from each queue: shares of the limit, by how many are ready there."""
@@ -209,11 +226,15 @@ class Query:
         return {family: math.ceil(count * share) for family, count in ready.items()}
 
     def _ready(self) -> Steps[dict[str, int]]:
-        ready: dict[str, int] = {}
+        return {family: stats.ready for family, stats in (yield from self._stats()).items()}
+
+    def _stats(self) -> Steps[dict[str, QueueStats]]:
+        """The counts of each queue, after its maintenance: what is due is ready."""
+        found: dict[str, QueueStats] = {}
         for family, queue in self._queues.items():
             yield from _work.maintain(queue)
-            ready[family] = (yield from _work.stats(queue)).ready
-        return ready
+            found[family] = yield from _work.stats(queue)
+        return found
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
         """Divide the batches of `end` among tasks.
@@ -234,7 +255,7 @@ class Query:
             if start.queues.get(family) != last:
                 yield from self._begin(end, family, last)
                 slices += yield from self._slices(end, family)
-        return dealt(slices, self._options.partitions)
+        return dealt(slices, self._options.partitions, self._options.cores)
 
     def _begin(self, end: Offset, family: str, last: Position) -> Steps[None]:
         if self._begun.get(family) == last.batch:

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from rq_dlq._work import batches, outcomes
+from rq_dlq.spark.messages import Messages
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.client.broker import Broker
     from rq_dlq.spark.columns import EventColumns, MessageColumns
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
+FEWEST = (
+    1_000  # messages that are worth a task if there are cores for it: their handling costs more than that
+)
 
 
 class Share(InputPartition):
@@ -44,9 +49,9 @@ class Slice:
         """The messages that the claim still holds, `limit` in one call; each try yields the same."""
         for first in range(self.first, self.end, limit):
             size = min(limit, self.end - first)
-            rows = broker._run(batches.read_claim(self.keys, self.token, first, size))
-            if rows:
-                yield columns.batch(rows, self.keys.family, self.shard, self.token)
+            page = broker._run(batches.read_claim(self.keys, self.token, first, size))
+            if page.ids:
+                yield columns.of(Messages(page, self.keys.family, self.shard, self.token))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +73,32 @@ class Span:
                 start = after(found[-1][0])
 
 
-def dealt(slices: Sequence[Slice], tasks: int) -> list[list[Slice]]:
+def cores_of(spark: SparkSession) -> int:
+    """`spark.default.parallelism`; 0: not known, as Spark Connect does not tell how many cores there are."""
+    context: Any = getattr(spark, "sparkContext", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    return int(spark.conf.get("spark.default.parallelism", "0") or 0)
+
+
+def tasks_for(messages: int, cores: int) -> int:
+    """How many tasks so many messages are worth.
+
+    Args:
+        cores: of the cluster; 0: not known.
+    """
+    return max(math.ceil(messages / ROWS), min(cores, math.ceil(messages / FEWEST)), 1)
+
+
+def dealt(slices: Sequence[Slice], tasks: int, cores: int = 0) -> list[list[Slice]]:
     """Slices of about equal size for each task. Claims are cut if there are more tasks than claims.
 
     Args:
-        tasks: the most; 0: as many as the messages need.
+        tasks: the most; 0: as many as the messages are worth.
+        cores: of the cluster; 0: not known.
     """
     places = sum(part.end - part.first for part in slices)
-    size = math.ceil(places / (tasks or math.ceil(places / ROWS))) if places else 1
+    size = max(1, math.ceil(places / (tasks or tasks_for(places, cores))))
     shares: list[list[Slice]] = [[]]
     room = size
     for whole in slices:

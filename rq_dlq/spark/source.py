@@ -6,13 +6,14 @@ Readers and writers are created there as well, when a query is planned, so error
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 import pyspark
 from pyspark.sql.datasource import DataSource
 
-from rq_dlq.errors import ConfigurationError, RqDlqError
-from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, one_of, texts_of
+from rq_dlq.errors import ConfigurationError, InvalidInput, RqDlqError
+from rq_dlq.spark.options import STORIES, VIEW, ReadOptions, StreamOptions, one_of, texts_of
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
 
@@ -42,7 +43,13 @@ def check_version(least: tuple[int, int], what: str) -> None:
 
 
 class RqDlqSource(DataSource):
-    """Reads and writes queues; its options, views and columns: see `docs/spark.md`."""
+    """Reads and writes queues; its options, views and columns: see `docs/spark.md`.
+
+    Attributes:
+        cores: of the cluster; 0: not known.
+    """
+
+    cores: ClassVar[int] = 0
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +58,13 @@ class RqDlqSource(DataSource):
 
     @plainly
     def schema(self) -> StructType:
-        """The columns of the view, if the user chose none."""
+        """The columns of the view, if the user chose none.
+
+        Raises:
+            InvalidInput: it is for a table of a catalog, or an option is wrong.
+        """
+        if "provider" in self.options:  # a property of tables
+            raise InvalidInput(VIEW)
         given = texts_of(self.options, ReadOptions, StreamOptions)
         view = one_of(VIEWS)("view", given.get("view", "queue"))
         return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
@@ -76,7 +89,7 @@ class RqDlqSource(DataSource):
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
 
         try:
-            options = StreamOptions.of(self.options)
+            options = replace(StreamOptions.of(self.options), cores=self.cores)
             check_chosen(schema, schema_of(options.view), options.view)
             return (HistoryStreamReader if options.view == "history" else StreamReader)(options, schema)
         except RqDlqError as error:

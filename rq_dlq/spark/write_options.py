@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._work.jobs import check_job
 from rq_dlq.client.durability import DURABILITIES
-from rq_dlq.spark.options import Options, duration, flag, number, one_of, option, shard_count, shards_of, text
-from rq_dlq.values.names import check_name
+from rq_dlq.spark.options import (
+    Options,
+    duration,
+    flag,
+    number,
+    one_of,
+    option,
+    queue_name,
+    shard_count,
+    shards_of,
+    text,
+)
 
 if TYPE_CHECKING:
     from rq_dlq.client.durability import Durability
@@ -71,7 +81,7 @@ class WriteOptions(Options):
             InvalidInput: the queue has no valid name; only rows to send need one.
         """
         if self.queue or self.operation == "send":
-            check_name(self.queue)
+            queue_name("queue", self.queue)
 
     @staticmethod
     def refusal(name: str, only: Sequence[str], chosen: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from rq_dlq import InvalidInput, SharedDeadLetterStrategy, _calls, _work
 from rq_dlq._calls import claims
+from rq_dlq._calls.scans import Page
 from rq_dlq._work import batches
 from rq_dlq._work.batches import CLAIM, ClaimedBatch
 from rq_dlq.values.message import Row
@@ -42,8 +43,8 @@ async def found(broker: Any, queue: Any, name: str = "b") -> ClaimedBatch:
 
 async def rows(broker: Any, queue: Any, token: str, first: int = 0, limit: int = 1_000) -> list[Row]:
     steps = batches.read_claim(queue._core.keys, token, first, limit)
-    read: list[Row] = await broker._run(steps)
-    return read
+    page: Page = await broker._run(steps)
+    return page.rows()
 
 
 async def read(broker: Any, queue: Any, batch: ClaimedBatch) -> list[str]:
@@ -187,6 +188,23 @@ async def test_what_is_settled_by_itself_is_no_part_of_it(broker: Any) -> None:
     assert await ack(broker, queue, batch) == 7
     assert await counts(queue) == {"scheduled": 3}
     assert (await queue.stats()).totals["acked"] == 7
+
+
+async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(broker: Any) -> None:
+    """Reading takes no script; a message that is sent again under its id belongs to nobody's claim."""
+    queue = broker.queue("a")
+    names, batch = await sent(broker, queue, 3)
+    (token,) = batch.tokens
+    scripts: list[str] = []
+
+    async def settle(script: str) -> None:
+        scripts.append(script)
+        await run(broker, _calls.delivery.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
+        await queue.send("another", id=names[0])
+
+    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
+    assert page.ids == [names[2].encode()]
+    assert not any(scripts)
 
 
 async def test_a_claim_that_is_over_hides_no_other(broker: Any) -> None:

@@ -184,6 +184,21 @@ async def test_a_batch_of_large_messages(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+@pytest.mark.parametrize(
+    ("body", "size", "sizes"),
+    [(200_000, 1_000_000, (3, 3)), (200_000, 1, (3,)), (1_000, 600_000, (500, 500))],
+)
+async def test_a_batch_has_a_size(body: int, size: int, sizes: tuple[int, ...], broker: Any) -> None:
+    """In bytes; the claim that reaches it is the last. A repetition knows the size, too."""
+    queue = broker.queue("a")
+    await queue.send_many(["x" * body] * (sum(sizes) + 10))
+    for again in [False] + [True] * (sizes[0] == batches.CLAIM):
+        steps = batches.claim_batch(queue._core, "b", limit=2_000, lease=60_000, size=size)
+        assert (await broker._run(steps)).sizes == sizes, again
+    assert await counts(queue) == {"ready": 10, "leased": sum(sizes)}
+
+
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 @pytest.mark.parametrize("order", ["oldest", "newest"])
 @pytest.mark.parametrize("number", [1, 7, 10])
 async def test_pages_end_early_and_go_on(number: int, order: str, broker: Any) -> None:

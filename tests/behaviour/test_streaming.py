@@ -58,7 +58,7 @@ class Runs:
         found: list[Any] = []
         for part in share:
             steps = _work.batches.read_claim(part.keys, part.token, part.first, part.end - part.first)
-            found += await self.broker._run(steps)
+            found += (await self.broker._run(steps)).rows()
         return found
 
 
@@ -75,6 +75,28 @@ async def test_a_batch_is_acked_when_the_next_one_is_asked_for(broker: Any) -> N
     assert await runs.advance(second) == second  # nothing comes, and the last batch is acked all the same
     assert await counts(queue) == {}
     assert await runs.read(second, second) == []
+
+
+async def test_a_batch_waits_for_enough_messages_but_not_for_ever(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("orders")
+    runs = Runs(broker, minMessagesPerTrigger="3", maxTriggerDelay="1m")
+    await queue.send_many(range(2))
+    assert await runs.advance(FRESH) == FRESH
+    await queue.send_many([2], delay="5s")
+    assert await runs.advance(FRESH) == FRESH
+    clock.advance("10s")
+    first = await runs.advance(FRESH)
+    assert len(await runs.read(FRESH, first)) == 3
+    await queue.send(3)
+    assert await runs.advance(first) == first  # acks all the same
+    assert await counts(queue) == {"ready": 1}
+    clock.advance("1m")
+    second = await runs.advance(first)
+    assert len(await runs.read(first, second)) == 1
+    await queue.send(4)
+    await broker._run(runs.query.bound())
+    third = await runs.advance(second)
+    assert len(await runs.read(second, third)) == 1, "AvailableNow does not wait"
 
 
 async def test_a_task_that_is_tried_again_reads_the_same(broker: Any) -> None:

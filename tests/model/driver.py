@@ -15,6 +15,7 @@ from rq_dlq._calls.delivery import Claimed, Suspects
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis import exchange
 from rq_dlq._scripts import Scripts
+from rq_dlq._work.steps import Batch, Steps, Wait
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
@@ -78,6 +79,18 @@ class Driver:
             except StopIteration as stop:
                 result: R = stop.value[0]
                 return result
+
+    def follow(self, steps: Steps[R]) -> R:
+        """Run steps of calls and batches of calls; what they return."""
+        value: Any = None
+        while True:
+            try:
+                step = steps.send(value)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            assert not isinstance(step, Wait)
+            value = [self.run(call) for call in step.calls] if isinstance(step, Batch) else self.run(step)
 
     def settle(self, call: Call[list[Settlement]]) -> bool:
         """Run a call that settles; whether all of its messages were its own to settle."""

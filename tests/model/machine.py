@@ -19,7 +19,7 @@ from rq_dlq import _calls
 from rq_dlq._calls import Call, Part, claims
 from rq_dlq._calls.delivery import ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work import MOST
+from rq_dlq._work import MOST, batches
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.message import Received
 from rq_dlq.values.settlement import Settlement
@@ -277,8 +277,8 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         leased = self.model.at("leased")
         found = self.queue.look_up([message.id for message in leased])
         for token in self.model.leases:
-            rows = self.queue.run(claims.read_claim(self.keys, token, first=0, limit=MOST))
-            assert [row.id for row in rows] == [message.id for message in self.model.held_by(token)]
+            held = self.queue.follow(batches.read_claim(self.keys, token, 0, MOST))
+            assert [row.id for row in held.rows()] == [message.id for message in self.model.held_by(token)]
             maker = self.raw.hget(self.keys["claims"], token).split(b"\n")[0]
             assert maker == (b'"c"\tworker' if token in self.model.by_worker else b'"c"')
         for modelled in leased:

@@ -14,7 +14,6 @@ NOT_MODELLED = {
     "set_policy": "the map of policies is not a key of the queue, and no other script reads it",
     "delete": "nothing is left to compare, and behaviour/test_delete looks at the keys",
     "browse": "after each step it reads all of the queue, to compare it with the model",
-    "read_claim": "after each step it reads each claim, to compare it with the model",
     "scan": "it changes nothing, and behaviour/test_scan compares it with browse",
     "stats": "it changes nothing, and is compared with the audit in the behaviour tests",
 }

@@ -161,7 +161,7 @@ CONSUMER: dict[str, Verb] = {
     "claim a batch": lambda me: (
         me.run(batches.claim_batch(me.orders._core, "another", limit=3, lease=9_999)).messages
     ),
-    "read a batch": lambda me: len(me.run(batches.read_claim(me.keys, me.tokens[0], 0, 9))),
+    "read a batch": lambda me: len(me.run(batches.read_claim(me.keys, me.tokens[0], 0, 9)).ids),
     "find a batch": lambda me: me.run(batches.find_batch(me.keys, BATCH)).messages,
     "extend a batch": lambda me: me.run(batches.extend_batch(me.keys, me.tokens, 9_999_999)),
     "held of a batch": lambda me: me.run(batches.held_by(me.keys, me.tokens)),

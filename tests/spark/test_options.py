@@ -9,6 +9,7 @@ import pytest
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.options import ReadOptions, StreamOptions
+from rq_dlq.spark.slices import tasks_for
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 
@@ -53,7 +54,7 @@ def test_the_url_is_never_shown() -> None:
         ({"nope": "1"}, "unknown option 'nope': the options are url, namespace"),
         ({"maxMessagesPerTrigger": "1"}, "unknown option 'maxMessagesPerTrigger'"),
         ({"view": "dead"}, "'dead' is not one of queue, scheduled, leased, dlq"),
-        ({"queue": ""}, "pass the name of a queue"),
+        ({"queue": ""}, "option queue is missing: pass the name of a queue"),
         ({"queue": "a,,b"}, "pass the name of a queue"),
         ({"queue": "a b"}, "cannot name a queue"),
         ({"numPartitions": "-1"}, "a whole number from 0"),
@@ -86,6 +87,13 @@ def test_streams() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)]
+)
+def test_bytes(text: str, value: int) -> None:
+    assert StreamOptions.of({"queue": "orders", "maxBytesPerTrigger": text}).max_bytes == value
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"queue": "a*"}, "cannot name a queue"),
@@ -93,6 +101,9 @@ def test_streams() -> None:
         ({"lease": "soon"}, "lease: 'soon' is not a duration"),
         ({"lease": "1ms"}, "out of range"),
         ({"maxMessagesPerTrigger": "0"}, "a whole number from 1"),
+        ({"maxBytesPerTrigger": "much"}, "is not a number of bytes"),
+        ({"maxBytesPerTrigger": "0"}, "is not a number of bytes"),
+        ({"maxBytesPerTrigger": "inf"}, "is not a number of bytes"),
         ({"failOnDataLoss": "maybe"}, "one of true, false"),
         ({"view": "dlq"}, "one of queue, history"),
     ],
@@ -100,3 +111,14 @@ def test_streams() -> None:
 def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:
     with pytest.raises(RqDlqError, match=said):
         StreamOptions.of({"queue": "orders"} | given)
+
+
+@pytest.mark.parametrize(
+    ("messages", "cores", "tasks"),
+    [
+        (50_000, 0, 2), (50_000, 2, 2), (50_000, 32, 32), (50_000, 400, 50), (10**6, 8, 40), (900, 8, 1),
+        (0, 8, 1),
+    ],
+)  # fmt: skip
+def test_tasks_follow_the_cores(messages: int, cores: int, tasks: int) -> None:
+    assert tasks_for(messages, cores) == tasks

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
 import rq_dlq
@@ -66,6 +66,21 @@ def test_all_that_is_ready_is_processed_once_and_acked(
     assert [len(ids) for ids in sink.batches.values()] == [1_000, 1_000, 500]
     assert sink.ids == sorted(sent)
     assert queue.stats().totals == {"sent": 2_500, "acked": 2_500}
+
+
+@streams
+def test_a_batch_is_divided_among_all_cores_and_has_a_size(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    broker.queue("orders").send_many(["x" * 1_000] * 2_000)
+    seen: list[tuple[int, int]] = []
+
+    def look(frame: DataFrame, _: int) -> None:
+        tasks = frame.groupBy(functions.spark_partition_id()).count().collect()
+        seen.append((len(tasks), sum(row["count"] for row in tasks)))
+
+    run(spark, look, tmp_path, maxBytesPerTrigger="1m")
+    assert seen == [(2, 1_500), (1, 500)]
 
 
 @streams
@@ -185,7 +200,7 @@ def test_checkpoints_and_plans_hold_no_password(
     [
         ({"queue": "orders", "lese": "5m"}, "unknown option 'lese'"),
         ({"queue": "nothing"}, "there is no queue 'nothing'"),
-        ({"queue": ""}, "a queue's name"),
+        ({"queue": ""}, "pass the name of a queue"),
         ({"queue": "orders", "view": "dlq"}, "option view: 'dlq' is not one of queue, history"),
         ({"queue": "orders", "maxBatchFailures": "0"}, "a whole number from 1"),
         (

@@ -368,7 +368,7 @@ def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq
     [
         ({"queues": "a"}, "body string", "unknown option 'queues': the options are url, namespace, queue,"),
         ({"operation": "put"}, "body string", "option operation: 'put' is not one of send, ack, nack,"),
-        ({}, "body string", "a queue's name must be text of at least one character"),
+        ({}, "body string", "option queue is missing: pass the name of a queue"),
         ({"queue": "a b"}, "body string", "'a b' cannot name a queue"),
         ({"queue": "DLQ.a"}, "body string", "cannot write to 'DLQ.a'"),
         ({"queue": "a"}, "text string", "there is no column 'body': there are text"),

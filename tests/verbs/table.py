@@ -94,11 +94,6 @@ DELIVERING = (
 
 BATCHES = (
     Verb(
-        name="read_claim", kind="batch", roles=CONSUMER, again=Again.SAME,
-        call=lambda w: claims.read_claim(w.keys, "T", first=0, limit=10),
-        say=lambda at: at.run(batches.read_claim(at.keys, at.tokens[0], 0, 9)),
-    ),
-    Verb(
         name="extend_claim", kind="batch", roles=CONSUMER, again=Again.SAME, drains=True,
         call=lambda w: claims.extend_claim(w.keys, ["T", "nobody's"], lease=60_000),
         say=lambda at: at.run(batches.extend_batch(at.keys, at.tokens, DAY)),

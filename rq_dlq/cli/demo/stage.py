@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import Broker
-from rq_dlq._calls import Command, claims, scans, upkeep
-from rq_dlq._work import Batch
+from rq_dlq._calls import Command, scans, upkeep
+from rq_dlq._work import Batch, batches
 from rq_dlq.cli.demo.crew import Crew
 from rq_dlq.cli.demo.payments import Payments
 from rq_dlq.values.failure import moment
@@ -110,8 +110,8 @@ class Stage:
         marks = [row.state.split()[1] for row in page.rows()]
         if not marks or not marks[0].startswith(b"+"):
             return []  # the worker was so slow that its lease is over
-        rows = yield claims.read_claim(keys, marks[0][1:].decode(), first=0, limit=PAGE)
-        return self._messages(rows)
+        held = yield from batches.read_claim(keys, marks[0][1:].decode(), 0, PAGE)
+        return self._messages(held.rows())
 
     def _messages(self, rows: Iterable[Row]) -> list[Received[Any]]:
         return [Received(row, self.queue._core.codec, self.queue.name) for row in rows]

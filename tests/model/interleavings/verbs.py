@@ -276,11 +276,6 @@ def reading(queue: Driver) -> dict[str, Variant]:
         return scans.scan(keys, index, after=scans.START, upto=scans.END, limit=ALL, wanted=WHOLE)
 
     return {
-        "read a claim": Variant(
-            of="read_claim",
-            call=lambda token: claims.read_claim(keys, token, first=0, limit=ALL),
-            refused=tokens,
-        ),
         "browse": Variant(
             of="browse",
             call=lambda place: _calls.scans.browse(keys, place=place, ids=["m1", "m2"]),

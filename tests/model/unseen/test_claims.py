@@ -11,7 +11,7 @@ import pytest
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims
 from rq_dlq._calls.sessions import Share
-from rq_dlq._work import MOST
+from rq_dlq._work import MOST, batches
 from tests.model.bench import Bench
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
@@ -220,7 +220,7 @@ def test_a_claim_that_is_read_or_made_again_tells_the_stories(bench: Bench) -> N
     bench.nack("t", "m", delay=0)
     bench.claim("u", 2)
     story = bench.raw.hget(bench.keys["history"], "m")
-    read = bench.queue.run(claims.read_claim(bench.keys, "u", first=0, limit=9))
+    read = bench.queue.follow(batches.read_claim(bench.keys, "u", 0, 9)).rows()
     for rows in (read, bench.queue.run(bench.queue.claim_call("u", 2)).rows):
         assert [(row.id, row.history) for row in rows] == [("m", story), ("new", b"")]
 

@@ -15,6 +15,7 @@ import rq_dlq
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims
 from rq_dlq._keys import QueueKeys
+from rq_dlq._work import batches
 from rq_dlq.errors import RqDlqError
 from tests import servers
 from tests.behaviour.helpers import AT_ONCE
@@ -141,8 +142,8 @@ def _extend_claim(shop: Shop) -> None:
 
 
 def _read_claim(shop: Shop) -> None:
-    rows = shop.run(claims.read_claim(shop.queue._core.keys, shop.token, first=0, limit=9))
-    look_at(shop.queue._delivery(row, shop.token, 0) for row in rows)
+    held = shop.broker._run(batches.read_claim(shop.queue._core.keys, shop.token, 0, 9))
+    look_at(shop.queue._delivery(row, shop.token, 0) for row in held.rows())
 
 
 def _scan(shop: Shop) -> None:

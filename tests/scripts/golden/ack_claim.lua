@@ -2,22 +2,20 @@
 -- many messages went.
 -- drains
 local token = ARGV[1]
-local MOST = 1000 -- messages that a claim is given at most
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, outcomes, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
--- The ids that a claim was given: those on `limit` lines of its list, from line `first` (0, 1, …). What a sweep or a
--- division took away leaves its line empty, so a line means the same message for as long as the claim lives.
-local function claimed(token, first, limit)
+-- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
+-- list empty, so a line means the same message for as long as the claim lives.
+local MOST = 1000 -- messages that a claim is given at most
+
+local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids, position = {}, 0
-  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-    if position >= first + limit then
+  local ids = {}
+  for id in list:gmatch('[^\n]+') do
+    if #ids == MOST then
       break
     end
-    if id ~= '' and position >= first then
-      ids[#ids + 1] = id
-    end
-    position = position + 1
+    ids[#ids + 1] = id
   end
   return ids
 end
@@ -248,7 +246,7 @@ local function remove_acked(ids)
     note(ids, heads, texts)
   end
 end
-local ids, held = claimed(token, 0, MOST), {}
+local ids, held = claimed(token), {}
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   if holds(token, texts[n]) then

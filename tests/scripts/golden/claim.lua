@@ -1,10 +1,10 @@
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same
 -- deliveries and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a bare
 -- claiming client is enough. The delivery count is written here, before anyone sees the message (I3). Returns now,
--- wait, then id, record, state and history of each message, or only how many. wait: 0 to claim again at once, -1
--- where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was deleted
--- since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0 unless
--- nothing was ready.
+-- wait, then id, record, state and history of each message, or only how many and their bytes. wait: 0 to claim again at
+-- once, -1 where nothing is known to come, -2 where only suspects are ready and it may take none, -3 where the queue was
+-- deleted since the client opened it, else the milliseconds until something comes. A claim that finds nothing replies 0
+-- unless nothing was ready.
 -- drains
 local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 where the client holds the alarm
@@ -33,11 +33,11 @@ if given then
   -- Writes to `reply` what this token was given before and still holds: the reply of a claim that is repeated (I12).
   -- given: the token's text in `claims`. Returns whether it holds anything.
   local function given_before(given, reply)
-    local holding = false
+    local holding, bytes = false, 0
     for id in given:match('\n.*'):gmatch('[^\n]+') do
       local text, record = redis.call('HGET', states, id), redis.call('HGET', messages, id)
       if record and holds(token, text) then
-        holding = true
+        holding, bytes = true, bytes + #record
         if answer == 'rows' then
           reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, record, text
           reply[#reply + 1] = redis.call('HGET', history, id) or ''
@@ -49,6 +49,7 @@ if given then
     end
     if answer == 'count' then
       reply[3] = select(2, given:gsub('\n', '\n')) -- all that it was given: the number of lines of its list
+      reply[4] = bytes -- of what it still holds
     end
     redis.call('ZADD', leases, now + lease, token) -- as the client reads this reply
     return true
@@ -565,8 +566,8 @@ if lapsed + fallen_due + outlived > 0 then
   end
   -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
   -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
-  -- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
-  -- alone, since only a later version can judge it.
+  -- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no
+  -- longer holds (1 or 0); nil if the message is left alone, since only a later version can judge it.
   local function sweep_message(id, token, consumer, kind)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
@@ -1299,7 +1300,9 @@ for place = 1, #ids do
   end
 end
 if #chosen > 0 then
-  reply[3] = answer == 'count' and #chosen or reply[3]
+  if answer == 'count' then
+    reply[3], reply[4] = #chosen, spent
+  end
   redis.call('ZADD', leases, now + lease, token)
   local kind = answer == 'count' and '\tbatch' or suspects ~= 'all' and '\tworker' or '' -- a sweep remembers it
   redis.call('HSET', claims, token, consumer .. kind .. '\n' .. table.concat(chosen, '\n'), token .. ':held', #chosen)

@@ -3,21 +3,19 @@
 -- repeated. Returns how many the other token holds.
 -- drains
 local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local MOST = 1000 -- messages that a claim is given at most
 local states, leases, claims = KEYS[1], KEYS[2], KEYS[3]
--- The ids that a claim was given: those on `limit` lines of its list, from line `first` (0, 1, …). What a sweep or a
--- division took away leaves its line empty, so a line means the same message for as long as the claim lives.
-local function claimed(token, first, limit)
+-- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
+-- list empty, so a line means the same message for as long as the claim lives.
+local MOST = 1000 -- messages that a claim is given at most
+
+local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids, position = {}, 0
-  for id in (list .. '\n'):gmatch('([^\n]*)\n') do
-    if position >= first + limit then
+  local ids = {}
+  for id in list:gmatch('[^\n]+') do
+    if #ids == MOST then
       break
     end
-    if id ~= '' and position >= first then
-      ids[#ids + 1] = id
-    end
-    position = position + 1
+    ids[#ids + 1] = id
   end
   return ids
 end
@@ -31,12 +29,12 @@ local function holds(token, text)
 end
 local maker, list = (redis.call('HGET', claims, token) or '\n'):match('^([^\n]*)\n(.*)$')
 local ends = redis.call('ZSCORE', leases, token) or 0
-local given, wanted = claimed(to, 0, MOST), {}
+local given, wanted = claimed(to), {}
 for _, id in ipairs(given) do -- an earlier call made this division, or a part of it
   wanted[id] = true
 end
 
-local ids, moved, stated, kept = claimed(token, 0, MOST), {}, {}, 0
+local ids, moved, stated, kept = claimed(token), {}, {}, 0
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   if holds(token, texts[n]) then

@@ -503,8 +503,8 @@ local function orphaned(id, state, head)
 end
 -- Sweeps a message of a lapsed claim: if the claim still held it, it comes back by the policy, charged (I15). In a
 -- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
--- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
--- alone, since only a later version can judge it.
+-- none is, since its driver was down: it is back at once, at its old position. Returns how many messages the claim no
+-- longer holds (1 or 0); nil if the message is left alone, since only a later version can judge it.
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
