@@ -47,7 +47,7 @@ async def add(a: int, b: int) -> int:
 
 
 async def main() -> None:
-    await mails.purge()
+    await mails.purge(all=True)
     await mails.dlq.purge(all=True)
     await welcome.send(User("Ada", date(1815, 12, 10)))
     first = welcome.options(priority=9, headers={"tenant": "a"})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq import _work
@@ -12,13 +11,19 @@ from rq_dlq.client.own import OwnQueue
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rq_dlq._calls import Held
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
+
+
+def _values_of(deliveries: Sequence[Delivery[T]]) -> Iterator[str]:
+    """What they say themselves; a generator, which looks at them when they are checked."""
+    for delivery in deliveries:
+        yield from delivery._values
 
 
 class Batches(OwnQueue[T]):
@@ -63,7 +68,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = chain.from_iterable(delivery._values for delivery in deliveries)
+        values = _values_of(deliveries)
         return self._settle(
             deliveries,
             lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
@@ -84,7 +89,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = chain.from_iterable(delivery._values for delivery in deliveries)
+        values = _values_of(deliveries)
         return self._settle(deliveries, lambda held: _work.poison(self._core, held, error, values=values))
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:

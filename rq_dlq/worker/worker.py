@@ -121,15 +121,17 @@ class Worker:
         only = threading.Lock()
         shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending, loop)
         try:
-            with entered(self._lifespan, loop, self._patience) as state:
+            with (
+                heeding_signals(self.stop, logger) as log_signals,
+                entered(self._lifespan, loop, self._patience) as state,
+            ):
                 consumers = list(self._consumers(shared, state))
-                with heeding_signals(self.stop, logger) as log_signals:
-                    self._doctor.look(tending)
-                    for consumer in consumers:
-                        consumer.start()
-                    self._tend(consumers, tending, log_signals)
-                    if self._until == "empty":
-                        self._log_left(tending)
+                self._doctor.look(tending)
+                for consumer in consumers:
+                    consumer.start()
+                self._tend(consumers, tending, log_signals)
+                if self._until == "empty":
+                    self._log_left(tending)
         finally:
             claiming.close()
             if self._twinned:

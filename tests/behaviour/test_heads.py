@@ -36,7 +36,7 @@ async def test_what_a_purge_left_behind_is_no_message(broker: Any, raw: Any) -> 
     await dead(queue)
     raw.hdel(MESSAGES, "a")
     assert await queue.dlq.select("priority = 4").count() == 1
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
     raw.hincrby("rq:{a}:counters", "purged", 1)
 
 
@@ -61,8 +61,8 @@ async def test_the_state_of_an_earlier_version_says_nothing(broker: Any, raw: An
     held = await queue.claim(10)
     assert [delivery.id for delivery in held] == ["b", "a"]
     await queue.nack(held, "bad")
-    assert await queue.select().dead_letter() == 2
-    assert await queue.dlq.redrive() == 2
+    assert await queue.select(all=True).dead_letter() == 2
+    assert await queue.dlq.redrive(all=True) == 2
     assert [delivery.id for delivery in await queue.claim(10)] == ["b", "a"]
 
 
@@ -73,9 +73,9 @@ async def test_a_damaged_head_is_not_believed(word: str, broker: Any, raw: Any) 
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send(BODY, id="m", priority=7)
     raw.hset(STATES, "m", raw.hget(STATES, "m").split(b" head=")[0] + f" head={word}".encode())
-    assert await queue.select().dead_letter() == 1
+    assert await queue.select(all=True).dead_letter() == 1
     assert [letter.priority for letter in await queue.dlq.browse()] == [7]
-    assert await queue.dlq.redrive() == 1
+    assert await queue.dlq.redrive(all=True) == 1
     await queue.send("x", priority=5)
     (delivery,) = await queue.claim()
     assert delivery.priority == 7
@@ -92,7 +92,7 @@ async def test_a_page_has_what_fits(wanted: Wanted, broker: Any) -> None:
     sent = await queue.send_many(["x" * 1_500] * 800)
     while held := await queue.claim(1_000):
         await queue.nack(held, "é" * 500, delay="1h")
-    await queue.select().deliver_now()
+    await queue.select(all=True).deliver_now()
     for call in (
         scan(queue._core.keys, "ready", after=START, upto=END, limit=1_000, wanted=wanted),
         browse(queue._core.keys, ids=sent, wanted=wanted),

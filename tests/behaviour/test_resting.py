@@ -73,7 +73,7 @@ async def test_the_history_of_an_expired_one_is_in_order(
     (letter,) = await source.select().browse()
     assert [event.event for event in letter.history] == ["nacked", "expired", "kept"]
     assert letter.history[1].at == letter.died_at
-    assert await source.select().redrive() == 1
+    assert await source.select(all=True).redrive() == 1
     (message,) = await queue.select().browse()
     assert [event.event for event in message.history] == ["nacked", "expired", "kept", "redriven"]
 

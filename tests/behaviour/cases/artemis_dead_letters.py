@@ -156,7 +156,7 @@ async def art_b19(broker: Any, clock: Clock) -> None:
     clock.advance("1h")
     (letter,) = await queue.dlq.browse()
     assert (letter.id, letter.original_queue, letter.headers["property"]) == (sent, "a", "kept")
-    assert [event.event for event in letter.history] == ["kept", "expired", "dead_lettered"]
+    assert [event.event for event in letter.history] == ["expired", "kept", "dead_lettered"]
 
 
 async def art_b21(broker: Any) -> None:

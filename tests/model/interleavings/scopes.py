@@ -64,7 +64,7 @@ SCOPES = (
     Scope(
         "workers and operators", 2,
         ("claim as a worker", "claim again", "claim past suspects", "divide a claim", "ack a claim",
-         "extend a claim", "read a claim", "nack", "release", "sweep", "promote"),
+         "extend a claim", "nack", "release", "sweep", "promote"),
     ),
     Scope(
         "whole claims", 3,
