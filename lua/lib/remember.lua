@@ -18,6 +18,12 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     while found do
       ends[#ends + 1], found = found, text:find('\n', found + 1)
     end
+    local start = line:match('^expired\t%d+\t')
+    for n = 1, start and #ends or 0 do
+      if text:sub(ends[n] + 1, ends[n] + #start) == start then
+        return -- written before, when it failed as an expired one
+      end
+    end
     found = text:find('\t', ends[#ends] + 1)
     while found do
       tab, found = found, text:find('\t', found + 1)

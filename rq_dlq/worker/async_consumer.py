@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
 MOST = 100  # messages in one claim
+LOOK = 1.0  # seconds between two looks whether the event loop still runs
 
 
 class AsyncConsumer(Consumer["Delivery[Any]"]):
@@ -49,7 +51,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._ended = asyncio.Event()  # a call has
 
     def _consume(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.consume(), self._loop).result()
+        consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
+        while not wait([consuming], LOOK).done:
+            if not self._loop.is_running():
+                raise RuntimeError("the event loop of the worker broke: did a handler close its descriptors?")
+        consuming.result()
 
     async def consume(self) -> None:
         """Claim and run until the stop, then wait for the running calls."""

@@ -13,6 +13,7 @@ from contextlib import (
     ExitStack,
     asynccontextmanager,
     contextmanager,
+    suppress,
 )
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,7 @@ from rq_dlq.values.failure import Cause
 if TYPE_CHECKING:
     from rq_dlq.client.handlers import Lifespan
 
+LOOK = 1.0  # seconds between two looks whether it is over
 Patience: TypeAlias = Callable[[], float | None]
 """How long to wait for the event loop to do something, in seconds; None: without limit."""
 
@@ -34,7 +36,10 @@ def event_loop(patience: Patience) -> Generator[asyncio.AbstractEventLoop]:
     async def serve() -> None:
         ended = asyncio.Event()
         started.set_result((asyncio.get_running_loop(), ended))
-        await ended.wait()
+        while not ended.is_set():  # a handler may have closed what wakes the loop
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await ended.wait()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="rq-dlq event loop", daemon=True)
     thread.start()
@@ -42,7 +47,8 @@ def event_loop(patience: Patience) -> Generator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
-        loop.call_soon_threadsafe(ended.set)
+        with suppress(RuntimeError):  # it broke, and is closed
+            loop.call_soon_threadsafe(ended.set)
         thread.join(patience())
 
 

@@ -43,7 +43,8 @@ BODY = StructType([StructField("body", StringType())])
 
 
 def staged(raw: Any) -> list[Any]:
-    return [*raw.scan_iter("rq:*:stage:*"), *raw.scan_iter("rq:*:committed")]
+    lists = [key for key in raw.scan_iter("rq:*:stage:*") if not key.endswith(b":")]  # their names expire
+    return [*lists, *raw.scan_iter("rq:*:committed")]
 
 
 # Sending

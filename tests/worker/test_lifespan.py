@@ -167,3 +167,16 @@ def test_a_blocked_event_loop_does_not_keep_the_worker(
     with pytest.raises(RqDlqError, match="a call that cannot be cut short blocks its event loop"):
         worker.run()
     go_on.set()
+
+
+def test_a_worker_ends_if_its_event_loop_breaks(sync_broker: rq_dlq.Broker) -> None:
+    """As where a handler closes what the loop waits by: nothing would run on, and nobody would know."""
+    queue = sync_broker.queue("a", lease="1m")
+
+    @queue.handler
+    async def stop(_: int) -> None:
+        asyncio.get_running_loop().stop()
+
+    queue.send(1)
+    with pytest.raises(RqDlqError, match="a consumer failed"):
+        sync_broker.run(burst=True)

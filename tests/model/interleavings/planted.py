@@ -114,7 +114,12 @@ FAULTS = {
         "failure.delay = 0",
     ),
     "every lapse under a worker is forgiven": Fault(
-        "I3, I4: m0 had", 5, "workers", "lib/sweep_message", "by_worker and state.lapsed == 0", "by_worker"
+        "I3, I4: m0 had",
+        5,
+        "workers",
+        "lib/sweep_message",
+        "kind == 'worker' and state.lapsed == 0",
+        "kind == 'worker'",
     ),
     "a suspect is taken with others": Fault(
         "suspects: of", 3, "workers", "lib/past_suspects", "if alone or #found", "if #found"

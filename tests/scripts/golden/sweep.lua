@@ -239,6 +239,12 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
     while found do
       ends[#ends + 1], found = found, text:find('\n', found + 1)
     end
+    local start = line:match('^expired\t%d+\t')
+    for n = 1, start and #ends or 0 do
+      if text:sub(ends[n] + 1, ends[n] + #start) == start then
+        return -- written before, when it failed as an expired one
+      end
+    end
     found = text:find('\t', ends[#ends] + 1)
     while found do
       tab, found = found, text:find('\t', found + 1)
@@ -361,13 +367,9 @@ local function judge(id, state, head, event, failure)
   end
   if over then
     -- Writes into the story of a message that it expired, which until now only its state says; called when the message
-    -- leaves that state, or fails in it. Only once.
+    -- leaves that state, or fails in it. Only once (lib/remember).
     local function remember_expiry(id, state)
-      if state.reason ~= 'expired' then
-        return
-      end
-      local known = redis.call('HGET', history, id) or ''
-      if not known:find('expired\t' .. state.due .. '\t') then
+      if state.reason == 'expired' then
         remember(id, 'expired', state.deliveries, 0, '', '', state.due)
       end
     end
