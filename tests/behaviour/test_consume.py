@@ -474,6 +474,8 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
                 await asyncio.sleep(0)
             if how == "error":
                 raise ValueError("boom")
+        for loop in kept:
+            assert [delivery async for delivery in loop] == []
 
     with pytest.raises(ValueError, match="boom") if how == "error" else nullcontext():
         asyncio.run(main())
