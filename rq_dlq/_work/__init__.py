@@ -8,7 +8,7 @@ from rq_dlq._work import batches, select, session
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm
-from rq_dlq._work.consume import ACK_WITHIN, Loop
+from rq_dlq._work.consume import ACK_WITHIN, Consuming
 from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own

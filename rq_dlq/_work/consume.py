@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq._work.claim import claim
 from rq_dlq._work.riding import riding
 from rq_dlq._work.settle import ack, held_or_raise, release
-from rq_dlq.errors import LeaseLost
+from rq_dlq.errors import BrokerRefused, LeaseLost
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
@@ -24,8 +24,8 @@ ACK_WITHIN = 0.005  # seconds that acks wait for others
 D = TypeVar("D", bound="Leased[Any]")
 
 
-class Loop(Generic[D]):
-    """The deliveries of one loop, and the acks that it has deferred.
+class Consuming(Generic[D]):
+    """The deliveries of one loop over a queue, and the acks that it has deferred.
 
     Any thread may ack a delivery: a deferred one is in one deque, and who takes it out settles it.
 
@@ -50,7 +50,13 @@ class Loop(Generic[D]):
         self._queue = queue
         self._clock = clock
         self._claim = partial(
-            claim, queue, partial(make, loop=self), count=count, wait=wait, lease=lease, stopped=self._refused
+            claim,
+            queue,
+            partial(make, consuming=self),
+            count=count,
+            wait=wait,
+            lease=lease,
+            stopped=self._has_lost,
         )
         self._unseen: deque[D] = deque()  # claimed, and not handed out yet
         self._current: D | None = None
@@ -61,27 +67,35 @@ class Loop(Generic[D]):
         self._process = os.getpid()
 
     def defer(self, delivery: D) -> bool:
-        """Defer an ack to the next round trip; False: there is none, since the loop is over."""
+        """Defer the ack of this step's delivery to the next step; False: it is another one, so ack it now.
+
+        The ack of an earlier delivery could lie here for as long as the next claim waits.
+        """
+        if delivery is not self._current:
+            return False
         delivery.outcome = "deferred"
         self._acked.append(delivery)
-        return not (self._over and self._withdraw(delivery))
+        still = delivery is self._current  # if another thread ended the step, it may not have seen this ack
+        return still or not self._withdraw(delivery)
 
     def _withdraw(self, delivery: D) -> bool:
         try:
             self._acked.remove(delivery)
-        except ValueError:  # the end of the loop was faster
+        except ValueError:  # the loop has taken it
             return False
         delivery.outcome = None
         return True
 
     def step(self) -> Steps[D | None]:
-        """The next delivery, after the deferred acks; None: there was none in time.
+        """The next delivery, after the deferred acks; None: there was none in time, or the loop was ended.
 
         Raises:
             LeaseLost: a deferred ack came too late. The others are done.
         """
         self._leave_to_parent()
         self._current = None
+        if self._over:
+            return None
         if not self._unseen:
             self._unseen.extend((yield from riding(self._ack(), self._claim())))
             self._asked = self._clock()
@@ -96,18 +110,22 @@ class Loop(Generic[D]):
     def leave(self) -> Steps[None]:
         """End the loop: make the deferred acks, release the delivery of this step and those not handed out.
 
+        To end it again does nothing, unless a step that was under way has claimed something since.
+
         Raises:
             LeaseLost: a deferred ack came too late. The others are done.
         """
         self._leave_to_parent()
         self._over = True
-        current = () if self._current is None else (self._current,)
-        rest = [delivery for delivery in (*current, *self._unseen) if not delivery.settled]
+        rest = self._take_rest()
         try:
             yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
-        finally:
-            for delivery in self._take_acked():  # Redis cannot be reached: a later ack() makes it
+        except BaseException as error:
+            for delivery in self._take_acked():  # a later ack() makes it
                 delivery.outcome = None
+            if isinstance(error, BrokerRefused):  # perhaps only the ack
+                yield from self._release([delivery for delivery in rest if not delivery.settled])
+            raise
         self._tell_lost()
 
     def _ack(self) -> Steps[None]:
@@ -133,7 +151,15 @@ class Loop(Generic[D]):
         except IndexError:
             return [delivery for delivery in taken if delivery.outcome == "deferred"]
 
-    def _refused(self) -> bool:
+    def _take_rest(self) -> list[D]:
+        """The delivery of this step and those not handed out, without those that were settled."""
+        current = () if self._current is None else (self._current,)
+        rest = [*current, *self._unseen]
+        self._current = None
+        self._unseen.clear()
+        return [delivery for delivery in rest if not delivery.settled]
+
+    def _has_lost(self) -> bool:
         """Whether there is something to tell, so that a claim does not wait any longer."""
         return bool(self._lost)
 

@@ -19,7 +19,8 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     """Run both, with the first calls of both in one round trip; returns the result of `steps`.
 
     An error of that round trip is an error of both. If the server refuses one of them, each is repeated
-    alone, so that only the refused one gets the error.
+    alone, so that only the refused one gets the error. If that is the rider, the steps are closed instead:
+    its error is raised, and `steps` can be made anew, as a repetition.
 
     Args:
         rider: settles messages, so its calls can be repeated.
@@ -39,7 +40,7 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
         try:
             yield from _alone(rider, _repeated(first))
         except BaseException:
-            steps.close()  # a claim, which may have been made, is taken up by the next one
+            steps.close()  # they note that they may have been done: the next such call is a repetition
             raise
         return (yield from _alone(steps, _repeated(second)))
     except BaseException as error:  # noqa: BLE001 - the steps decide

@@ -48,8 +48,6 @@ class Broker(OwnBroker):
         ConfigurationError: an option is unknown or not valid.
     """
 
-    _connections: AsyncConnections | None = None
-
     async def _connected(self) -> AsyncConnections:
         """The connections of this broker, opened on first use.
 
@@ -187,11 +185,6 @@ class Broker(OwnBroker):
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()
         return await connections.run(steps)
-
-    async def close(self) -> None:
-        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
-        if self._connections is not None:
-            await self._connections.close()
 
     async def __aenter__(self) -> Self:
         return self

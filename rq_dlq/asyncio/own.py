@@ -1,9 +1,12 @@
-"""The awaiting colour's own part: running handlers, and messages from async iterables."""
+"""The awaiting colour's own part: running handlers, open loops, and messages from async iterables."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
@@ -12,16 +15,49 @@ from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
+    from rq_dlq._redis import AsyncConnections
     from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
 
 
 class OwnBroker(BrokerBase):
-    """A broker that runs its handlers."""
+    """A broker that runs its handlers, and ends its open loops when it is closed."""
+
+    _connections: AsyncConnections | None = None
+
+    @cached_property
+    def _loops(self) -> WeakKeyDictionary[_work.Consuming[Any], asyncio.Lock]:
+        """The loops of `Queue.consume` that have begun; their locks are held while they are ended."""
+        return WeakKeyDictionary()
+
+    async def _end_loop(self, consuming: _work.Consuming[Any]) -> None:
+        """End a loop, or wait until it is ended."""
+        async with self._loops.setdefault(consuming, asyncio.Lock()):
+            if self._connections is not None:  # else it has claimed nothing
+                await self._connections.run(consuming.leave())
+
+    async def close(self) -> None:
+        """End the open loops of `Queue.consume`, then close the connections; the next use opens new ones.
+
+        A loop that was left by `break` or an error is open until Python closes its generator, a little later;
+        `contextlib.aclosing` closes it at once. The connections of a pool that was passed in stay open.
+
+        Raises:
+            LeaseLost, BrokerUnavailable, BrokerRefused: of the end of a loop; the connections are closed.
+        """
+        try:
+            ended = await asyncio.gather(*map(self._end_loop, tuple(self._loops)), return_exceptions=True)
+        finally:
+            if self._connections is not None:
+                await self._connections.close()
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def run(self, *, burst: bool = False) -> None:
         """Run the handlers and tasks until SIGTERM or SIGINT, those of `async def` in this event loop.
@@ -44,6 +80,14 @@ class OwnQueue(Answering, HandledQueue[T]):
 
     _broker: Broker
     _core: _work.Queue[T]
+
+    async def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
+        self._broker._loops[consuming] = asyncio.Lock()
+        try:
+            while (delivery := await self._broker._run(consuming.step())) is not None:
+                yield delivery
+        finally:
+            await self._broker._end_loop(consuming)
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: _work.SendOptions

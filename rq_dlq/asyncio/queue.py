@@ -166,18 +166,23 @@ class Queue(Batches[T], Managed[T]):
         )
         return await self._run(steps)
 
+    @answering
     def consume(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
     ) -> AsyncGenerator[Delivery[T]]:
         """A loop over deliveries; the ack of the last and the next claim are one round trip.
 
+        Without `wait` the loop ends as soon as nothing is ready. To go on for ever, put a loop with a long
+        `wait` into a `while True`.
+
         Use each delivery in a `with` block, or settle it. Its ack is deferred: it is made when the loop takes
         its next step, before that waits, and what was acked is done when the next delivery comes. Other
-        settlements are made at once, and so is `queue.ack([delivery])`.
+        settlements are made at once, and so are `queue.ack([delivery])` and the ack of an earlier delivery.
 
         Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
-        not settled, and those that were not handed out. Only closing the generator
-        (`async with aclosing(orders.consume()) as deliveries`) also raises what goes wrong then.
+        not settled, and those that were not handed out. Closing the generator
+        (`async with aclosing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
+        what goes wrong then. Without that, Python closes it, perhaps a little later.
 
         Args:
             count: messages that one claim takes, 1 to 1,000. Their acks ride together, at the latest 5 ms
@@ -195,7 +200,7 @@ class Queue(Batches[T], Managed[T]):
             BrokerUnavailable: raised by a step. This ends the loop, and the outcome of the deferred acks is
                 unknown: repeat them by `delivery.ack()`.
         """
-        loop: _work.Loop[Delivery[T]] = _work.Loop(
+        consuming: _work.Consuming[Delivery[T]] = _work.Consuming(
             self._core,
             partial(Delivery, queue=self),
             count=count_of(count),
@@ -203,14 +208,7 @@ class Queue(Batches[T], Managed[T]):
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
             clock=time.monotonic,
         )
-        return self._consume(loop)
-
-    async def _consume(self, loop: _work.Loop[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
-        try:
-            while (delivery := await self._run(loop.step())) is not None:
-                yield delivery
-        finally:
-            await self._run(loop.leave())
+        return self._consume(consuming)
 
     def session(self) -> Session[T]:
         """A session: what it claims here, sends anywhere and acks takes effect together, or not at all."""

@@ -49,8 +49,6 @@ class Broker(OwnBroker):
         ConfigurationError: an option is unknown or not valid.
     """
 
-    _connections: Connections | None = None
-
     def _connected(self) -> Connections:
         """The connections of this broker, opened on first use.
 
@@ -188,11 +186,6 @@ class Broker(OwnBroker):
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()
         return connections.run(steps)
-
-    def close(self) -> None:
-        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
-        if self._connections is not None:
-            self._connections.close()
 
     def __enter__(self) -> Self:
         return self

@@ -38,12 +38,12 @@ class Delivery(Leased[T]):
         token: str,
         lease_until: int,
         queue: Queue[T],
-        loop: _work.Loop[Delivery[T]] | None = None,
+        consuming: _work.Consuming[Delivery[T]] | None = None,
     ) -> None:
         core = queue._core
         super().__init__(row, core.codec, core.name, token, lease_until, family=core.keys.family)
         self._queue = queue
-        self._loop = loop
+        self._consuming = consuming
 
     @property
     def state(self) -> Any:
@@ -51,16 +51,16 @@ class Delivery(Leased[T]):
         return self._queue._state
 
     def ack(self) -> Settlement:
-        """Report success: the message is removed; in a loop of `Queue.consume` with its next claim.
+        """Report success: the message is removed; by a loop of `Queue.consume` in its next step.
 
         Returns:
-            What became of it; in such a loop "deferred".
+            What became of it; "deferred" if it is the delivery that such a loop handed out last.
 
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
         self._refuse_if_deferred()
-        if self._loop is not None and self._loop.defer(self):
+        if self._consuming is not None and self._consuming.defer(self):
             return Settlement(self.id, "deferred")
         return self._settle(_work.ack(self._queue._core, [self._held]))
 

@@ -10,9 +10,11 @@ from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
+    from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
+    from rq_dlq.client.delivery import Delivery
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
@@ -20,6 +22,13 @@ T = TypeVar("T")
 
 class OwnBroker(BrokerBase):
     """A broker that runs its handlers."""
+
+    _connections: Connections | None = None
+
+    def close(self) -> None:
+        """Close the connections, except those of a pool that was passed in; the next use opens new ones."""
+        if self._connections is not None:
+            self._connections.close()
 
     def run(self, *, burst: bool = False) -> None:
         """Run the handlers and tasks until SIGTERM or SIGINT.
@@ -41,6 +50,13 @@ class OwnQueue(Answering, HandledQueue[T]):
 
     _broker: Broker
     _core: _work.Queue[T]
+
+    def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
+        try:
+            while (delivery := self._broker._run(consuming.step())) is not None:
+                yield delivery
+        finally:
+            self._broker._run(consuming.leave())
 
     def _send_all(self, bodies: Iterable[T | Message[T]], options: _work.SendOptions) -> list[str]:
         """Run the steps of `send_many`."""

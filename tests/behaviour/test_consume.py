@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from contextlib import aclosing
+from collections import deque
+from contextlib import aclosing, nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ import redis
 import rq_dlq
 from rq_dlq import BrokerRefused, BrokerUnavailable, InvalidInput, LeaseLost
 from rq_dlq._work import consume
-from tests.behaviour.faults import change_talk, lose_calls, lose_replies
+from rq_dlq.values.settlement import Settlement
+from tests.behaviour.faults import change_talk, connections_of, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
-from tests.conftest import Clock
+from tests.colours import Awaited
+from tests.conftest import MOVED_CLOCK, Clock
 
 
 async def watch(broker: Any) -> list[list[Any]]:
@@ -103,6 +106,58 @@ async def test_acks_do_not_wait_for_slow_messages_of_their_claim(
     assert left == [3, 2, 1]
 
 
+async def test_the_ack_of_an_earlier_delivery_is_made_at_once(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    deliveries = queue.consume()
+    earlier = await anext(deliveries)
+    await anext(deliveries)
+    assert (await earlier.ack()).outcome == "acked"
+    assert await counts(queue) == {"leased": 1}
+    await deliveries.aclose()
+
+
+async def test_an_ack_does_not_wait_for_the_next_claim_of_its_loop(sync_broker: rq_dlq.Broker) -> None:
+    queue = sync_broker.queue("orders")
+    queue.send("a")
+    handed: list[Any] = []
+    outcomes: list[str] = []
+
+    def ack_late(commands: list[Any]) -> list[Any]:
+        if handed and any(b"BLPOP" in command for command in commands):
+            outcomes.append(handed.pop().ack().outcome)  # as another thread would
+        return commands
+
+    await change_talk(Awaited(sync_broker), ack_late, lambda replies: replies)
+    for delivery in queue.consume(wait="30ms"):
+        handed.append(delivery)  # noqa: PERF402 - one by one
+    assert outcomes == ["acked"]
+
+
+async def test_an_ack_that_the_end_of_the_loop_overtakes_is_made_at_once(broker: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b"])
+    deliveries = queue.consume(2)
+    delivery = await anext(deliveries)
+    consuming = delivery._consuming
+    (unseen,) = consuming._unseen
+
+    class Overtaken(deque[Any]):
+        """Another thread ends the loop just before, and just after."""
+
+        def append(self, late: Any) -> None:
+            ending = consuming.leave()
+            next(ending)
+            super().append(late)
+            with suppress(StopIteration):
+                ending.send([Settlement(unseen.id, "released")])
+
+    consuming._acked = Overtaken()
+    assert (await delivery.ack()).outcome == "acked"
+    assert await counts(queue) == {"leased": 1}
+    assert [again async for again in deliveries] == []
+
+
 async def test_it_is_settled_once(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send_many(["a", "b"])
@@ -168,13 +223,16 @@ async def test_a_break_makes_the_ack_and_releases_the_rest(broker: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "throw"])
-async def test_leaving_makes_the_acks_and_releases_the_rest(broker: Any, how: str) -> None:
+async def test_leaving_makes_the_acks_and_releases_the_rest(
+    broker: Any, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", 60)
     queue = broker.queue("orders")
     await queue.send_many(["a", "b", "c"])
     seen = await watch(broker)
     deliveries = queue.consume(3)
-    first, second = await anext(deliveries), await anext(deliveries)
-    await first.ack()
+    await (first := await anext(deliveries)).ack()
+    second = await anext(deliveries)
     if how == "close":
         await deliveries.aclose()
     else:
@@ -195,13 +253,17 @@ async def test_an_ack_after_the_loop_is_made_at_once(broker: Any) -> None:
     assert await counts(queue) == {}
 
 
-async def test_a_lost_lease_is_told_by_the_next_step(broker: Any, clock: Clock) -> None:
+async def test_a_lost_lease_is_told_by_the_next_step(
+    broker: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", 60)
     queue = broker.queue("orders", lease="10s", redelivery=AT_ONCE)
     sent = await queue.send_many(["a", "b", "c"])
     deliveries = queue.consume(2, wait="1h")
-    late = [await anext(deliveries), await anext(deliveries)]
-    for delivery in late:
-        await delivery.ack()
+    late = []
+    for _ in range(2):
+        late.append(await anext(deliveries))
+        await late[-1].ack()
     clock.advance("11s")
     assert await ids(queue) == [*sent[:2], sent[2]]  # another consumer has them
     with pytest.raises(LeaseLost, match=sent[0]) as caught:
@@ -212,14 +274,14 @@ async def test_a_lost_lease_is_told_by_the_next_step(broker: Any, clock: Clock) 
 
 
 async def test_beside_a_lost_lease_the_other_acks_are_done_and_what_was_claimed_is_released(
-    broker: Any,
+    broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", 60)
     queue = broker.queue("orders")
     sent = await queue.send_many(["a", "b", "c"])
     deliveries = queue.consume(2)
-    lost, good = await anext(deliveries), await anext(deliveries)
-    await lost.ack()
-    await good.ack()
+    await (lost := await anext(deliveries)).ack()
+    await (good := await anext(deliveries)).ack()
     getattr(lost, "inner", lost).token = "stale"  # noqa: S105 - of a claim
     with pytest.raises(LeaseLost, match=sent[0]):
         await anext(deliveries)
@@ -237,6 +299,38 @@ async def test_leaving_tells_of_a_lost_lease_if_the_loop_is_closed(broker: Any, 
     assert await ids(queue)
     with pytest.raises(LeaseLost):
         await deliveries.aclose()
+
+
+async def test_leaving_makes_the_release_though_the_ack_is_refused(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "ACK_WITHIN", 60)
+    queue = broker.queue("orders")
+    await queue.send_many(["a", "b", "c"])
+    await (await queue.claim())[0].release()  # the server knows the scripts
+    deliveries = queue.consume(3)
+    await (acked := await anext(deliveries)).ack()
+    released = await anext(deliveries)
+    scripts = (await connections_of(broker)).scripts
+    verbs: list[Any] = []
+
+    def noted(commands: list[Any]) -> list[Any]:
+        verbs[:] = [command[1] for command in commands]
+        return commands
+
+    def refused(replies: list[Any]) -> list[Any]:
+        no = redis.ResponseError("no")
+        return [
+            no if verb == scripts["ack"].sha else reply for verb, reply in zip(verbs, replies, strict=True)
+        ]
+
+    talk = (await connections_of(broker))._talk
+    await change_talk(broker, noted, refused)
+    with pytest.raises(BrokerRefused):
+        await deliveries.aclose()
+    (await connections_of(broker))._talk = talk
+    assert (acked.settled, released.outcome) == (False, "settled")
+    assert (await counts(queue))["ready"] == 2
 
 
 @pytest.mark.parametrize("verb", ["ack", "claim"])
@@ -349,6 +443,50 @@ async def test_a_body_that_does_not_decode_is_dead_and_not_seen(broker: Any) -> 
             done.append(delivery.body)
     assert done == [1, 3]
     assert await counts(queue) == {"dead": 1}
+
+
+@pytest.mark.parametrize("backend", ["real"])
+@pytest.mark.parametrize("how", ["break", "slowly", "error", "kept"])
+def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_dlq.Broker, how: str) -> None:
+    sync_broker.queue("orders").send_many(["a", "b", "c"])
+    seen: list[Any] = []
+
+    async def main() -> None:
+        async with rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK) as broker:
+            kept = [deliveries := broker.queue("orders").consume(3)]
+            if how != "kept":
+                kept.clear()
+            seen.append(await anext(deliveries))
+            await seen[0].ack()
+            connections = await connections_of(broker)
+            talk = connections._talk
+
+            async def far(commands: list[Any]) -> list[Any]:
+                for _ in range(100):  # turns of the event loop
+                    await asyncio.sleep(0)
+                replies: list[Any] = await talk(commands)
+                return replies
+
+            connections._talk = far
+            del deliveries  # as the end of an `async for` does
+            if how == "slowly":
+                await asyncio.sleep(0)  # its generator is being closed
+                await asyncio.sleep(0)
+            if how == "error":
+                raise ValueError("boom")
+        for loop in kept:
+            assert [delivery async for delivery in loop] == []
+
+    with pytest.raises(ValueError, match="boom") if how == "error" else nullcontext():
+        asyncio.run(main())
+    assert seen[0].outcome == "acked"
+    stats = sync_broker.queue("orders").stats()
+    assert (stats.ready, stats.leased) == (2, 0)
+
+
+def test_unknown_arguments_are_answered(broker: Any) -> None:
+    with pytest.raises(TypeError, match=r"claim\(count=…\) is how many messages"):
+        broker.queue("orders").consume(prefetch=3)
 
 
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 1_001}, {"wait": "soon"}, {"lease": 0}])
