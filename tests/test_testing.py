@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from datetime import timedelta
@@ -168,6 +170,13 @@ async def test_the_other_colour(broker: TestBroker) -> None:
     await delivery.poison("broken")
     assert broker.assert_dead(queue, 1)[0].cause.message == "broken"
     await awaiting.close()
+
+
+def test_a_run_of_pytest_imports_little() -> None:
+    """The plugin is imported by each run in its environment, whether or not a test uses it."""
+    code = "import sys, rq_dlq.testing.plugin; print({'redis', 'rq_dlq.client'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def run(pytester: pytest.Pytester, code: str, *options: str) -> pytest.RunResult:
