@@ -30,6 +30,7 @@ orders = program.queue(
     "orders", redelivery=RedeliveryPolicy(initial_delay="1m", collision_avoidance=0, max_redeliveries=1)
 )
 mail = program.queue("mail")
+payments = library.Broker("redis://production.example:6379", durability="replicated").queue("payments")
 handled: list[Any] = []
 
 
@@ -157,6 +158,14 @@ def test_tasks_run(broker: TestBroker) -> None:
     with broker.inline():
         welcome.send(8)
     assert handled == [(7, "de"), (8, "en")]
+
+
+@pytest.mark.usefixtures("broker")
+def test_no_replica_is_asked() -> None:
+    """Also by queue objects that were made before the test."""
+    payments.send("x")
+    payments.send_many(["y", "z"])
+    assert payments.stats().ready == 3
 
 
 async def test_the_other_colour(broker: TestBroker) -> None:
