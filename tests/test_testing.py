@@ -17,7 +17,7 @@ import redis
 
 import rq_dlq as library
 import rq_dlq.asyncio
-from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, RedeliveryPolicy
+from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, LeaseLost, RedeliveryPolicy
 from rq_dlq.testing import TestBroker
 from rq_dlq.testing.redirect import redirected
 from rq_dlq.testing.server import server_at
@@ -154,10 +154,47 @@ def test_handlers_run_inline(broker: TestBroker) -> None:
 
 def test_tasks_run(broker: TestBroker) -> None:
     welcome.send(7, lang="de")
-    assert broker.drain(program.queue("greetings")) == {"acked": 1}
+    assert broker.drain(welcome) == {"acked": 1}
     with broker.inline():
         welcome.send(8)
     assert handled == [(7, "de"), (8, "en")]
+
+
+def test_the_dead_letters_of_a_task(broker: TestBroker) -> None:
+    welcome.send(7)
+    (delivery,) = program.queue("greetings").claim()
+    delivery.poison("broken")
+    assert broker.assert_dead(welcome, 1)[0].cause.message == "broken"
+
+
+@pytest.mark.parametrize("given", ["orders", program, None])
+def test_what_cannot_be_drained(broker: TestBroker, given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is not a queue or a task: pass what"):
+        broker.drain(given)
+    with pytest.raises(ConfigurationError, match="is not a queue or a task"):
+        broker.assert_dead(given)
+
+
+def test_without_a_handler_nothing_runs_inline(broker: TestBroker) -> None:
+    """Handlers belong to a broker object, so another one of the same URL has none."""
+    producer = library.Broker("redis://production.example:6379").queue("orders")
+    with (
+        broker.inline(),
+        pytest.raises(ConfigurationError, match=r"'orders' has no handler of it: .* to drain\(\)"),
+    ):
+        producer.send("x")
+    assert orders.stats().ready == 0
+    producer.send("x")
+    with pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+        broker.drain(producer)
+    assert broker.drain(orders) == {"acked": 1}
+
+
+async def test_without_a_handler_nothing_runs_inline_when_awaited(broker: TestBroker) -> None:
+    producer = rq_dlq.asyncio.Broker("redis://production.example:6379").queue("orders")
+    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+        await producer.send("x")
+    assert orders.stats().ready == 0
 
 
 @pytest.mark.usefixtures("broker")
@@ -254,4 +291,4 @@ def test_the_page_works(pytester: pytest.Pytester) -> None:
     page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
     pytester.makepyfile(app=app)
-    run(pytester, "\n".join(tests)).assert_outcomes(passed=3)
+    run(pytester, "\n".join(tests)).assert_outcomes(passed=5)
