@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +17,7 @@ import redis
 
 import rq_dlq as library
 import rq_dlq.asyncio
-from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, RedeliveryPolicy
+from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, LeaseLost, RedeliveryPolicy
 from rq_dlq.testing import TestBroker
 from rq_dlq.testing.redirect import redirected
 from rq_dlq.testing.server import server_at
@@ -28,6 +30,7 @@ orders = program.queue(
     "orders", redelivery=RedeliveryPolicy(initial_delay="1m", collision_avoidance=0, max_redeliveries=1)
 )
 mail = program.queue("mail")
+payments = library.Broker("redis://production.example:6379", durability="replicated").queue("payments")
 handled: list[Any] = []
 
 
@@ -151,10 +154,55 @@ def test_handlers_run_inline(broker: TestBroker) -> None:
 
 def test_tasks_run(broker: TestBroker) -> None:
     welcome.send(7, lang="de")
-    assert broker.drain(program.queue("greetings")) == {"acked": 1}
+    assert broker.drain(welcome) == {"acked": 1}
     with broker.inline():
         welcome.send(8)
     assert handled == [(7, "de"), (8, "en")]
+
+
+def test_the_dead_letters_of_a_task(broker: TestBroker) -> None:
+    welcome.send(7)
+    (delivery,) = program.queue("greetings").claim()
+    delivery.poison("broken")
+    assert broker.assert_dead(welcome, 1)[0].cause.message == "broken"
+
+
+@pytest.mark.parametrize("given", ["orders", program, None])
+def test_what_cannot_be_drained(broker: TestBroker, given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is not a queue or a task: pass what"):
+        broker.drain(given)
+    with pytest.raises(ConfigurationError, match="is not a queue or a task"):
+        broker.assert_dead(given)
+
+
+def test_without_a_handler_nothing_runs_inline(broker: TestBroker) -> None:
+    """Handlers belong to a broker object, so another one of the same URL has none."""
+    producer = library.Broker("redis://production.example:6379").queue("orders")
+    with (
+        broker.inline(),
+        pytest.raises(ConfigurationError, match=r"'orders' has no handler of it: .* to drain\(\)"),
+    ):
+        producer.send("x")
+    assert orders.stats().ready == 0
+    producer.send("x")
+    with pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+        broker.drain(producer)
+    assert broker.drain(orders) == {"acked": 1}
+
+
+async def test_without_a_handler_nothing_runs_inline_when_awaited(broker: TestBroker) -> None:
+    producer = rq_dlq.asyncio.Broker("redis://production.example:6379").queue("orders")
+    with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
+        await producer.send("x")
+    assert orders.stats().ready == 0
+
+
+@pytest.mark.usefixtures("broker")
+def test_no_replica_is_asked() -> None:
+    """Also by queue objects that were made before the test."""
+    payments.send("x")
+    payments.send_many(["y", "z"])
+    assert payments.stats().ready == 3
 
 
 async def test_the_other_colour(broker: TestBroker) -> None:
@@ -168,6 +216,13 @@ async def test_the_other_colour(broker: TestBroker) -> None:
     await delivery.poison("broken")
     assert broker.assert_dead(queue, 1)[0].cause.message == "broken"
     await awaiting.close()
+
+
+def test_a_run_of_pytest_imports_little() -> None:
+    """The plugin is imported by each run in its environment, whether or not a test uses it."""
+    code = "import sys, rq_dlq.testing.plugin; print({'redis', 'rq_dlq.client'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def run(pytester: pytest.Pytester, code: str, *options: str) -> pytest.RunResult:
@@ -236,4 +291,4 @@ def test_the_page_works(pytester: pytest.Pytester) -> None:
     page = (Path(__file__).parents[1] / "docs" / "testing.md").read_text()
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
     pytester.makepyfile(app=app)
-    run(pytester, "\n".join(tests)).assert_outcomes(passed=3)
+    run(pytester, "\n".join(tests)).assert_outcomes(passed=5)

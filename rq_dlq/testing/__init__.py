@@ -1,6 +1,25 @@
 """For tests of programs that use queues: a broker whose clock is moved by hand. See docs/testing.md."""
 
-from rq_dlq.testing.broker import TestBroker
-from rq_dlq.testing.faults import Faults
+from __future__ import annotations
+
+TYPE_CHECKING = False  # for type checkers True, and without an import of typing
+
+if TYPE_CHECKING:
+    from rq_dlq.testing.broker import TestBroker
+    from rq_dlq.testing.faults import Faults
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import the public names on the first use of one: each run of pytest imports this package."""
+        if name in __all__:
+            from rq_dlq.testing import broker, faults  # noqa: PLC0415
+
+            return getattr(broker if name == "TestBroker" else faults, name)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = ["Faults", "TestBroker"]

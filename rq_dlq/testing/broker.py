@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import rq_dlq.asyncio
 from rq_dlq import _work
 from rq_dlq.client.broker import Broker
-from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import moment
 from rq_dlq.worker import Worker
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.queue import Queue
+    from rq_dlq.client.task import Task
     from rq_dlq.testing.faults import Faults
     from rq_dlq.testing.server import Server
     from rq_dlq.values.message import DeadLetter
 
     AnyQueue = Queue[Any] | rq_dlq.asyncio.Queue[Any]
+    AnyTask = Task[..., Any] | rq_dlq.asyncio.Task[..., Any]
 
 SHOWN = 10  # dead letters, where an assertion fails
 
@@ -61,34 +64,41 @@ class TestBroker(Broker):
         """
         self._server.move_to(self._server.now + milliseconds(span, name="span"))
 
-    def drain(self, queue: AnyQueue) -> Counter[str]:
-        """Run the queue's handler, as a worker does, until no message is ready.
+    def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
+        """Run the queue's handler, or its tasks, as a worker does, until no message is ready.
 
         Errors of the handler do not leave it: they are what the policy makes of them. What is to come back
         later is not awaited: advance the clock, and drain again.
+
+        Args:
+            queue: of either colour; a task stands for its queue.
 
         Returns:
             How many deliveries ended in which outcome: acked, redelivered, dead, …
 
         Raises:
-            ConfigurationError: the queue has no handler.
+            ConfigurationError: its broker object has no handler of the queue, or this is not a queue or task.
         """
+        queue = _queue_of(queue, handled=True)
         worker = Worker(queue._broker, until="empty", queues={queue.name: None})
         worker.run()
         return worker.tally.counts
 
     def assert_dead(
-        self, queue: AnyQueue, count: int | None = None, reason: str | None = None
+        self, queue: AnyQueue | AnyTask, count: int | None = None, reason: str | None = None
     ) -> list[DeadLetter[Any]]:
         """Assert that there are dead letters of the queue, and return them, the oldest first.
 
         Args:
+            queue: of either colour; a task stands for its queue.
             count: exactly so many; None: at least one.
             reason: why they died: exhausted, poison, unprocessable or expired.
 
         Raises:
             AssertionError: it is not so; the text tells what there is.
+            ConfigurationError: this is not a queue or task.
         """
+        queue = _queue_of(queue)
         core = queue._core
         own = Broker(settings=queue._broker.settings).queue(queue.name, type=core.codec.type)
         dead = [*own.dlq.browse(limit=None), *own.expired.browse(limit=None)]
@@ -115,7 +125,11 @@ class TestBroker(Broker):
     def inline(self) -> Generator[None]:
         """Run the handlers of a queue within each `send` and `send_many` to it, before it returns.
 
-        What a handler sends is handled, too. Messages that come back later are not awaited.
+        What a handler sends is handled, too, if the same broker object has a handler for it; else it stays in
+        its queue. Messages that come back later are not awaited.
+
+        A send from outside a handler raises ConfigurationError, and sends nothing, if its broker object has
+        no handler of the queue.
         """
         busy = threading.Event()  # a handler's own sends are handled once it is done
 
@@ -132,8 +146,9 @@ class TestBroker(Broker):
         def blocking(send: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(send)
             def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+                queue = _queue_of(sender, handled=not busy.is_set())
                 sent = send(sender, *args, **options)
-                handle(_queue_of(sender))
+                handle(queue)
                 return sent
 
             return then_handle
@@ -141,8 +156,9 @@ class TestBroker(Broker):
         def awaiting(send: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(send)
             async def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+                queue = _queue_of(sender, handled=not busy.is_set())
                 sent = await send(sender, *args, **options)
-                await asyncio.to_thread(handle, _queue_of(sender))
+                await asyncio.to_thread(handle, queue)
                 return sent
 
             return then_handle
@@ -161,5 +177,19 @@ def _queues_with_handlers(queue: AnyQueue) -> list[AnyQueue]:
     return [handler.queue for handler in queue._broker._handlers]
 
 
-def _queue_of(sender: AnyQueue | rq_dlq.Task[..., Any] | rq_dlq.asyncio.Task[..., Any]) -> AnyQueue:
-    return sender._queue if isinstance(sender, rq_dlq.Task | rq_dlq.asyncio.Task) else sender
+def _queue_of(given: AnyQueue | AnyTask, *, handled: bool = False) -> AnyQueue:
+    """The queue, or that of the task; `handled`: it has to have a handler."""
+    queue = given._queue if isinstance(given, rq_dlq.Task | rq_dlq.asyncio.Task) else given
+    known: object = queue  # callers who check no types get a sentence, too
+    if not isinstance(known, rq_dlq.Queue | rq_dlq.asyncio.Queue):
+        message = (
+            f"{shown(given)} is not a queue or a task: pass what broker.queue() or @broker.task returned"
+        )
+        raise ConfigurationError(message)
+    if handled and all(handler.queue.name != queue.name for handler in queue._broker._handlers):
+        message = (
+            f"the broker object of queue {queue.name!r} has no handler of it: import the module that has the "
+            "handler; if that one has a broker object of its own, pass the queue of that one to drain()"
+        )
+        raise ConfigurationError(message)
+    return queue

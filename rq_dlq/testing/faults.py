@@ -62,7 +62,7 @@ class Faults:
         self._replies[self._checked(verb)] += times
 
     def pending(self) -> list[str]:
-        """The faults that did not happen yet."""
+        """The faults that have not happened yet."""
         lost = [("call", self._calls), ("reply", self._replies)]
         return [f"{what} of {verb!r}" for what, counts in lost for verb in counts.elements()]
 

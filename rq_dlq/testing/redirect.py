@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import rq_dlq.asyncio
 from rq_dlq import doctor
 from rq_dlq._redis import FAIL_FAST
+from rq_dlq._work import Queue as Core
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.settings import BrokerSettings
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     """A broker on this server, which all brokers use until the patches are undone.
 
-    A promise of durability is the server's matter, so it is not checked.
+    A promise of durability is the server's matter, so it is not checked, and no replica is asked to confirm.
     """
     blocking: WeakKeyDictionary[BrokerBase, Connections] = WeakKeyDictionary()
     awaiting: WeakKeyDictionary[BrokerBase, AsyncConnections] = WeakKeyDictionary()
@@ -54,14 +55,14 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     patch.setattr(rq_dlq.asyncio.Broker, "_connections", property(awaiting.get))
     patch.setattr(rq_dlq.asyncio.Broker, "_connected", connected_awaiting)
     patch.setattr(BrokerSettings, "_check_promise", _nothing_to_do)
-    patch.setattr(BrokerSettings, "confirm", None)
+    patch.setattr(Core, "confirm", _in_place_of("confirm", None))
     patch.setattr(doctor.Watch, "look", _nothing_to_do)
     return TestBroker(server, Faults(server.scripts, patch), patch)
 
 
 def _in_place_of(name: str, value: object) -> property:
     """A value that hides an attribute of the instances, which keep it for after the test."""
-    return property(lambda _: value, lambda broker, kept: broker.__dict__.__setitem__(name, kept))
+    return property(lambda _: value, lambda instance, kept: instance.__dict__.__setitem__(name, kept))
 
 
 def _nothing_to_do(*_: object) -> Iterator[Any]:
