@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.values.failure import Cause
+from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq.client.handlers import Lifespan
@@ -41,7 +42,13 @@ def event_loop(patience: Patience) -> Generator[asyncio.AbstractEventLoop]:
                 async with asyncio.timeout(LOOK):
                     await ended.wait()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="rq-dlq event loop", daemon=True)
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException:  # noqa: BLE001 - the consumers notice it, and end the worker
+            logger.exception("the event loop of the worker broke")
+
+    thread = threading.Thread(target=run, name="rq-dlq event loop", daemon=True)
     thread.start()
     loop, ended = started.result()
     try:
