@@ -16,7 +16,7 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import ConfigurationError, PolicyError, Redeliver, RedeliveryPolicy
+from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
 
 DLQ = "DLQ.orders"
@@ -67,7 +67,7 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda at: at["Queue"].send("x", countdown=5),
         TypeError,
-        'the time until the first delivery is delay="5m"',
+        'a delay is delay="5m", seconds or a timedelta',
     ),
     (lambda at: at["Queue"].send("x", eta=5), TypeError, 'delay="5m"'),
     (lambda at: at["Queue"].send("x", delay_seconds=5), TypeError, 'delay="5m"'),
@@ -83,6 +83,36 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda at: at["Queue"].handler(threads=5), TypeError, "@queue.handler(concurrency=…)"),
     (lambda at: at["Delivery"].nack(countdown=5), TypeError, 'delay="5m"'),
     (lambda at: at["Delivery"].nack(requeue=False), TypeError, "poison() makes it a dead letter"),
+    (lambda at: at["Queue"].claim(timeout=5), TypeError, 'wait="5s" is how long it waits'),
+    (lambda at: at["Queue"].claim(max=5), TypeError, "claim(count=…) is how many messages"),
+    (lambda at: at["Queue"].claim(n=5), TypeError, "claim(count=…) is how many messages"),
+    (lambda at: at["Queue"].claim(limit=5), TypeError, "claim(count=…) is how many messages"),
+    (lambda at: at["Queue"].listen(), AttributeError, "decorate a function with @queue.handler()"),
+    (lambda at: at["Queue"].jobs, AttributeError, "peek() reads the next messages"),
+    (lambda at: at["Queue"].messages, AttributeError, "peek() reads the next messages"),
+    (lambda at: at["Broker"].shared_task(print), AttributeError, "@broker.task(queue=…)"),
+    (lambda at: at["Broker"].listen("a"), AttributeError, "@broker.queue(name).handler()"),
+    (lambda at: at["Broker"].subscribe("a"), AttributeError, "@broker.queue(name).handler()"),
+    (lambda at: at["Broker"].handler("a"), AttributeError, "@broker.queue(name).handler()"),
+    (lambda at: at["Broker"].task(max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Broker"].task(bind=True), TypeError, "annotated with Delivery"),
+    (lambda at: at["Delivery"].dead_letter(), AttributeError, "poison(error) makes it a dead letter"),
+    (lambda at: at["Delivery"].abandon(), AttributeError, "nack(error) redelivers by the policy"),
+    (lambda at: at["Task"].send_many([1]), AttributeError, "send(…) sends one call"),
+    (lambda at: at["Task"].s(1), AttributeError, "send(…) runs it in a worker"),
+    (lambda at: at["Task"].apply(), AttributeError, "send(…) runs it in a worker"),
+    (lambda at: at["Task"].options(countdown=5), TypeError, 'a delay is delay="5m"'),
+    (lambda at: at["Task"].options(eta=5), TypeError, 'a delay is delay="5m"'),
+    (lambda at: at["Task"].options(retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),
+    (lambda at: at["Task"].send(7, delay="5s"), InvalidMessage, ".options(delay=…).send(…)"),
+    (lambda at: at["Task"].send(7, countdown=5), InvalidMessage, ".options(delay=…).send(…)"),
+    (lambda _: RedeliveryPolicy(delay=5), TypeError, "initial_delay=… is the first delay"),  # type: ignore[call-arg]
+    (lambda _: RedeliveryPolicy(jitter=0.5), TypeError, "collision_avoidance=0.5"),  # type: ignore[call-arg]
+    (lambda at: at["Queue"].delete("x"), TypeError, "Queue.delete() takes 1 positional"),
+    (lambda at: at["Queue"].handler(1, 2), TypeError, "Queue.handler() takes from"),
+    (lambda at: at["Queue"].ack(), TypeError, "Queue.ack() missing 1 required"),
+    (lambda at: at["Broker"].run(1), TypeError, "Broker.run() takes 1 positional"),
+    (lambda at: at["Broker"].lifespan(), TypeError, "Broker.lifespan() missing 1 required"),
     (lambda _: RedeliveryPolicy(max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),  # type: ignore[call-arg]
     (lambda _: RedeliveryPolicy(retry_backoff=True), TypeError, "multiplier=…"),  # type: ignore[call-arg]
     (lambda _: Redeliver(countdown=5), TypeError, 'delay="5m"'),  # type: ignore[call-arg]
@@ -135,6 +165,10 @@ async def test_awaiting_is_the_same() -> None:
         await queue.receive()  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match='delay="5m"'):
         await queue.send("x", countdown=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Queue\.delete\(\)"):
+        await queue.delete("x")  # type: ignore[call-arg, arg-type]
+    with pytest.raises(TypeError, match=r"^Broker\.run\(\)"):
+        await queue._broker.run("x")  # type: ignore[call-arg, arg-type]
 
 
 def test_other_mistakes_are_what_python_says(shop: dict[str, Any]) -> None:

@@ -92,6 +92,8 @@ FILLED: dict[str, Callable[[Random], object]] = {
     "numbers": lambda draw: [draw.randint(1, 99) for _ in range(draw.randint(1, 6))],
     "dict": lambda draw: {word(draw): draw.randint(1, 9) for _ in range(draw.randint(1, 4))},
     "bytes": lambda draw: draw.randbytes(draw.randint(1, 12)),
+    "long": lambda draw: draw.randint(10**6, 10**9),
+    "constant": lambda draw: draw.choice(["true", "false", "null", "True", "False", "None"]),
     "own": lambda draw: draw.choice(OWN),
     "own_words": own_words,
 }
@@ -187,7 +189,21 @@ def test_values_are_found_in_a_body() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'", " 'a", "„", "status ", "error code ", "column 'a", "1,", "a/", "aB", "/a?"]
+    "text",
+    [
+        "'",
+        " 'a",
+        "„",
+        "status ",
+        "error code ",
+        "column 'a",
+        "1,",
+        "a/",
+        "aB",
+        "/a?",
+        "(a",
+        "'a' is a required ",
+    ],
 )
 def test_no_text_takes_long(text: str) -> None:
     """A pattern that backtracks would take minutes for these."""

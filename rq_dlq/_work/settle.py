@@ -9,7 +9,7 @@ from rq_dlq._calls import delivery
 from rq_dlq._work.steps import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
-from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -103,7 +103,7 @@ def settle_by_error(
     return (yield from release(queue, held))
 
 
-def extend_one(queue: Queue[Any], held: Held, lease: int) -> Steps[int]:
+def extend_one(queue: Queue[Any], held: Held, lease: int, before: Fate | None = None) -> Steps[int]:
     """Extend one lease; the new deadline (milliseconds).
 
     Raises:
@@ -111,7 +111,7 @@ def extend_one(queue: Queue[Any], held: Held, lease: int) -> Steps[int]:
     """
     deadline, (still,) = yield from extend(queue, [held], lease)
     if not still:
-        held_or_raise(Settlement(held[0], "lost"))
+        held_or_raise(Settlement(held[0], "lost"), before)
     return deadline
 
 
@@ -188,22 +188,31 @@ def _say(
     return replies
 
 
-def one(steps: Steps[list[Settlement]]) -> Steps[Settlement]:
+def one(steps: Steps[list[Settlement]], before: Fate | None = None) -> Steps[Settlement]:
     """The settlement of a single delivery.
 
     Raises:
         LeaseLost: its token is stale.
     """
     (settlement,) = yield from steps
-    return held_or_raise(settlement)
+    return held_or_raise(settlement, before)
 
 
-def held_or_raise(settlement: Settlement) -> Settlement:
+def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlement:
     """The settlement.
+
+    Args:
+        before: the outcome of an earlier settlement through the same delivery object.
 
     Raises:
         LeaseLost: nothing was settled.
     """
+    if before is not None and not settlement:
+        message = (
+            f"message {settlement.id}: this delivery was settled before, its outcome is {before!r}; "
+            "nothing was changed"
+        )
+        raise LeaseLost(message)
     if settlement.outcome == "lost":
         message = (
             f"message {settlement.id}: the lease was lost, so nothing was changed; "

@@ -13,6 +13,7 @@ from rq_dlq.asyncio.queue import Queue
 from rq_dlq.asyncio.task import Task
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.tasks import TaskFunction, register
+from rq_dlq.errors.guesses import answering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,6 +128,7 @@ class Broker(OwnBroker):
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @answering
     def task(
         self,
         function: Callable[P, R] | None = None,

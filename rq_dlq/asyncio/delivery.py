@@ -127,7 +127,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._lease_ends = await self._queue._run(_work.extend_one(core, self._held, span))
+        self._lease_ends = await self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
         return self.lease_until
 
     async def __aenter__(self) -> Self:
@@ -142,7 +142,7 @@ class Delivery(Leased[T]):
 
     async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         self._refuse_if_deferred()
-        settlement = await self._queue._run(_work.one(steps))
+        settlement = await self._queue._run(_work.one(steps, self.outcome))
         self.outcome = settlement.outcome
         return settlement
 

@@ -8,6 +8,7 @@ from rq_dlq import _work
 from rq_dlq._work import Choice, select
 from rq_dlq.asyncio.own import OwnQueue
 from rq_dlq.asyncio.selection import Selection
+from rq_dlq.errors.guesses import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@part_of("Queue")
 class Managed(OwnQueue[T]):
     """The verbs of a queue for operators."""
 

@@ -12,7 +12,7 @@ from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.errors import RqDlqError
-from rq_dlq.errors.guesses import Answering
+from rq_dlq.errors.guesses import Answering, part_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@part_of("Broker")
 class OwnBroker(BrokerBase):
     """A broker that runs its handlers, and ends its open loops when it is closed."""
 

@@ -6,7 +6,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rq_dlq import _work
-from rq_dlq.errors.guesses import Answering
+from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Task(Answering, Generic[P, R]):
         """Send a call of the function.
 
         Args:
-            args, kwargs: those of the function, but the one that takes the delivery.
+            args, kwargs: those of the function, except the one that takes the delivery.
 
         Returns:
             The message's id.
@@ -75,6 +75,7 @@ class Task(Answering, Generic[P, R]):
         body = self._function.body(args, kwargs)
         return await self._queue._run(_work.send_one(self._queue._core, body, self._id, self._options))
 
+    @answering
     def options(
         self,
         *,

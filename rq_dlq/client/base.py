@@ -15,7 +15,7 @@ from rq_dlq._work import Senders
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import ConfigurationError
-from rq_dlq.errors.guesses import Answering, sentence_for
+from rq_dlq.errors.guesses import Answering, part_of, sentence_for
 from rq_dlq.values.codec import Ids
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ L = TypeVar("L", bound=Lifespan)
 logger = logging.getLogger("rq_dlq")
 
 
+@part_of("Broker")
 class BrokerBase(Answering):
     """A broker before it connects; `Broker` documents the arguments."""
 

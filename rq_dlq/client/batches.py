@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rq_dlq import _work
 from rq_dlq.client.arguments import batch
 from rq_dlq.client.own import OwnQueue
+from rq_dlq.errors.guesses import part_of
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def _values_of(deliveries: Sequence[Delivery[T]]) -> Iterator[str]:
         yield from delivery._values
 
 
+@part_of("Queue")
 class Batches(OwnQueue[T]):
     """The verbs of a queue that settle several deliveries in one call.
 

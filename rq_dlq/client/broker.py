@@ -14,6 +14,7 @@ from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
 from rq_dlq.client.tasks import TaskFunction, register
+from rq_dlq.errors.guesses import answering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +129,7 @@ class Broker(OwnBroker):
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    @answering
     def task(
         self,
         function: Callable[P, R] | None = None,

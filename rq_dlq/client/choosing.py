@@ -23,7 +23,8 @@ class Conditions(TypedDict, total=False):
 
     Attributes:
         ids: the message's id is one of these; the order is that of the place, not of the list.
-        group: an `ErrorGroup` from `groups`, or its fingerprint, whole.
+        group: an `ErrorGroup` from `groups`, or its fingerprint; its first six digits stand for one class
+            and place.
         reason: exhausted, poison, unprocessable or expired.
         since: it died at this time or later; a datetime with a time zone.
         older_than: it died at least this long ago: seconds, a timedelta or "30d".
@@ -53,10 +54,9 @@ def dead_choice(
         InvalidInput: an argument makes no sense, or there is no such condition.
         FilterError: the condition `where` makes no sense.
     """
-    known = ("where", *Conditions.__annotations__)
+    known = ("where", *Conditions.__annotations__, "limit", "order", "all")
     for name in conditions:
         if name not in known:
-            closest = get_close_matches(name, known, n=1, cutoff=0)[0]
-            message = f"there is no condition {name!r} here; the closest is {closest!r}: {', '.join(known)}"
-            raise InvalidInput(message)
+            closest = "".join(f"; the closest is {match!r}" for match in get_close_matches(name, known, n=1))
+            raise InvalidInput(f"there is no condition {name!r} here{closest}: {', '.join(known)}")
     return Choice(where=where, limit=limit, order=order, all=all, **conditions)  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ class Delivery(Leased[T]):
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)
-        self._lease_ends = self._queue._run(_work.extend_one(core, self._held, span))
+        self._lease_ends = self._queue._run(_work.extend_one(core, self._held, span, self.outcome))
         return self.lease_until
 
     def __enter__(self) -> Self:
@@ -143,7 +143,7 @@ class Delivery(Leased[T]):
 
     def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         self._refuse_if_deferred()
-        settlement = self._queue._run(_work.one(steps))
+        settlement = self._queue._run(_work.one(steps, self.outcome))
         self.outcome = settlement.outcome
         return settlement
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from rq_dlq.errors import ConfigurationError
-from rq_dlq.errors.guesses import answering
+from rq_dlq.errors.guesses import answering, part_of
 from rq_dlq.values.durations import Duration, milliseconds, shown
 
 MOST_CONCURRENT = 1_000
@@ -92,6 +92,7 @@ class Registers(Generic[T]):
         return function
 
 
+@part_of("Queue")
 class HandledQueue(Generic[T]):
     """A queue that has a handler; in both colours."""
 
@@ -150,7 +151,7 @@ def _takes_delivery(function: object) -> bool:
     try:
         signature.bind("body")
     except TypeError:
-        message = f"{function!r} cannot be a handler: it takes (body) or (body, delivery)"
+        message = f"{function!r} cannot be a handler: a handler takes (body) or (body, delivery)"
         raise ConfigurationError(message) from None
     return False
 
@@ -168,5 +169,5 @@ def check_lifespan(function: object) -> None:
     except TypeError:
         fits = False
     if not fits:
-        message = f"{shown(function)} cannot be a lifespan: it takes no arguments, and yields once"
+        message = f"{shown(function)} cannot be a lifespan: a lifespan takes no arguments and yields once"
         raise ConfigurationError(message)

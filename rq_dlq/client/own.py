@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rq_dlq import _work
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
-from rq_dlq.errors.guesses import Answering
+from rq_dlq.errors.guesses import Answering, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@part_of("Broker")
 class OwnBroker(BrokerBase):
     """A broker that runs its handlers."""
 

@@ -19,6 +19,7 @@ import msgspec
 
 from rq_dlq.client.handlers import Handler
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
+from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.message import Leased
@@ -66,7 +67,10 @@ class TaskFunction:
         try:
             bound = self._sent.bind(*args, **kwargs)
         except TypeError as error:
-            raise InvalidMessage(f"{self} cannot be called so: {error}; nothing was sent") from None
+            unknown = [name for name in kwargs if name not in self._sent.parameters]
+            sentence = sentence_for(unknown, "Task.send")
+            message = f"{self} cannot be called like this: {error}; nothing was sent"
+            raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
         data = self._codec.encode(bound.arguments)
         try:
             self._codec.decode(data, raw=False)

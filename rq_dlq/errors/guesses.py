@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isfunction, unwrap
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 F = TypeVar("F", bound="Callable[..., Any]")
+K = TypeVar("K", bound=type)
 
 _SEND = "send(body) sends a message, send_many(bodies) any number"
 _LATER = 'send(body, delay="5m") sends a message for later'
@@ -33,7 +34,8 @@ def table(*rows: tuple[str, ...]) -> dict[str, str]:
 
 ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Broker": table(
-        (_TASK, "actor job"),
+        (_TASK, "actor job shared_task"),
+        (_HANDLER.replace("@queue", "@broker.queue(name)"), "handler listen subscribe"),
         (_RUN, "start start_worker work worker worker_main"),
         (f"{_QUEUE}; its {_SEND}", "enqueue publish send send_task"),
         (_QUEUE, "Queue create_queue declare_queue get_queue get_queue_by_name"),
@@ -46,12 +48,13 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         ),
         (_LATER, "delay enqueue_at enqueue_in schedule send_with_options"),
         (_CLAIM, "dequeue fetch get poll pop receive receive_message receive_messages reserve"),
-        (_HANDLER, "actor job on_message process subscribe task worker"),
+        (_HANDLER, "actor job listen on_message process subscribe task worker"),
         (_RUN, "run start work"),
         (
             "purge(all=True) removes all waiting messages; dlq.purge(all=True) the dead letters",
             "clear drain empty flush obliterate",
         ),
+        ("peek() reads the next messages, select(…) any others", "jobs messages"),
         ("stats() counts the messages by state", "count get_job_counts info length qsize size"),
         (
             "its dead letters are in queue.dlq, with groups(), browse(), redrive(…) and purge(…)",
@@ -70,7 +73,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         ("ack() reports success: it removes the message", "acknowledge complete delete done"),
         (
             "nack(error) redelivers by the policy or after a delay=…, poison(error) makes it a dead letter",
-            "fail move_to_failed reject requeue retry",
+            "abandon dead_letter fail move_to_failed reject requeue retry",
         ),
         ("extend() restarts the lease", "change_visibility extend_lock heartbeat touch"),
         (
@@ -94,7 +97,8 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         ("select(…).count() counts dead letters", "count qsize size"),
     ),
     "Task": table(
-        ("send(…) runs it in a worker", "apply_async delay enqueue push"),
+        ("send(…) runs it in a worker", "apply apply_async delay enqueue push s signature"),
+        ("send(…) sends one call; for many, call it for each", "send_many"),
         ('options(delay="5m").send(…) runs it later', "enqueue_in schedule send_with_options"),
     ),
 }
@@ -107,7 +111,7 @@ ARGUMENTS: Mapping[str, str] = table(
         "retry_jitter retry_kwargs retry_policy",
     ),
     (
-        'the time until the first delivery is delay="5m", seconds or a timedelta',
+        'a delay is delay="5m", seconds or a timedelta',
         "countdown defer_by defer_until delay_seconds DelaySeconds eta run_at schedule_at",
     ),
     ('the time to live is ttl="1h"', "expire expires expiration message_ttl result_ttl x_message_ttl"),
@@ -139,12 +143,44 @@ ARGUMENTS: Mapping[str, str] = table(
     ),
     ("broker.queue(name) names the queue", "queue_name routing_key"),
     ("nack() redelivers by the policy; poison() makes it a dead letter", "requeue"),
+    ("a parameter that is annotated with Delivery, and is None by default, gets the delivery", "bind"),
 )
 
+ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
+    "Queue.claim": table(
+        ("claim(count=…) is how many messages", "limit max n"),
+        ('wait="5s" is how long it waits for the first message', "timeout"),
+    ),
+    "RedeliveryPolicy.__init__": table(
+        ("initial_delay=… is the first delay, delays=[…] are all of them", "delay"),
+        ("collision_avoidance=0.5 spreads the delays by up to a half", "jitter"),
+    ),
+    "Task.send": table(
+        (
+            "options are given before, as in .options(delay=…).send(…)",
+            "countdown delay eta expires headers id job_id new persistent priority task_id ttl",
+        )
+    ),
+}
+"""Of one function; they come before the others."""
 
-def sentence_for(names: Iterable[object]) -> str:
+
+def sentence_for(names: Iterable[object], function: str = "") -> str:
     """What to say about the first of these arguments that is known from elsewhere; empty: nothing."""
-    return next((ARGUMENTS[name] for name in names if isinstance(name, str) and name in ARGUMENTS), "")
+    known = {**ARGUMENTS, **ARGUMENTS_OF.get(function, {})}
+    return next((known[name] for name in names if isinstance(name, str) and name in known), "")
+
+
+def part_of(name: str) -> Callable[[K], K]:
+    """Have Python's errors about the methods of an internal class name the user's class."""
+
+    def named(kind: K) -> K:
+        for method, function in vars(kind).items():
+            if isfunction(function) and not method.startswith("_"):
+                unwrap(function).__qualname__ = f"{name}.{method}"
+        return kind
+
+    return named
 
 
 def answering(function: F) -> F:
@@ -156,7 +192,7 @@ def answering(function: F) -> F:
         except TypeError as error:
             refused = error.__traceback__ is None or error.__traceback__.tb_next is None  # before it ran
             unknown = [name for name in given if f"'{name}'" in str(error)]
-            if not (refused and (sentence := sentence_for(unknown))):
+            if not (refused and (sentence := sentence_for(unknown, function.__qualname__))):
                 raise
             message = f"{error}: {sentence}"
         raise TypeError(message)

@@ -53,11 +53,17 @@ _PART = re.compile(
       | (?i:\b(?:request|call|server|upstream|gateway|webhook|api)\sfailed\W{{1,3}}[45]\d\d\b(?![.,:/-]?\d))
       | (?<![\w.,:/-])[1-5]\d\d(?=\s(?:{_PHRASE}))
       | \A[45]\d\d(?=[,:]\s|\Z)
+      | \A(?:\([\w.]+\)\s)?\((?:\d{{1,5}}|'[\dA-Z]{{3}}\d\d')(?=,\s?b?["'])
+      | \A\d{{4,5}}\s\([\dA-Z]{{5}}\)(?=:)
+      | \b(?:(?:DPI|DPY|ORA|PLS|TNS)-\d{{4,5}}|SQL\d{{4,5}}[CNW])\b
     )
     | (?P<url>[A-Za-z][\w+.-]*://[^\s'"<>]+ | (?<!\w)/[\w./%-]+\?[^\s'"<>]+)
     | (?P<base64>(?<![\w+/=-])[\w+/-]{{8,}}={{1,2}}(?=[\s.,;)\]]|\Z))
     | (?P<named>\b(?:{_SCHEMA})\s+)(?P<name>{_QUOTED})
+    | (?P<required>{_QUOTED})(?=\sis\sa\srequired\sproperty\b)
     | (?P<quoted>{_QUOTED})
+    | (?P<constant>(?:(?<=["']:)|(?<=["']:\s)|(?<=,\s)|(?<=\[))
+        (?:true|false|null|True|False|None)(?=\s*[],}}]))
     | (?P<date>(?:{_DAY})?\b(?:\d{{1,2}}(?:\.|st|nd|rd|th)?[ -]{_MONTH}|{_MONTH}\s+\d{{1,2}}\b)
         (?:,?[ -]\d{{4}})?(?:\s+[\d:.]+\d)?(?:\s(?:UTC|GMT|[AaPp][Mm])\b)?)
     | (?P<measure>(?<![\w.,:/-])[-+]?\d[\d.,:]*\s?{_UNIT}(?!\w))
@@ -72,7 +78,7 @@ _HEX_LETTERS = re.compile(r"[a-f]{6,}|[A-F]{6,}")
 _HOST = re.compile(r"(?:[\w-]+\.){2,}(?:com|net|org|io|dev|app|cloud|local|internal|[a-z]{2})")
 _CAMEL = re.compile(r"[A-Z]{0,6}[a-z]*(?:[A-Z][a-z]{2,})*[A-Z]{0,4}")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_UNSPEAKABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}")
+_UNPRONOUNCEABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}")
 RANDOM, HUMP = 12, 3.6  # characters of a random text; the mean of letters for each capital that names have
 _SEVERAL = re.compile(r"\?(?:[\s,;:|/&+-]*\?)+")
 _PLURAL = re.compile(r"\? (\w{3,}?)s\b")
@@ -148,8 +154,8 @@ def wording(text: str, values: Iterable[str] = (), *, naming: bool = False) -> s
             return found
         if kind == "name":
             return part["named"] + _quoted(part["name"], keep=True)
-        if kind == "quoted":
-            return _quoted(found, keep=naming)
+        if kind in {"quoted", "required"}:
+            return _quoted(found, keep=naming or kind == "required")
         return _token(found) if kind == "token" else "?"
 
     return _PLURAL.sub(r"? \1", _SEVERAL.sub("?", _PART.sub(told, text)))
@@ -200,4 +206,4 @@ def _is_random(word: str) -> bool:
     if len(word) < RANDOM or word.islower() or word.isupper():
         return False
     is_camel = all(map(_CAMEL.fullmatch, re.findall(r"[A-Za-z]+", word)))
-    return not is_camel or len(word) < HUMP * len(_HUMP.findall(word)) or bool(_UNSPEAKABLE.search(word))
+    return not is_camel or len(word) < HUMP * len(_HUMP.findall(word)) or bool(_UNPRONOUNCEABLE.search(word))

@@ -143,7 +143,7 @@ class Worker:
     def _consumers(self, shared: Shared, state: Any) -> Iterator[Consumer[Any]]:
         """The consumers of all handlers, each with a queue object of its own, which has the state."""
         for handler, concurrency in self._handlers:
-            logger.info("%s: %d at once", handler.queue.name, concurrency)
+            logger.info("%s: up to %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
                 yield AsyncConsumer(handler, _again(handler.queue, twin, state), concurrency, twin, shared)

@@ -115,7 +115,7 @@ async def test_a_settled_message_is_refused(verb: str, broker: Any, raw: Any) ->
     delivery = await one(queue)
     await delivery.nack()
     before = snapshot(raw)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="this delivery was settled before, its outcome is 'redelivered'"):
         await getattr(delivery, verb)()
     assert snapshot(raw) == before
 

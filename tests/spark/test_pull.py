@@ -126,7 +126,7 @@ def test_a_handler_that_takes_its_process_along_leaves_a_lease(
     [
         ({"queue": "nowhere"}, InvalidInput, "there is no queue 'nowhere'"),
         ({"queue": "no queue\n"}, InvalidInput, "queue"),
-        ({"handler": lambda: None}, ConfigurationError, r"it takes \(body\) or \(body, delivery\)"),
+        ({"handler": lambda: None}, ConfigurationError, r"a handler takes \(body\) or \(body, delivery\)"),
         ({"handler": "ship"}, ConfigurationError, "'ship' cannot be a handler: pass a function"),
         ({"parallelism": 0}, InvalidInput, "parallelism 0: use a whole number of tasks"),
         ({"parallelism": True}, InvalidInput, "parallelism True"),
