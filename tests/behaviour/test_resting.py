@@ -170,7 +170,8 @@ async def test_it_is_redriven_while_it_rests(by: str, broker: Any) -> None:
     (sent,) = await bury(queue, ["x"])
     await (await one(broker.queue("DLQ.a"))).nack(delay="1h")
     (group,) = await queue.dlq.groups()
-    chosen: dict[str, Any] = {"all": {"all": True}, "id": {"ids": [sent]}, "group": {"group": group}}[by]
+    ways: dict[str, dict[str, Any]] = {"all": {"all": True}, "id": {"ids": [sent]}, "group": {"group": group}}
+    chosen = ways[by]
     assert await queue.dlq.redrive(**chosen) == 1
     delivery = await one(queue)
     assert (delivery.charged, delivery.reason) == (0, "")
