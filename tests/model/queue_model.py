@@ -324,6 +324,7 @@ class Model:
         """A dead letter that failed stays one, and rests; of such failures its story tells the newest."""
         message.delay = max(delay, REST)
         message.rests = self.now + message.delay
+        self.tell_expiry(message)
         if message.story and message.story[-1][0] == "kept":
             message.story.pop()
         self.note(message, "kept", message.delay)
@@ -361,8 +362,9 @@ class Model:
             self.outcomes[event] += 1
 
     def tell_expiry(self, message: Message) -> None:
-        """What the state of an expired message says, its story says once it is no more."""
-        if message.reason == "expired":
+        """What the state of an expired message says, its story says once it fails or is no more."""
+        told = [line[:2] for line in message.story]
+        if message.reason == "expired" and ("expired", message.due) not in told:
             message.story.append(("expired", message.due, message.counts["delivered"], 0))
 
     def note(self, message: Message, event: str, delay: int) -> None:
