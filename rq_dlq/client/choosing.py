@@ -37,6 +37,9 @@ class Conditions(TypedDict, total=False):
     older_than: Duration | None
 
 
+_OF_VERBS = ("limit", "order", "all")  # which most verbs take
+
+
 def dead_choice(
     conditions: Mapping[str, object],
     *,
@@ -54,9 +57,9 @@ def dead_choice(
         InvalidInput: an argument makes no sense, or there is no such condition.
         FilterError: the condition `where` makes no sense.
     """
-    known = ("where", *Conditions.__annotations__, "limit", "order", "all")
     for name in conditions:
-        if name not in known:
+        if name not in Conditions.__annotations__:
+            known = [other for other in ("where", *Conditions.__annotations__, *_OF_VERBS) if other != name]
             closest = "".join(f"; the closest is {match!r}" for match in get_close_matches(name, known, n=1))
             raise InvalidInput(f"there is no condition {name!r} here{closest}: {', '.join(known)}")
     return Choice(where=where, limit=limit, order=order, all=all, **conditions)  # type: ignore[arg-type]

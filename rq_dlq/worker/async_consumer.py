@@ -151,7 +151,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             where = error.__cause__ or error  # the cancellation, raised where the handler was
             return HandlerTimeout().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
-            return Stopped() if task in self._cancelled else error
+            loop_broke = self._stop.broken and task.cancelling()  # no fault of this message
+            return Stopped() if task in self._cancelled or loop_broke else error
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
             return error
         finally:

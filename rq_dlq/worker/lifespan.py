@@ -30,8 +30,8 @@ Patience: TypeAlias = Callable[[], float | None]
 
 
 @contextmanager
-def event_loop(patience: Patience) -> Generator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own."""
+def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own; calls `broken` if it breaks, before its tasks are cancelled."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
@@ -43,10 +43,12 @@ def event_loop(patience: Patience) -> Generator[asyncio.AbstractEventLoop]:
                     await ended.wait()
 
     def run() -> None:
-        try:
-            asyncio.run(serve())
-        except BaseException:  # noqa: BLE001 - the consumers notice it, and end the worker
-            logger.exception("the event loop of the worker broke")
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(serve())
+            except BaseException:  # noqa: BLE001 - it ends the worker
+                broken()
+                logger.exception("the event loop of the worker broke")
 
     thread = threading.Thread(target=run, name="rq-dlq event loop", daemon=True)
     thread.start()

@@ -93,7 +93,7 @@ class Worker:
         """
         refuse_while_importing()
         show_log()
-        with event_loop(self._patience) as loop:
+        with event_loop(self._patience, self.stop.break_off) as loop:
             self._run(loop)
 
     async def run_in_loop(self) -> None:
