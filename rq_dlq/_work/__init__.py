@@ -40,6 +40,7 @@ from rq_dlq._work.settle import (
     poison,
     release,
     settle_by_error,
+    values_of,
 )
 from rq_dlq._work.steps import CHANGED, CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
 from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats

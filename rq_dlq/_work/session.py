@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import repetition
@@ -13,7 +12,7 @@ from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
 from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.send import packed
-from rq_dlq._work.settle import family_of, nack, release, settle_by_error
+from rq_dlq._work.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq._work.steps import MOST
 from rq_dlq.errors import (
     BrokerRefused,
@@ -212,7 +211,7 @@ def _give_back(
     error does not show which of several messages it is about, so none dies of it before its budget is spent.
     """
     held = [delivery._held for delivery in deliveries]
-    values = chain.from_iterable(delivery._values for delivery in deliveries)
+    values = values_of(deliveries)
     if not held:
         return []
     if isinstance(error, LeaseLost):

@@ -12,11 +12,12 @@ from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.settlement import Fate, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rq_dlq._calls import Call, Held
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
+    from rq_dlq.values.message import Leased
 
 GOLDEN = (
     0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
@@ -129,6 +130,12 @@ def family_of(queue: Queue[Any], token: str) -> QueueKeys:
     """The family of the messages that a token holds; a token of a view's member names it."""
     family = token.partition("@")[2]
     return replace(queue.keys, family=family) if family else queue.keys
+
+
+def values_of(deliveries: Iterable[Leased[Any]]) -> Iterator[str]:
+    """What messages say themselves; a generator, so that they are looked at only if one has failed."""
+    for message in deliveries:
+        yield from message._values
 
 
 def _by_family(

@@ -12,19 +12,13 @@ from rq_dlq.errors.guesses import part_of
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from rq_dlq._calls import Held
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
-
-
-def _values_of(deliveries: Sequence[Delivery[T]]) -> Iterator[str]:
-    """What they say themselves; a generator, which looks at them when they are checked."""
-    for delivery in deliveries:
-        yield from delivery._values
 
 
 @part_of("Queue")
@@ -70,7 +64,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = _values_of(deliveries)
+        values = _work.values_of(deliveries)
         return self._settle(
             deliveries,
             lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
@@ -91,7 +85,7 @@ class Batches(OwnQueue[T]):
         Raises:
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
-        values = _values_of(deliveries)
+        values = _work.values_of(deliveries)
         return self._settle(deliveries, lambda held: _work.poison(self._core, held, error, values=values))
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:

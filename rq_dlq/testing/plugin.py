@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def rq_dlq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestBroker]:
+def rq_dlq(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
     """A broker on an empty server whose clock the test moves.
 
     While the test runs, every broker of this process uses this server, whatever its URL.
@@ -36,9 +36,9 @@ def rq_dlq(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
     try:
         with server_at(request.config.getoption(OPTION)) as server:
-            broker = redirected(server, monkeypatch)
-            yield broker
-            monkeypatch.undo()
+            with pytest.MonkeyPatch.context() as patch:  # its own: the test's patches stay
+                broker = redirected(server, patch)
+                yield broker
             if pending := broker.faults.pending():
                 pytest.fail(f"these faults did not happen, so nothing was tested: {', '.join(pending)}")
     except RqDlqError as error:
