@@ -141,6 +141,7 @@ PRODUCER: dict[str, Verb] = {
     "move": lambda me: me.run(jobs.move(me.keys, "moving", me.world.moving)),
     "stats": lambda me: me.orders.stats().totals,
     "drop": lambda me: me.run(jobs.drop(me.keys, JOB, [me.world.left])),
+    "drop the rest": lambda me: me.run(jobs.drop_rest(me.keys, JOB)),
 }
 
 CONSUMER: dict[str, Verb] = {
@@ -243,6 +244,7 @@ OF_STEPS = {
     "declare": "what is declared is written, then the message is sent",
     "declare a name": "what is declared is written, then the message is sent",
     "commit a job": "it is committed in one queue, told to the other, moved, and tidied up",
+    "drop the rest": "the names of lists are taken, then what they name is dropped",
     "ack in a session": "what it acks was claimed before",
     "ack and send": "what it acks was claimed before",
     "delete": "what a job has committed is moved in, then the queue goes, then its name",
