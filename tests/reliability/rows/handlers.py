@@ -65,7 +65,7 @@ class Trial:
 
     def __init__(self, plan: Plan, server: Server, notes: Path, random: Random, crowd: Crowd) -> None:
         self.plan, self.crowd, self._url, self._notes = plan, crowd, server.url, notes
-        self._raw = server.client()
+        self._raw: Any = server.client()
         self.broker = rq_dlq.Broker(server.url)
         self.queues = {name: queue_of(self.broker, name) for name in KINDS}
         self.innocent: set[str] = set()  # ids
