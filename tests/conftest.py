@@ -16,7 +16,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import servers
+from tests import servers, shares
 from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
@@ -24,6 +24,21 @@ from tests.servers.clusters import Cluster
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first."""
+    items.sort(key=lambda item: shares.rank(item.nodeid))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`."""
+    return shares.processes()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
+    """For `-n`."""
+    return shares.scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)
