@@ -26,6 +26,12 @@ DIAGONAL = ["either"]
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Before processes of xdist start."""
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        shares.compile_once(config.cache.mkdir("compiled"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first."""
     items.sort(key=lambda item: shares.rank(item.nodeid))

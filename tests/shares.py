@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
@@ -36,6 +37,15 @@ def rank(nodeid: str) -> int:
 def processes() -> int:
     """One more than there are processors, since tests also wait: for servers, for leases, for processes."""
     return (os.cpu_count() or 1) + 1
+
+
+def compile_once(directory: Path) -> None:
+    """Keep compiled code here for all processes to come, if the environment forbids it beside the source.
+
+    Hundreds of processes start, and would each compile what they import.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
 
 
 def scheduler(config: Any, log: Any) -> Shares | None:
