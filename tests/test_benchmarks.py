@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import collisions, idle, shared
+from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
 
 
 @pytest.mark.redis
 def test_collisions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    need("matplotlib", extra="bench")
     picture = tmp_path / "collisions.png"
     collisions.main([*TINY.split(), "--plot", str(picture)])
     said = capsys.readouterr().out

@@ -18,6 +18,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
+from tests.needs import need
 
 DLQ = "DLQ.orders"
 
@@ -208,6 +209,7 @@ queue.send("x", delay="5m")
 
 
 def test_a_type_checker_sees_the_same_mistakes(tmp_path: Path) -> None:
+    need("mypy", extra="lint")
     program = tmp_path / "user.py"
     program.write_text(USER)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]

@@ -13,7 +13,7 @@ import rq_dlq.asyncio
 from rq_dlq import _work
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
-from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.durations import Duration, shown
 from rq_dlq.values.failure import moment
 from rq_dlq.worker import Worker
 
@@ -48,13 +48,13 @@ class TestBroker(Broker):
     def __init__(self, server: Server, faults: Faults, patch: pytest.MonkeyPatch) -> None:
         super().__init__(server.url)
         self.faults = faults
-        self._server = server
+        self._clock = server.clock
         self._patch = patch
 
     @property
     def now(self) -> datetime:
         """The server's time (UTC)."""
-        return moment(self._server.now)
+        return moment(self._clock.now)
 
     def advance(self, span: Duration) -> None:
         """Let time pass: what is due by then is due.
@@ -62,7 +62,7 @@ class TestBroker(Broker):
         Raises:
             InvalidDuration: it is not a duration.
         """
-        self._server.move_to(self._server.now + milliseconds(span, name="span"))
+        self._clock.advance(span)
 
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
         """Run the queue's handler, or its tasks, as a worker does, until no message is ready.
@@ -118,7 +118,7 @@ class TestBroker(Broker):
     def crash(self, delivery: Delivery[Any] | rq_dlq.asyncio.Delivery[Any]) -> None:
         """Let the consumer that holds it die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
-        self._server.move_to(max(self._server.now, ends) + 1)
+        self._clock.set(max(self._clock.now, ends) + 1)
         self._run(_work.maintain(delivery._queue._core))
 
     @contextmanager

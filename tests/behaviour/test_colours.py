@@ -15,6 +15,7 @@ from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.policies import Policies
 from tests import colours_twin
 from tests.colours import PLAIN
+from tests.needs import need
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
@@ -105,6 +106,7 @@ def test_same_constructor() -> None:
 
 @pytest.mark.parametrize("made", colours_twin.pairs(), ids=lambda made: f"{made.parent.name}/{made.name}")
 def test_blocking_files_are_made_from_the_awaiting_ones(made: Path) -> None:
+    need("ruff", extra="lint")
     said = f"{made} differs from what it is made from: {colours_twin.REFRESH}"
     assert made.read_text() == colours_twin.blocking(colours_twin.pairs()[made]), said
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import rq_dlq
 from rq_dlq.errors import ConfigurationError, InvalidInput, RqDlqError
-from rq_dlq.spark.pipeline import PipelineSettings, Rule, read_rules, run
+from rq_dlq.spark.pipeline import PipelineSettings, Rule, picture, read_rules, run
 from rq_dlq.spark.pipeline.__main__ import main
 from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS, ParquetStore, add, store_at
 from rq_dlq.spark.pipeline.ledger import Line
@@ -85,8 +85,9 @@ def test_a_second_run_adds_nothing_and_gives_the_same_tables(
         ("orders.eu", 2, 3),
         ("orders.us", 1, 1),
     ]
-    assert first.picture is not None
-    assert first.picture.read_bytes().startswith(b"\x89PNG")
+    if picture.possible():
+        assert first.picture is not None
+        assert first.picture.read_bytes().startswith(b"\x89PNG")
 
     again = once(spark, tmp_path)
     assert (again.run, again.events, again.letters, again.new_kinds) == (2, 0, 0, ())
