@@ -69,7 +69,7 @@ def server_at(url: str | None) -> Generator[Server]:
         client = library.FakeRedis(server=fake)
     else:
         client = _empty(url)
-    server = Server(url or "the fake server of the test", client, fake, Scripts({"lib/now": MOVED_CLOCK}))
+    server = Server(url or "redis://fake-server-of-the-test", client, fake, Scripts({"lib/now": MOVED_CLOCK}))
     seconds, microseconds = client.time()
     server.move_to(seconds * 1000 + microseconds // 1000)
     try:
