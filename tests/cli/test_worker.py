@@ -262,7 +262,7 @@ def test_each_failure_is_a_line_and_verbose_has_the_tracebacks(shell: Shell, bro
         assert re.search(
             r"^\S+ orders m: try 1 of 13 failed: ZeroDivisionError: .*; back in", stderr, re.MULTILINE
         )
-        assert "orders: nothing more to do now; left: 1 scheduled" in stderr
+        assert "nothing is ready any more: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
         assert stderr.count("Traceback") == tracebacks
         broker.queue("orders").purge(all=True)
 
