@@ -8,6 +8,6 @@ from rq_dlq._redis.awaiting.connections import AsyncConnections
 from rq_dlq._redis.blocking.connections import Connections
 from rq_dlq._redis.exchange import exchange
 from rq_dlq._redis.retries import FAIL_FAST, Retries
-from rq_dlq._redis.urls import masked
+from rq_dlq._redis.urls import check_scheme, masked
 
-__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "exchange", "masked"]
+__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "check_scheme", "exchange", "masked"]

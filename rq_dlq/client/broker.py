@@ -104,8 +104,8 @@ class Broker(OwnBroker):
         Args:
             name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
             type: of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a pydantic model,
-                or any other type that msgspec supports. The default takes any JSON value, and bytes, which
-                are stored unchanged.
+                or any other type that msgspec supports; what does not fit is not sent. The default takes any
+                JSON value, and bytes, which are stored unchanged; None means the same.
             lease: how long a delivery may be held before it must be settled or extended.
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
@@ -147,8 +147,8 @@ class Broker(OwnBroker):
 
         Args:
             function: what to make a task, if this is used as a decorator without brackets.
-            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one.
-                None: one with the name of the task.
+            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one:
+                pass the object once, or the same one to each. None: one with the name of the task.
             name: what messages call it; None: the function's name.
             concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
                 another one of them says, or one.
@@ -164,8 +164,8 @@ class Broker(OwnBroker):
         def make(function: Callable[P, R]) -> Task[P, R]:
             call = TaskFunction(function, name)
             place = self._place(call.name if queue is None else queue)
-            register(place, call, concurrency, timeout)
-            return Task(call, place)
+            named = queue is None or isinstance(queue, str)
+            return Task(call, register(place, call, concurrency, timeout, named=named))
 
         return make if function is None else make(function)
 

@@ -12,10 +12,12 @@ from msgspec import UNSET
 
 from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
+from rq_dlq._redis import check_scheme
 from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
@@ -68,6 +70,8 @@ class BrokerSettings:
                 "Broker(pool=client.connection_pool)"
             )
             raise ConfigurationError(message)
+        if url:
+            check_scheme(url)
         check_name(self.namespace, "namespace")
         if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
             message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"
@@ -128,14 +132,13 @@ class BrokerSettings:
         if said and address.part != "live":
             message = f"{name!r} has no policy: what fails there stays there. Set it on {address.family!r}"
             raise InvalidInput(message)
-        redelivery: object = said.get("redelivery", RedeliveryPolicy())
-        if not isinstance(redelivery, RedeliveryPolicy):
-            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(redelivery)}"
-            raise InvalidInput(message)
         declared_entry = Entry.of(**said) if said else None
         if declared_entry is not None:
             check_not_own(address.family, declared_entry)
-        codec: Codec[Any] = Codec(kind, self.max_message_bytes)
+        redelivery: object = said.get("redelivery", RedeliveryPolicy())
+        if declared_entry is not None and not isinstance(redelivery, RedeliveryPolicy):
+            redelivery = complete(declared_entry.part("redelivery"))
+        codec: Codec[Any] = Codec(Any if kind is None else kind, self.max_message_bytes)
         return Queue(
             name=name,
             keys=QueueKeys(self.namespace, address.family),

@@ -57,11 +57,11 @@ class Said(_Everywhere, total=False):
 class Declared(_Everywhere, total=False):
     """What a program may declare for a queue in code; it stays in Redis until the next declaration.
 
-    redelivery: when failed messages come back; None: not declared.
+    redelivery: as in `Said`; None: not declared.
     The other fields are those of `Said`.
     """
 
-    redelivery: RedeliveryPolicy | UnsetType | None
+    redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType | None
 
 
 @dataclass(frozen=True, slots=True)

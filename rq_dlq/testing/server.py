@@ -57,7 +57,7 @@ def server_at(url: str | None) -> Generator[Server]:
     seconds, microseconds = client.time()
     clock = Clock(client, seconds * 1000 + microseconds // 1000)
     try:
-        yield Server(url or "the fake server of the test", clock, fake)
+        yield Server(url or "redis://fake-server-of-the-test", clock, fake)
     finally:
         client.flushdb()
         client.close()

@@ -20,7 +20,7 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from rq_dlq.values.settlement import Fate
+    from rq_dlq.values.settlement import Fate, Settlement
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that was not decoded yet
@@ -262,6 +262,7 @@ class Leased(Received[T]):
 
     outcome: Fate | None = None
     lost = False
+    _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
 
     def __init__(
         self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str

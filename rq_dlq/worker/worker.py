@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
@@ -24,7 +25,7 @@ from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.tally import Tally, logger
+from rq_dlq.worker.tally import FAILED, Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class Worker:
     Args:
         broker: of either colour.
         until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
-            ready; a warning says what is left for later. "drained": no message is ready, scheduled or leased
-            (by any consumer), so redeliveries are awaited, and a paused queue until it is resumed.
+            ready; a line of the log says what was done, and what is left. "drained": no message is ready,
+            scheduled or leased (by any consumer), so redeliveries are awaited, and a paused queue until it
+            is resumed.
         queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
         checkup: time between two checks of the server, the first before the first claim; each failure is
             logged once as an error, each concern once as a warning.
@@ -73,6 +75,7 @@ class Worker:
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
                 handler.function.check()
+            handler.body_type()  # raises if it cannot be read
         self._lifespan = broker._lifespan
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not broker
@@ -131,7 +134,7 @@ class Worker:
                     consumer.start()
                 self._tend(consumers, tending, log_signals)
                 if self._until == "empty":
-                    self._log_left(tending)
+                    self._sum_up(tending)
         finally:
             claiming.close()
             if self._twinned:
@@ -146,9 +149,9 @@ class Worker:
             logger.info("%s: up to %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
-                yield AsyncConsumer(handler, _again(handler.queue, twin, state), concurrency, twin, shared)
+                yield AsyncConsumer(handler, _again(handler, twin, state), concurrency, twin, shared)
             else:
-                own = replace(handler, queue=_again(handler.queue, self._broker, state))
+                own = replace(handler, queue=_again(handler, self._broker, state))
                 yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
 
     def _patience(self) -> float | None:
@@ -193,13 +196,16 @@ class Worker:
         for consumer in alive:
             consumer.abandon()
 
-    def _log_left(self, tending: Connections) -> None:
-        """Say what is left that will be delivered later."""
+    def _sum_up(self, tending: Connections) -> None:
+        """Say what was done, and what is left."""
+        counts = self.tally.counts
+        failed = sum(counts[outcome] for outcome in FAILED)
+        done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
         with suppress(RqDlqError):
-            for handler, _ in self._handlers:
-                stats = tending.run(_work.stats(handler.queue._core))
-                if left := _left(stats):
-                    logger.warning("%s: nothing more to do now; left: %s", stats.name, left)
+            stats = [tending.run(_work.stats(handler.queue._core)) for handler, _ in self._handlers]
+            left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
+            level = logging.WARNING if left else logging.INFO
+            logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
 
     def _keep_up(self, tending: Connections) -> None:
         """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
@@ -222,10 +228,10 @@ def _left(stats: QueueStats) -> str:
     return ", ".join(parts)
 
 
-def _again(queue: Any, broker: Broker | asyncio.Broker, state: Any) -> Any:
-    """The same queue, of this broker, for a worker with this state."""
-    work: _work.Queue[Any] = queue._core
-    again = broker.queue(queue.name, type=work.codec.type, lease=work.lease / 1000, **work.said)
+def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any:
+    """The queue of a handler, of this broker, for a worker with this state."""
+    work: _work.Queue[Any] = handler.queue._core
+    again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.said)
     again._state = state
     return again
 
