@@ -43,6 +43,7 @@ from rq_dlq.values.failure import Cause, Event
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "Redeliver",
     "RedeliveryPolicy",
     "RqDlqError",
+    "Schedule",
     "Selection",
     "Session",
     "Settlement",

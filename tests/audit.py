@@ -9,8 +9,10 @@ from typing import Any
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy.fields import WRITTEN
+from rq_dlq.values.schedule import Record
 
-NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
+# What may stay when a queue is empty.
+NOTHING_LEFT = {"counters", "settings", "committed", "outcomes", "schedules", "ticks"}
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
@@ -80,6 +82,7 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     check_committed(raw, keys)
+    check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
     for name in ("wake", "alarm", "acked_ids"):
@@ -120,6 +123,13 @@ def check_committed(raw: Any, keys: QueueKeys) -> None:
     stays = {key for key in raw.keys(prefix + b"*") if raw.ttl(key) == -1}
     committed = {prefix + member.replace(b"\n", b":") for member in raw.zrange(keys["committed"], 0, -1)}
     assert stays == committed, f"committed {committed}, but {stays} stay"
+
+
+def check_schedules(raw: Any, keys: QueueKeys) -> None:
+    """Each schedule that is not paused has an entry in the index, and nothing else has one."""
+    records = {name: Record.read(text) for name, text in raw.hgetall(keys["schedules"]).items()}
+    running = {name: record.due for name, record in records.items() if not record.paused}
+    assert dict(raw.zrange(keys["ticks"], 0, -1, withscores=True)) == running, "schedules and ticks differ"
 
 
 def check_names(raw: Any, namespace: str) -> None:

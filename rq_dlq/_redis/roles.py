@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import Command, claims, jobs, manage, outcomes, scans, upkeep
+from rq_dlq._calls import Command, claims, jobs, manage, outcomes, scans, schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
@@ -172,6 +172,7 @@ def _upkeep(keys: QueueKeys) -> Steps:
 
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from _scheduling(keys)
     yield jobs.note_list(keys, *JOB)
     yield jobs.take_lists(keys, JOB[0], 1)
     yield jobs.stage(keys, *JOB, [ID])
@@ -184,6 +185,7 @@ def _sending(keys: QueueKeys) -> Steps:
 def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
+    yield from _scheduling(keys)
     yield Wait(keys["wake"], 1)
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
@@ -195,6 +197,12 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.note_poisoned(keys, ID, 1)
 
 
+def _scheduling(keys: QueueKeys) -> Steps:
+    """What schedules there are."""
+    yield schedules.record_of(keys, ID)
+    yield schedules.records(keys)
+
+
 def _reading(keys: QueueKeys) -> Steps:
     """What claims hold."""
     yield claims.places(keys, ID)
@@ -203,6 +211,7 @@ def _reading(keys: QueueKeys) -> Steps:
 
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
+    yield from _scheduling(keys)
     yield upkeep.clock()
     yield upkeep.maintainers(keys.namespace)
     yield outcomes.page(keys, limit=1)
@@ -225,7 +234,8 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield upkeep.forget_maintainers(keys.namespace, [ID])
 
 
-_UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job")
+_SCHEDULES = ("due", "schedule")
+_UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job", *_SCHEDULES)
 _LOOKING = ("browse", "scan", "stats")
 
 ROLES = {
@@ -233,8 +243,8 @@ ROLES = {
     for role in (
         Role(
             "producer",
-            "sends, also in sessions and jobs, and sees the counts",
-            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
+            "sends, also in sessions, jobs and by schedules, and sees the counts",
+            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
             _sending,
         ),
         Role(

@@ -105,7 +105,7 @@ class MaintainedNamespace:
     """All queues of a namespace that are maintained.
 
     Attributes:
-        done: how many messages were swept, promoted, expired, retired, written.
+        done: how many messages were swept, promoted, expired, retired, written, fired.
     """
 
     namespace: str

@@ -11,6 +11,7 @@ from rq_dlq.asyncio.batches import Batches
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.managed import Managed
+from rq_dlq.asyncio.scheduled import Scheduled
 from rq_dlq.asyncio.session import Session
 from rq_dlq.client.settings import count_of
 from rq_dlq.errors.guesses import answering
@@ -27,7 +28,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Queue(Batches[T], Managed[T]):
+class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:

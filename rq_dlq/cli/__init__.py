@@ -14,6 +14,7 @@ from rq_dlq.cli.maintain import maintain
 from rq_dlq.cli.msg import msg
 from rq_dlq.cli.policy import policy
 from rq_dlq.cli.queues import peek, queue
+from rq_dlq.cli.schedule import schedule
 from rq_dlq.cli.send import send
 from rq_dlq.cli.worker import worker
 
@@ -30,5 +31,5 @@ def main() -> None:
     """
 
 
-for command in (demo, doctor, worker, maintain, send, peek, queue, msg, dlq, policy, acl):
+for command in (demo, doctor, worker, maintain, send, peek, queue, schedule, msg, dlq, policy, acl):
     main.add_command(command)

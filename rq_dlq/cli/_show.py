@@ -110,6 +110,10 @@ HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
 )  # fmt: skip
+SCHEDULES = (
+    Column("queue"), Column("name", "bold"), Column("rule"), Column("missed"), Column("next_at"),
+    Column("last_at"), Column("paused", "bold yellow"), Column("declared"),
+)  # fmt: skip
 OUTCOMES = (
     Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
     Column("delay"), Column("reason", "red"), Column("cause"), Column("error_class", cut=True),
@@ -117,7 +121,7 @@ OUTCOMES = (
 MAINTAINERS = (
     Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
     Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
-    Column("longest", title="longest ms"),
+    Column("fired"), Column("longest", title="longest ms"),
 )  # fmt: skip
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 

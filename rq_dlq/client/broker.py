@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from rq_dlq import _work
 from rq_dlq._calls import upkeep
 from rq_dlq._redis import Connections, Retries
 from rq_dlq.client.arguments import work_of
@@ -13,8 +14,9 @@ from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
-from rq_dlq.client.tasks import TaskFunction, register
+from rq_dlq.client.tasks import TaskFunction, register, rule_of
 from rq_dlq.errors.guesses import answering
+from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +130,10 @@ class Broker(OwnBroker):
         name: str | None = ...,
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
+        every: Duration | None = ...,
+        cron: str | None = ...,
+        timezone: str = ...,
+        missed: Missed = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -139,6 +145,10 @@ class Broker(OwnBroker):
         name: str | None = None,
         concurrency: int | None = None,
         timeout: Duration | None = None,
+        every: Duration | None = None,
+        cron: str | None = None,
+        timezone: str = USUAL_ZONE,
+        missed: Missed = "last",
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -153,16 +163,20 @@ class Broker(OwnBroker):
             concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
                 another one of them says, or one.
             timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
+            every, cron, timezone, missed: the workers of the queue send it again and again, without
+                arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
 
         Returns:
             The task; with brackets, a decorator.
 
         Raises:
+            InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
         """
+        rule = rule_of(cron, every, timezone, missed)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name)
+            call = TaskFunction(function, name, rule)
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, concurrency, timeout, named=named))
@@ -184,6 +198,10 @@ class Broker(OwnBroker):
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
         return self._run(self._step(upkeep.registered(self.settings.namespace)))
+
+    def schedules(self) -> list[Schedule]:
+        """The schedules of all queues: when each sends next, and what it sent last."""
+        return self._run(_work.schedules.read(self.settings.namespace))
 
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()

@@ -12,6 +12,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
+from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
 from rq_dlq.errors.guesses import answering
@@ -28,7 +29,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Queue(Batches[T], Managed[T]):
+class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:

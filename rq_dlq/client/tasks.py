@@ -17,27 +17,30 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from rq_dlq import _work
 from rq_dlq.client.handlers import Handler, annotations_of
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.message import Leased
+from rq_dlq.values.schedule import USUAL_ZONE, Missed, Record, Rule
 
 HEADER = "task"
 
 
 class TaskFunction:
-    """A task's function and its name.
+    """A task's function and its name, and the rule by which it is sent again and again, if there is one.
 
     Raises:
         ConfigurationError: it is not a function, or has no name that a message could have.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
         self.function = function
+        self.rule = rule
         self.name = function.__name__ if name is None else name
         self.is_async = inspect.iscoroutinefunction(function)
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
@@ -101,10 +104,21 @@ class TaskFunction:
         """Check that arguments can be read.
 
         Raises:
-            ConfigurationError: an annotation of the function cannot be evaluated.
+            ConfigurationError: an annotation of the function cannot be evaluated, or it is scheduled and has
+                a parameter without a default.
             InvalidMessage: an annotation is a type that no message can have.
         """
         _ = self._codec
+        if self.rule is None:
+            return
+        try:
+            self.body((), {})
+        except InvalidMessage as error:
+            message = (
+                f"task {self.name!r} has a schedule, which sends no arguments: give each parameter a "
+                f"default, or send them by queue.schedule(…) ({error})"
+            )
+            raise ConfigurationError(message) from None
 
     @cached_property
     def _signature(self) -> inspect.Signature:
@@ -194,6 +208,21 @@ class Tasks:
             )
         return replace(self, queue=queue, named=False)
 
+    def schedules(self) -> dict[str, Record]:
+        """The schedules that the tasks declare, by their names."""
+        core: _work.Queue[Any] = self.queue._core
+        return {
+            task.name: _work.schedules.recurring(
+                core,
+                task.body((), {}),
+                task.rule,
+                _work.SendOptions(headers=task.headers(None)),
+                declared=True,
+            )
+            for task in self.by_name.values()
+            if task.rule is not None
+        }
+
     def with_task(self, task: TaskFunction, concurrency: int | None, timeout: Duration | None) -> Tasks:
         """These tasks and one more.
 
@@ -231,6 +260,19 @@ class Tasks:
         """The handler of the queue."""
         concurrency = 1 if self.concurrency is None else self.concurrency
         return replace(Handler.checked(self.queue, self, concurrency, self.timeout), is_async=is_async)
+
+
+def rule_of(
+    cron: str | None, every: Duration | None, timezone: str = USUAL_ZONE, missed: Missed = "last"
+) -> Rule | None:
+    """The rule that a task declares; None: it declares none.
+
+    Raises:
+        InvalidInput: see `Rule.of`.
+    """
+    if cron is None and every is None and (timezone, missed) == (USUAL_ZONE, "last"):
+        return None
+    return Rule.of(cron, every, timezone, missed)
 
 
 def _ms(timeout: Duration | None) -> int | None:

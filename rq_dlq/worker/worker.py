@@ -83,7 +83,8 @@ class Worker:
         self._abandoned = False  # calls that could not be cut short
         works = {handler.queue._core.keys: handler.queue._core for handler, _ in self._handlers}
         self._doctor = doctor.Watch(broker.settings, checkup)
-        self._watched = [_work.MaintainedQueue(keys, policy=work.policy) for keys, work in works.items()]
+        roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
+        self._watched = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
 
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
@@ -130,6 +131,8 @@ class Worker:
             ):
                 consumers = list(self._consumers(shared, state))
                 self._doctor.look(tending)
+                self._declare(claiming)
+                self._fire(tending)
                 for consumer in consumers:
                     consumer.start()
                 self._tend(consumers, tending, log_signals)
@@ -154,6 +157,13 @@ class Worker:
                 own = replace(handler, queue=_again(handler, self._broker, state))
                 yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
 
+    def _declare(self, claiming: Connections) -> None:
+        """Write the schedules of the tasks."""
+        for handler, _ in self._handlers:
+            if isinstance(handler.function, Tasks):
+                steps = _work.schedules.declare(handler.queue._core, handler.function.schedules())
+                claiming.run(steps)
+
     def _patience(self) -> float | None:
         """How long to wait for the event loop at the end: a call that cannot be cut short may block it."""
         return GRACE if self._abandoned else None
@@ -173,7 +183,7 @@ class Worker:
         self, alive: list[Consumer[Any]], tending: Connections, log_signals: Callable[[], None]
     ) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        kept_up = time.monotonic()
+        kept_up, fire_at = time.monotonic(), 0.0
         give_up = cut_off = inf  # when
         while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
@@ -186,6 +196,8 @@ class Worker:
             elif now - kept_up > UPKEEP:
                 kept_up = now
                 self._keep_up(tending)
+            if now > fire_at and not self.stop.finishing.is_set():
+                fire_at = now + self._fire(tending)
             if now > give_up:
                 self.stop.giving_up.set()
             if self.stop.cancelling.is_set():
@@ -217,6 +229,15 @@ class Worker:
     def _upkeep(self) -> _work.Steps[None]:
         due = yield from _work.look(self._watched)
         yield from _work.work_off(due.work, Counter(), enough=A_FEW)
+
+    def _fire(self, tending: Connections) -> float:
+        """Fire the schedules that are due; returns how many seconds to wait then."""
+        try:
+            soonest = tending.run(_work.schedules.fire_due([queue.keys for queue in self._watched]))
+        except RqDlqError as error:
+            logger.warning("cannot fire schedules: %s", error)
+            return UPKEEP
+        return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)
 
 
 def _left(stats: QueueStats) -> str:

@@ -30,6 +30,19 @@ def held(token: str, *ids: str) -> list[tuple[str, str]]:
     return [(message_id, token) for message_id in ids]
 
 
+def schedule(name: str) -> Step:
+    """A schedule that is new, and sends the message of its first tick."""
+    return lambda world: _calls.schedules.schedule(
+        world.keys, name, known=b"", record=b"{}", at=world.clock.now, message=packed(("n1", 4))
+    )
+
+
+def due(world: World) -> Call[_calls.schedules.Due]:
+    """What is due, where one schedule is."""
+    world.queue.run(schedule("every")(world))
+    return _calls.schedules.due(world.keys, limit=10)
+
+
 def scan(index: scans.Index) -> Step:
     return lambda world: scanned(world.keys, index)
 

@@ -14,6 +14,7 @@ from tests.model.calls import (
     commit_job,
     dead_letter,
     divide,
+    due,
     expire,
     expire_now,
     held,
@@ -26,6 +27,7 @@ from tests.model.calls import (
     retire,
     scan,
     scanned,
+    schedule,
     set_policy,
     staged,
     sweep,
@@ -46,6 +48,16 @@ SENDING = (
         name="send", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
         call=lambda w: w.queue.send_call(*NEW), cut_off=frozenset({"n1", "n2"}),
         say=lambda at: at.queue.send("x"),
+    ),
+    Verb(
+        name="schedule", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
+        refused=True,
+        call=schedule("every"), cut_off=frozenset({"n1"}),
+        say=lambda at: at.queue.schedule("every", "x", every="1h"),
+    ),
+    Verb(
+        name="due", kind="upkeep", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.SAME, drains=True,
+        call=due, cut_off=frozenset({"n1"}), say=lambda at: at.queue.maintain(),
     ),
 )  # fmt: skip
 
