@@ -39,7 +39,7 @@ def schedule(
     tick: int = 0,
     ttl: int = 0,
     opening: str = "",
-    message: Sequence[Argument] = (),
+    items: Sequence[Argument] = (),
 ) -> Call[bool | None]:
     """Write the record of a schedule; with the message of a tick, send that.
 
@@ -50,7 +50,7 @@ def schedule(
         tick: nothing is done before.
         ttl: of the message, milliseconds; 0: none.
         opening: of the queue, when the client opened it; empty: any.
-        message: id and payload.
+        items: id and payload of the message.
 
     Returns:
         A call that reads as False if the record is another one by now, and as None if the queue was deleted
@@ -65,7 +65,7 @@ def schedule(
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("schedule", keys, args, message, lambda reply: None if reply < 0 else reply == 1)
+    return Call("schedule", keys, args, items, lambda reply: None if reply < 0 else reply == 1)
 
 
 def record_of(keys: QueueKeys, name: str) -> Command[bytes]:

@@ -225,11 +225,11 @@ def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[boo
     if tick != record.due:
         what = "none was sent" if tick is None else "only the last was sent"
         note = f"has missed ticks since {text_of(record.due)}: {what}"
-    message: list[Argument] = []
+    items: list[Argument] = []
     if tick is not None:
         message_id = f"{name}@{text_of(tick)}"
         headers = {**record.headers, NAME: name, TICK: text_of(tick)}
-        message = [message_id, CODEC.packer(record.priority, headers)(record.body)]
+        items = [message_id, CODEC.packer(record.priority, headers)(record.body)]
         record = msgspec.structs.replace(record, last=tick, last_id=message_id)
     record = msgspec.structs.replace(record, due=following)
     call = schedules.schedule(
@@ -240,6 +240,6 @@ def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[boo
         at=following,
         tick=tick or 0,
         ttl=record.ttl,
-        message=message,
+        items=items,
     )
     return call, note

@@ -33,7 +33,7 @@ def held(token: str, *ids: str) -> list[tuple[str, str]]:
 def schedule(name: str) -> Step:
     """A schedule that is new, and sends the message of its first tick."""
     return lambda world: _calls.schedules.schedule(
-        world.keys, name, known=b"", record=b"{}", at=world.clock.now, message=packed(("n1", 4))
+        world.keys, name, known=b"", record=b"{}", at=world.clock.now, items=packed(("n1", 4))
     )
 
 
