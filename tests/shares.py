@@ -22,7 +22,7 @@ FIRST = (
 """What takes long, the longest first: at the end each processor still has something to do."""
 
 
-class Shares(LoadScopeScheduling):
+class Shares(LoadScopeScheduling):  # type: ignore[misc] - xdist has no types
     """A file is a share, whose tests have the servers of their module in common; all of Spark's are one."""
 
     def _split_scope(self, nodeid: str) -> str:
