@@ -63,9 +63,10 @@ end
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
-local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
+local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
+local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
 local fallen_due, outlived = 0, 0
-if redis.call('EXISTS', scheduled, expiring) > 0 then -- many a queue has neither
+if there > 1 then -- many a queue has neither
   fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
   outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 end
@@ -759,7 +760,9 @@ local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
 -- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's
 -- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
 -- rest. And whether only suspects are there.
-local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity - 1) or {}, {}
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
+local more = #rows > capacity
+rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
   ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
 end
@@ -1317,7 +1320,7 @@ if #taken > 0 then
   end
 end
 if part == 'live' then
-  local left = redis.call('ZCARD', ready) > 0
+  local left = more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0
   if left and capacity > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
