@@ -33,8 +33,8 @@ class Tries:
         """A try has ended in this."""
         self.indeterminate |= not (self._whole and isinstance(error, Passing | Unheard))
 
-    def told(self, error: Exception) -> Exception:
-        """The error that the last try ended in, which tells whether the call may have been carried out."""
+    def of_last_try(self, error: Exception) -> Exception:
+        """The error that the last try ended in, which says whether the call may have been carried out."""
         if isinstance(error, BrokerUnavailable | BrokerRefused):
             error.indeterminate = self.indeterminate
         if isinstance(error, BrokerRefused) and self.indeterminate:

@@ -99,7 +99,7 @@ class Choice:
         return self.ids is None and self.limit is None and not self.conditional
 
     def check_bulk(self, verb: str) -> None:
-        """Check that a verb that changes messages was told which: a condition that is None is an accident.
+        """Check that a verb that changes messages has a condition: one that is None is an accident.
 
         Raises:
             InvalidInput: there is no condition, no state, no limit, and not `all`.

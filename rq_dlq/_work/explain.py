@@ -118,7 +118,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     return Explanation(
         row.id,
         "leased",
-        f"someone works on its delivery {message.delivery_count}{budget}",
+        f"a consumer works on its delivery {message.delivery_count}{budget}",
         f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,

@@ -106,13 +106,13 @@ def _alive(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
     alive: list[Maintainer] = []
     dead: list[bytes] = []
     for process, text in sorted(entries.items()):
-        said = _read(text)
-        silence = max(DEAD_AFTER, MISSED * said.period) if said else 0
-        if said is None or abs(now - said.seen) > silence:  # or the clock was set back meanwhile
+        report = _read(text)
+        silence = max(DEAD_AFTER, MISSED * report.period) if report else 0
+        if report is None or abs(now - report.seen) > silence:  # or the clock was set back meanwhile
             dead.append(process)
         else:
-            name, ago = process.decode(errors="replace"), max(0, now - said.seen) / 1000
-            alive.append(msgspec.structs.replace(said, process=name, ago=ago))
+            name, ago = process.decode(errors="replace"), max(0, now - report.seen) / 1000
+            alive.append(msgspec.structs.replace(report, process=name, ago=ago))
     if dead:
         with suppress(BrokerRefused):  # a user who may only read
             yield upkeep.forget_maintainers(namespace, dead)

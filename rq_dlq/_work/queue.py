@@ -35,7 +35,7 @@ class Queue(Generic[T]):
     Attributes:
         part: live, or the dead-letter or expiry queue of the same family.
         declared: the policies that the program declares in code, which are written to Redis; None: none.
-        said: the same as the program passed them, to make the queue object again elsewhere.
+        given: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
@@ -58,7 +58,7 @@ class Queue(Generic[T]):
     lease: int
     redelivery: RedeliveryPolicy
     declared: Entry | None
-    said: Mapping[str, Any]
+    given: Mapping[str, Any]
     consumer: str
     ids: Ids
     naming: Naming = field(default_factory=Naming)
@@ -135,7 +135,7 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
     if queue.part not in {part, "live"}:
         only_live(queue, "look for the dead letters of")
     return replace(
-        queue, part=part, declared=None, said={}, indeterminate_claims=deque(), members={}, seen=Seen()
+        queue, part=part, declared=None, given={}, indeterminate_claims=deque(), members={}, seen=Seen()
     )
 
 

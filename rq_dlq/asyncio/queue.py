@@ -40,7 +40,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         core = self._core
-        return (_again, (self._broker, core.name, core.codec.type, core.lease, core.said))
+        return (_again, (self._broker, core.name, core.codec.type, core.lease, core.given))
 
     @property
     def name(self) -> str:
@@ -222,5 +222,5 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         return await self._broker._run(steps)
 
 
-def _again(broker: Broker, name: str, kind: Any, lease: int, said: Any) -> Queue[Any]:
-    return broker.queue(name, type=kind, lease=lease / 1000, **said)
+def _again(broker: Broker, name: str, kind: Any, lease: int, given: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, **given)

@@ -18,7 +18,9 @@ from rq_dlq.values.fingerprint import is_of
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
 
-ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
+ids_option = click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="The id of a dead letter; may be repeated."
+)
 
 
 @click.group(cls=Group)
@@ -35,7 +37,7 @@ def dlq() -> None:
 @click.option(
     "--group",
     metavar="GROUP",
-    help="Only those of this kind, as `groups` names it; its first six digits: of this class and place.",
+    help="Only this kind of failure: a group that `groups` shows, or its first six digits.",
 )
 @click.option("--reason", type=click.Choice(REASONS))
 @where_option
@@ -88,7 +90,7 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @dlq.command("redrive")
-@click.option("--group", metavar="GROUP", help="Those of this kind, as `groups` names it.")
+@click.option("--group", metavar="GROUP", help="Dead letters of this kind of failure, as `groups` shows it.")
 @bulk
 def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any) -> None:
     """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
@@ -102,7 +104,9 @@ def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any)
 
 
 @dlq.command("purge")
-@click.option("--older-than", metavar="AGE", help='Those that died longer ago than, say, "30d".')
+@click.option(
+    "--older-than", metavar="AGE", help='Dead letters that died longer ago than this, such as "30d".'
+)
 @bulk
 def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""

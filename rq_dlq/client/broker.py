@@ -188,7 +188,7 @@ class Broker(OwnBroker):
         if isinstance(queue, str):
             return self.queue(queue)
         core = work_of(queue, self)
-        return self.queue(core.name, lease=core.lease / 1000, **core.said)
+        return self.queue(core.name, lease=core.lease / 1000, **core.given)
 
     @cached_property
     def policies(self) -> Policies:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
-    Claimed from a dead-letter or expiry queue, it tells where the message failed, why and when:
+    Claimed from a dead-letter or expiry queue, it has where the message failed, why and when:
     `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it

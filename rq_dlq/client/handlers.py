@@ -106,13 +106,13 @@ def annotations_of(
     Raises:
         ConfigurationError: an annotation cannot be evaluated.
     """
-    said = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
+    annotations = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
     plain: Any = inspect.unwrap(function)
     while isinstance(plain, partial):
         plain = plain.func
     names = getattr(plain if hasattr(plain, "__globals__") else plain.__call__, "__globals__", {})
     try:
-        return get_type_hints(SimpleNamespace(__annotations__=said), names, include_extras=True)
+        return get_type_hints(SimpleNamespace(__annotations__=annotations), names, include_extras=True)
     except (NameError, AttributeError) as error:
         message = (
             f"an annotation of {what}: {error}; it must be a name of the module, imported outside of "

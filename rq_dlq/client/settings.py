@@ -126,18 +126,18 @@ class BrokerSettings:
             InvalidName, InvalidDuration, InvalidMessage, PolicyError: an argument is not valid.
         """
         address = self.naming.resolve(name)
-        said = {key: value for key, value in declared.items() if value is not UNSET}
-        if said.get("redelivery", UNSET) is None:
-            del said["redelivery"]
-        if said and address.part != "live":
+        given = {key: value for key, value in declared.items() if value is not UNSET}
+        if given.get("redelivery", UNSET) is None:
+            del given["redelivery"]
+        if given and address.part != "live":
             message = f"{name!r} has no policy: what fails there stays there. Set it on {address.family!r}"
             raise InvalidInput(message)
-        declared_entry = Entry.of(**said) if said else None
+        declared_entry = Entry.of(**given) if given else None
         if declared_entry is not None:
             check_not_own(address.family, declared_entry)
-        redelivery: object = said.get("redelivery", RedeliveryPolicy())
-        if declared_entry is not None and not isinstance(redelivery, RedeliveryPolicy):
-            redelivery = complete(declared_entry.part("redelivery"))
+        redelivery: object = given.get("redelivery")
+        if not isinstance(redelivery, RedeliveryPolicy):
+            redelivery = complete(declared_entry.part("redelivery") if declared_entry else {})
         codec: Codec[Any] = Codec(Any if kind is None else kind, self.max_message_bytes)
         return Queue(
             name=name,
@@ -147,7 +147,7 @@ class BrokerSettings:
             lease=milliseconds(lease, name="lease", minimum=1),
             redelivery=redelivery,
             declared=declared_entry,
-            said=said,
+            given=given,
             consumer=consumer_name(),
             ids=ids,
             senders=senders,

@@ -280,7 +280,7 @@ def _ms(timeout: Duration | None) -> int | None:
 
 
 def _settings(queue: Any) -> tuple[Any, ...]:
-    return queue._core.lease, queue._core.said
+    return queue._core.lease, queue._core.given
 
 
 def register(

@@ -210,7 +210,7 @@ def _strategy(given: Mapping[str, object]) -> str | None:
     if strategy is not None:
         return strategy
     if "only" in given:
-        message = "only says what is dropped, which has to be said outright. Add strategy: 'discarding'"
+        message = "only is a setting of the discarding strategy. Add strategy: 'discarding'"
         raise PolicyError(message)
     implied = owners - {"discarding"}
     return implied.pop() if implied else None

@@ -113,7 +113,7 @@ class TestBroker(Broker):
             reason: why they died: exhausted, poison, unprocessable or expired.
 
         Raises:
-            AssertionError: it is not so; the text tells what there is.
+            AssertionError: there are others, or none; the text lists what there is.
             ConfigurationError: this is not a queue or task.
         """
         queue = _queue_of(queue)

@@ -251,7 +251,7 @@ class Received(Answering, Generic[T]):
 class Leased(Received[T]):
     """A message that a consumer holds.
 
-    If it was claimed from a dead-letter or expiry queue, it tells what a `DeadLetter` tells.
+    If it was claimed from a dead-letter or expiry queue, it has what a `DeadLetter` has.
 
     Attributes:
         token: the claim's id, which proves that the consumer holds it.

@@ -193,8 +193,8 @@ def test_what_one_task_says_of_its_queue_holds_for_the_others(sync_broker: Broke
 @pytest.mark.parametrize("last", [False, True])
 def test_a_queue_object_gives_its_settings_to_the_tasks_that_name_it(last: bool, sync_broker: Broker) -> None:
     queue = sync_broker.queue("a", lease="7m", max_in_flight=3)
-    given = ["a", queue, queue] if last else [queue, "a", queue]
+    given: list[Any] = ["a", queue, queue] if last else [queue, "a", queue]
     for number, one in enumerate(given):
         sync_broker.task(queue=one, name=str(number))(welcome)
     (handler,) = sync_broker._handlers
-    assert (handler.queue._core.lease, handler.queue._core.said) == (420_000, {"max_in_flight": 3})
+    assert (handler.queue._core.lease, handler.queue._core.given) == (420_000, {"max_in_flight": 3})

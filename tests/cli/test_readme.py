@@ -71,8 +71,9 @@ class Typist:
             for line in text.splitlines():
                 self.run(line)
         elif language == "text":
-            for line in text.splitlines():
-                wait_until(lambda line=line: any(told(line) in one for one in self.shown()))
+            wait_until(
+                lambda: all(any(told(line) in one for one in self.shown()) for line in text.splitlines())
+            )
         elif named := re.match(r"# (\w+\.py)\n", text):
             (self.directory / named[1]).write_text(text)
         else:
@@ -189,7 +190,7 @@ def test_every_block_of_the_readme_is_run_here_or_by_ci() -> None:
 
 def test_the_commands_of_production(typist: Typist, broker: rq_dlq.Broker) -> None:
     typist.type(*blocks(chapter("The first ten minutes"))[0])
-    broker.queue("orders").send_many(rq_dlq.Message(n, id=f"order-{n}") for n in range(3))
+    broker.queue("orders").send_many(rq_dlq.Message(body=n, id=f"order-{n}") for n in range(3))
     broker.queue("orders").claim()[0].poison("bad")
     for language, text in blocks((ROOT / "docs" / "production.md").read_text(encoding="utf-8")):
         typist.type(language, text)

@@ -106,11 +106,11 @@ class AsyncConnections:
         try:
             return await tenacity.AsyncRetrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise tries.told(unavailable(self._url, error)) from error
+            raise tries.of_last_try(unavailable(self._url, error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
-            raise tries.told(refusal(error)) from error
+            raise tries.of_last_try(refusal(error)) from error
         except BrokerRefused as error:
-            raise tries.told(error)  # noqa: B904 - the same
+            raise tries.of_last_try(error)  # noqa: B904 - the same
 
     async def _again(self, step: Step, tries: Tries) -> Any:
         try:

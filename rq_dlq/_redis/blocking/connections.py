@@ -107,11 +107,11 @@ class Connections:
         try:
             return tenacity.Retrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise tries.told(unavailable(self._url, error)) from error
+            raise tries.of_last_try(unavailable(self._url, error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
-            raise tries.told(refusal(error)) from error
+            raise tries.of_last_try(refusal(error)) from error
         except BrokerRefused as error:
-            raise tries.told(error)  # noqa: B904 - the same
+            raise tries.of_last_try(error)  # noqa: B904 - the same
 
     def _again(self, step: Step, tries: Tries) -> Any:
         try:
