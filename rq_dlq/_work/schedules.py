@@ -208,6 +208,8 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
             sent += bool(call.items)
             if note:
                 logger.warning("%s: schedule %s %s", keys.family, call.args["name"], note)
+        if not any(done):  # others were faster, and go on
+            break
     return sent
 
 

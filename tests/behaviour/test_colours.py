@@ -29,10 +29,10 @@ TWINS = {
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": "close lifespan policies queue queues run task url",
+    "Broker": "close lifespan policies queue queues run schedules task url",
     "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
-        pause
-peek poison purge release reset resume select send send_many session settings stats""",
+        pause pause_schedule peek poison purge release reset resume resume_schedule schedule select send
+        send_many session settings stats unschedule""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
         priority reason redelivered redriven release released settled state""",

@@ -35,7 +35,7 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number
         process.send_signal(number)
         log = end(process)
     assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
-    assert log[0].endswith(": redelivery, expiry, retention, commits, every 50ms")
+    assert log[0].endswith(": redelivery, expiry, retention, commits, schedules, every 50ms")
     assert any(
         line.startswith("0 swept, 0 promoted, 1,234 expired, 0 retired, 0 written in 1 queue") for line in log
     )
