@@ -22,11 +22,16 @@ FIRST = (
 """What takes long, the longest first: at the end each processor still has something to do."""
 
 
-class Shares(LoadScopeScheduling):  # type: ignore[misc] - xdist has no types
-    """A file is a share, whose tests have the servers of their module in common; all of Spark's are one."""
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """What one process takes at a time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
+        return share_of(nodeid)
+
+
+def share_of(nodeid: str) -> str:
+    """Its file, whose tests have servers in common; all of Spark's tests have one session."""
+    return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
 
 
 def rank(nodeid: str) -> int:

@@ -20,8 +20,7 @@ def test_what_begins_first_is_there(path: str) -> None:
 def test_spark_begins_first_and_in_one_process() -> None:
     files = ["tests/test_docs.py::a", "tests/spark/test_read.py::b[1]", "tests/spark/test_write.py::c[x::y]"]
     assert sorted(files, key=shares.rank) == [*files[1:], files[0]]
-    split = shares.Shares._split_scope
-    assert [split(object(), file) for file in files] == ["tests/test_docs.py", shares.SPARK, shares.SPARK]
+    assert [*map(shares.share_of, files)] == ["tests/test_docs.py", shares.SPARK, shares.SPARK]
 
 
 def test_code_is_compiled_once_where_it_may_not_be_kept_beside_the_source(
