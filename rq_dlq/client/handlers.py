@@ -115,8 +115,8 @@ def annotations_of(
         return get_type_hints(SimpleNamespace(__annotations__=annotations), names, include_extras=True)
     except (NameError, AttributeError) as error:
         message = (
-            f"an annotation of {what}: {error}; it must be a name of the module, imported outside of "
-            "`if TYPE_CHECKING`"
+            f"an annotation of {what}: {error}; define it at the top level of the module, and import it "
+            "outside of `if TYPE_CHECKING`"
         )
         raise ConfigurationError(message) from None
 
