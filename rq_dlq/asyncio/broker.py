@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq import _work
 from rq_dlq._calls import upkeep
-from rq_dlq._redis import AsyncConnections, Retries
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, Unpack
 
+    from rq_dlq._redis import AsyncConnections, Retries
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
@@ -76,7 +76,7 @@ class Broker(OwnBroker):
         Raises:
             BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
         """
-        connections = AsyncConnections(retries=retries, **self._connection_settings())
+        connections = self._open(retries)
         try:
             await connections.route()
             if checked:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
-FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
 SPANS = ("oldest", "next_due", "delay", "ago", "age")  # seconds

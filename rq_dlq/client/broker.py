@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq import _work
 from rq_dlq._calls import upkeep
-from rq_dlq._redis import Connections, Retries
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, Unpack
 
+    from rq_dlq._redis import Connections, Retries
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
@@ -77,7 +77,7 @@ class Broker(OwnBroker):
         Raises:
             BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
         """
-        connections = Connections(retries=retries, **self._connection_settings())
+        connections = self._open(retries)
         try:
             connections.route()
             if checked:

@@ -18,7 +18,8 @@ from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import AWAITING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries
+from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
