@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq._calls.call import Argument, Call, Command, Place
@@ -41,6 +40,7 @@ class Page:
         next: where the next page begins; None: there is none.
         deadlines: when leases run out, for messages that were read by their ids; empty: no lease.
         looked: how many of these ids the page is about; the others do not fit.
+        token: of the claim that holds them, if the page was read by it.
     """
 
     ids: list[bytes]
@@ -50,6 +50,7 @@ class Page:
     next: Position | None = None
     deadlines: list[bytes] = field(default_factory=list[bytes])
     looked: int = 0
+    token: str | None = None
 
     def rows(self) -> list[Row]:
         """Message by message; a part that was not wanted is empty, so it must not be read."""
@@ -125,18 +126,6 @@ def _read_page(reply: Any) -> Page:
         ids, *parts = ([cells[n] for n in there] if cells else cells for cells in (ids, *parts))
     records, states, histories = parts
     return Page(ids, records, states, histories, Position(score, member) if score else None)
-
-
-def joined(pages: Sequence[Page]) -> Page:
-    """Pages that follow each other as one."""
-    if len(pages) == 1:
-        return pages[0]
-    return Page(
-        [*chain.from_iterable(page.ids for page in pages)],
-        [*chain.from_iterable(page.records for page in pages)],
-        [*chain.from_iterable(page.states for page in pages)],
-        [*chain.from_iterable(page.histories for page in pages)],
-    )
 
 
 def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
