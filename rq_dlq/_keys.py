@@ -109,6 +109,7 @@ NAMES = (
     "leases", "claims",
     "counters", "settings", "wake", "alarm",
     "committed", "outcomes", "acked_ids",
+    "groups", "cleared", "grouped",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream")
