@@ -110,6 +110,7 @@ NAMES = (
     "counters", "settings", "wake", "alarm",
     "committed", "outcomes", "acked_ids",
     "schedules", "ticks",
+    "groups", "cleared", "grouped",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream")

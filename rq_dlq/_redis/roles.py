@@ -163,6 +163,7 @@ def _upkeep(keys: QueueKeys) -> Steps:
     """What is due, and what a job left unfinished."""
     yield upkeep.clock()
     yield upkeep.first_score(keys, "ready")
+    yield scans.size(keys, "ready")
     yield upkeep.strategy(keys)
     yield upkeep.discarded(keys)
     yield jobs.next_committed(keys)
@@ -235,8 +236,8 @@ def _maintaining(keys: QueueKeys) -> Steps:
 
 
 _SCHEDULES = ("due", "schedule")
-_UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job", *_SCHEDULES)
-_LOOKING = ("browse", "scan", "stats")
+_UPKEEP = ("sweep", "promote", "expire", "retire", "regroup", "move_staged", "commit_job", *_SCHEDULES)
+_LOOKING = ("browse", "scan", "groups", "stats")
 
 ROLES = {
     role.name: role

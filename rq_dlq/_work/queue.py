@@ -49,6 +49,7 @@ class Queue(Generic[T]):
         viewed: this is such a member; its tokens name its family.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
+        version: of the program, which stands in its failures; empty: none.
     """
 
     name: str
@@ -74,13 +75,14 @@ class Queue(Generic[T]):
     viewed: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
+    version: str = ""
 
     def __post_init__(self) -> None:
         self.policy = manage.encode_policy(self.redelivery.as_wire())
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
         """What went wrong; `values` is what the failing messages say themselves."""
-        cause = Cause.of(error, values)
+        cause = replace(Cause.of(error, values), version=self.version)
         if self.fingerprint is None or not isinstance(error, BaseException):
             return cause
         try:

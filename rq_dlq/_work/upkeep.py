@@ -26,10 +26,22 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "commits": (("committed", "written", ""),),
     "schedules": (("ticks", "fired", ""),),
 }
-DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
+# By role: two indexes, and what is done while their sizes differ.
+PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "retention": (("dead", "groups", "grouped"),),
+}
+DONE = {
+    role: dict.fromkeys([*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ()))])
+    for role, rows in INDEXES.items()
+}
 ROLES = tuple(INDEXES)
 SEVERAL = {"written": roll_forward, "fired": fire}  # steps of more than one call
-CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
+CALLS = {
+    "promoted": upkeep.promote,
+    "expired": upkeep.expire,
+    "retired": upkeep.retire,
+    "grouped": upkeep.regroup,
+}
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
@@ -41,8 +53,9 @@ def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps
 
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
+    if name in {"swept", "grouped"}:
+        limit = min(limit, CHANGED)  # it writes histories, or reads them
     if name == "swept":
-        limit = min(limit, CHANGED)  # it writes histories
         return upkeep.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return CALLS[name](keys, limit=limit)
 

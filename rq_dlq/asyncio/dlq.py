@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rq_dlq._work.groups import NEW_WITHIN
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.errors.guesses import Answering
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.client.choosing import Conditions
     from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
 
 T = TypeVar("T")
@@ -61,18 +63,24 @@ class DeadLetters(Answering, Generic[T]):
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
-    async def groups(self, *, where: str | None = None, **conditions: Unpack[Conditions]) -> list[ErrorGroup]:
+    async def groups(
+        self, *, where: str | None = None, new_within: Duration = NEW_WITHIN, **conditions: Unpack[Conditions]
+    ) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure. No bodies are read.
+
+        Without a condition but `group`, only the groups are read, however many letters they have.
 
         Args:
             where: a condition.
+            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+                "24h".
             conditions: see `Conditions`.
 
         Returns:
             The groups, the largest first.
         """
         wanted = dead_choice(conditions, where=where)
-        return await Selection(self._core, self._broker, wanted).groups()
+        return await Selection(self._core, self._broker, wanted).groups(new_within=new_within)
 
     async def browse(
         self,

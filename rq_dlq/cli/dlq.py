@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq._work.choice import REASONS
+from rq_dlq._work.choice import REASONS, is_group
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
-from rq_dlq.values.fingerprint import is_of
 
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
@@ -62,24 +61,42 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
 @queue_argument
 @pass_context
 def groups(context: Context, name: str) -> None:
-    """Group the dead letters of a queue by what went wrong, the largest group first."""
+    """Group the dead letters of a queue by what went wrong, the largest group first.
+
+    A group is new (its first letter died within a day), growing (many died within the last hour), regressed
+    (it was emptied and died again).
+    """
     rows = [_show.group_row(group) for group in _letters(context, name).groups()]
     context.output.rows(rows, _show.GROUPS, f"there are no dead letters of {name}")
 
 
 @dlq.command("show")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("which", metavar="GROUP|ID")
 @pass_context
-def show(context: Context, name: str, message_id: str) -> None:
-    """Show one dead letter with its history."""
-    letters = _letters(context, name).browse(ids=[message_id])
-    if not letters:
-        raise Failure(f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them")
-    (letter,) = letters
-    context.output.message(_show.letter_row(letter), letter)
-    if letter.cause.traceback and context.output.format == "table":
-        context.output.tell(f"\n{letter.cause.traceback}", "dim")
+def show(context: Context, name: str, which: str) -> None:
+    """Show one dead letter with its history, or a group.
+
+    Of a group it shows under which versions and consumers its newest ten letters died, and the newest of them
+    with its history.
+    """
+    letters = _letters(context, name)
+    found = letters.browse(ids=[which])
+    groups = letters.groups(group=which) if not found and is_group(which) else []
+    if len(groups) > 1:  # of one class and place
+        context.output.rows([_show.group_row(group) for group in groups], _show.GROUPS, "")
+        return
+    for group in groups:
+        context.output.record(_show.group_row(group))
+        if context.output.format == "table":
+            found = letters.browse(ids=[group.sample_id])
+            context.output.tell("")
+    if not found and not groups:
+        raise Failure(f"there is no dead letter {which} of {name}: `rq-dlq dlq ls {name}` lists them")
+    for letter in found:
+        context.output.message(_show.letter_row(letter), letter)
+        if letter.cause.traceback and context.output.format == "table":
+            context.output.tell(f"\n{letter.cause.traceback}", "dim")
 
 
 def bulk(function: Callable[..., None]) -> Callable[..., None]:
@@ -148,7 +165,7 @@ def _letters(context: Context, name: str) -> DeadLetters[Any]:
 
 def _group(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
     """The fingerprint, if there is such a group."""
-    if given is not None and not any(is_of(group.fingerprint, given) for group in letters.groups()):
+    if given is not None and not (is_group(given) and letters.browse(group=given, limit=1)):
         message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"
         raise Failure(message)
     return given

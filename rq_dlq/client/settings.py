@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MAX_MESSAGE_BYTES = 1 << 20
+LONGEST_VERSION = 60  # characters
 MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
 OLDEST_SERVER = (6, 2)
 
@@ -50,6 +51,8 @@ class BrokerSettings:
         confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
         fingerprint: a function of an exception that names its kind, to group dead letters; None from it: by
             the error's class, place and text. To pickle the broker it has to be a module's function.
+        version: of your program, such as "1.4.2", at most 60 characters. It stands in each failure, and a
+            group of dead letters tells under which versions they died.
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
@@ -61,6 +64,7 @@ class BrokerSettings:
     replicas: int = 1
     confirm_within: Duration = "1s"
     fingerprint: Callable[[BaseException], str | None] | None = None
+    version: str = ""
 
     def __post_init__(self) -> None:
         url: object = self.url
@@ -83,6 +87,10 @@ class BrokerSettings:
         fingerprint: object = self.fingerprint
         if fingerprint is not None and not callable(fingerprint):
             message = f"fingerprint {shown(fingerprint)}: pass a function of an exception"
+            raise ConfigurationError(message)
+        version: object = self.version
+        if not isinstance(version, str) or len(version) > LONGEST_VERSION or not version.isprintable():
+            message = f"version {shown(version)}: pass a text of at most {LONGEST_VERSION} characters"
             raise ConfigurationError(message)
         self._check_durability()
 
@@ -154,6 +162,7 @@ class BrokerSettings:
             naming=self.naming,
             confirm=self.confirm,
             fingerprint=self.fingerprint,
+            version=self.version,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:

@@ -245,7 +245,8 @@ class Received(Answering, Generic[T]):
     @property
     def fingerprint(self) -> str:
         """Identifies its kind of failure."""
-        return self.cause.fingerprint
+        group = states.group_of(self._row.state)
+        return self.cause.fingerprint if group is None else group
 
 
 class Leased(Received[T]):

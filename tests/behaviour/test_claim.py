@@ -159,7 +159,14 @@ async def test_maintain_says_what_it_moved(broker: Any, clock: Clock) -> None:
     await queue.send_many(range(300), delay="1s")
     await queue.send("expires", ttl="1s")
     clock.advance("1s")
-    assert await queue.maintain() == {"swept": 1, "promoted": 300, "expired": 1, "retired": 0, "written": 0}
+    assert await queue.maintain() == {
+        "swept": 1,
+        "promoted": 300,
+        "expired": 1,
+        "retired": 0,
+        "grouped": 0,
+        "written": 0,
+    }
     assert await counts(queue) == {"ready": 301, "expired": 1}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -190,6 +191,18 @@ def redrive(part: Any, *ids: str) -> Step:
 def retire(limit: int = 100) -> Step:
     call: Step = later(2, lambda world: _calls.upkeep.retire(world.keys, limit=limit))
     return under({"dead_letter": RETENTION}, call)
+
+
+def regroup(limit: int = 10) -> Step:
+    """When an earlier version buried d1, and x1 has lost its row."""
+
+    def step(world: World) -> Call[Any]:
+        state = world.raw.hget(world.keys["states"], "d1")
+        world.raw.hset(world.keys["states"], "d1", re.sub(rb" group=\w*", b"", state))
+        world.raw.delete(world.keys["groups"])
+        return _calls.upkeep.regroup(world.keys, limit=limit)
+
+    return step
 
 
 def dead_letter(place: Any, *ids: str) -> Step:

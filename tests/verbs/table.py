@@ -24,6 +24,7 @@ from tests.model.calls import (
     prioritize,
     purge,
     redrive,
+    regroup,
     retire,
     scan,
     scanned,
@@ -169,6 +170,10 @@ UPKEEP = (
         name="retire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
         call=retire(), cut_off=frozenset({"d1", "x1", "gone"}), say=lambda at: at.queue.maintain(),
     ),
+    Verb(
+        name="regroup", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=regroup(), say=lambda at: at.queue.maintain(),
+    ),
 )  # fmt: skip
 
 OPERATING = (
@@ -249,6 +254,10 @@ LOOKING = (
     Verb(
         name="scan", kind="look", roles=LOOKS, again=Again.SAME,
         call=scan("ready"), say=lambda at: at.run(scanned(at.keys, "ready")),
+    ),
+    Verb(
+        name="groups", kind="look", roles=LOOKS, again=Again.SAME,
+        call=lambda w: _calls.groups.groups(w.keys, limit=10), say=lambda at: at.queue.dlq.groups(),
     ),
     Verb(
         name="stats", kind="look", roles=LOOKS | PRODUCER | CONSUMER, again=Again.SAME,
