@@ -10,7 +10,8 @@ from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy.fields import WRITTEN
 
-NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
+# what may stay when a queue is empty
+NOTHING_LEFT = {"counters", "settings", "committed", "outcomes", "redrives", "redriving", "audit"}
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
@@ -128,7 +129,7 @@ def check_names(raw: Any, namespace: str) -> None:
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream):.+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"

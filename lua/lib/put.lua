@@ -21,8 +21,16 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   redis.call('HSET', states, id, format_state(state))
+  if died_again then
+    -- needs: count_redriven
+    count_redriven(died_again, 'died')
+  end
 end

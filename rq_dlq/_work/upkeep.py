@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import upkeep
+from rq_dlq._work import redrives
 from rq_dlq._work.jobs import roll_forward
 from rq_dlq._work.steps import CHANGED, Batch, Steps, seed
 from rq_dlq._work.views import members
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
 
-MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits"]
+MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "redrives"]
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
 # By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
 INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
@@ -23,17 +24,18 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "expiry": (("expiring", "expired", ""),),
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
     "commits": (("committed", "written", ""),),
+    "redrives": (("redriving", "redriven", ""),),
 }
 DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
 ROLES = tuple(INDEXES)
-SEVERAL = frozenset({"written"})  # steps of more than one call
+SEVERAL = frozenset({"written", "redriven"})  # steps of more than one call
 CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
     """Run one step of maintenance, such as "swept"; how many messages it concerned."""
     if name in SEVERAL:
-        return (yield from roll_forward(keys, limit))
+        return (yield from (roll_forward if name == "written" else redrives.go_on)(keys, limit))
     return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq._calls import upkeep
 from rq_dlq._redis import AsyncConnections, Retries
+from rq_dlq._work import redrives
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -183,6 +185,17 @@ class Broker(OwnBroker):
     async def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
         return await self._run(self._step(upkeep.registered(self.settings.namespace)))
+
+    async def audit(self, limit: int = 100) -> list[AuditRecord]:
+        """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.
+
+        Args:
+            limit: the most records to read. Each queue keeps about its last thousand.
+
+        Raises:
+            InvalidInput: the limit is not valid.
+        """
+        return await self._run(redrives.audit(self.settings.namespace, limit))
 
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()

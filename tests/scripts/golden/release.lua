@@ -4,7 +4,7 @@
 -- items from ARGV[1]: id, token
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, settings, wake, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, settings, wake, outcomes, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
@@ -288,10 +288,24 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
   redis.call('HSET', states, id, format_state(state))
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
