@@ -12,7 +12,10 @@ from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.schedule import Record
 
 # What may stay when a queue is empty.
-NOTHING_LEFT = {"counters", "settings", "committed", "outcomes", "schedules", "ticks"}
+NOTHING_LEFT = {
+    *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
+    *("redrives", "redriving", "audit"),
+}
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
@@ -158,7 +161,7 @@ def check_names(raw: Any, namespace: str) -> None:
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream):.+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"

@@ -22,6 +22,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -33,5 +37,9 @@ local function put(id, state, head, waits, rest)
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
     -- needs: row_in_groups
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- needs: count_redriven
+    count_redriven(died_again, 'died')
   end
 end

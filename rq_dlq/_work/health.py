@@ -29,7 +29,7 @@ class Health:
     Attributes:
         process: host and number.
         period: milliseconds between two reports, at most.
-        done: how many messages it swept, promoted, expired, retired, grouped, wrote, fired.
+        done: how many messages it swept, promoted, expired, retired, grouped, wrote, fired, redrove.
         longest: the longest round, milliseconds.
         began: by the server's clock, milliseconds; 0: before its first report.
     """
@@ -75,7 +75,7 @@ class Maintainer(msgspec.Struct, frozen=True):
         ago: seconds since then.
         longest: its longest round, milliseconds.
         period: how often it looks at the queues at least, milliseconds.
-        swept, promoted, expired, retired, grouped, written, fired: messages, since it began.
+        swept, promoted, expired, retired, grouped, written, fired, redriven: messages, since it began.
     """
 
     roles: list[str]
@@ -92,6 +92,7 @@ class Maintainer(msgspec.Struct, frozen=True):
     grouped: int = 0
     written: int = 0
     fired: int = 0
+    redriven: int = 0
 
 
 def maintainers(namespace: str) -> Steps[list[Maintainer]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import upkeep
+from rq_dlq._work import redrives
 from rq_dlq._work.jobs import roll_forward
 from rq_dlq._work.schedules import fire
 from rq_dlq._work.steps import CHANGED, Batch, Steps, seed
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
 
-MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules"]
+MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
 # By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
 INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
@@ -25,6 +26,7 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
     "commits": (("committed", "written", ""),),
     "schedules": (("ticks", "fired", ""),),
+    "redrives": (("redriving", "redriven", ""),),
 }
 # By role: two indexes, and what is done while their sizes differ.
 PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
@@ -35,7 +37,7 @@ DONE = {
     for role, rows in INDEXES.items()
 }
 ROLES = tuple(INDEXES)
-SEVERAL = {"written": roll_forward, "fired": fire}  # steps of more than one call
+SEVERAL = {"written": roll_forward, "fired": fire, "redriven": redrives.go_on}  # steps of more than one call
 CALLS = {
     "promoted": upkeep.promote,
     "expired": upkeep.expire,

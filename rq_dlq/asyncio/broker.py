@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq import _work
 from rq_dlq._calls import upkeep
+from rq_dlq._work import redrives
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -201,6 +203,17 @@ class Broker(OwnBroker):
     async def schedules(self) -> list[Schedule]:
         """The schedules of all queues: when each sends next, and what it sent last."""
         return await self._run(_work.schedules.read(self.settings.namespace))
+
+    async def audit(self, limit: int = 100) -> list[AuditRecord]:
+        """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.
+
+        Args:
+            limit: the most records to read. Each queue keeps about its last thousand.
+
+        Raises:
+            InvalidInput: the limit is not valid.
+        """
+        return await self._run(redrives.audit(self.settings.namespace, limit))
 
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()

@@ -120,7 +120,7 @@ OUTCOMES = (
 MAINTAINERS = (
     Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
     Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
-    Column("fired"), Column("longest", title="longest ms"),
+    Column("fired"), Column("redriven"), Column("longest", title="longest ms"),
 )  # fmt: skip
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 

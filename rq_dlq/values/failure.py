@@ -84,9 +84,9 @@ class Event:
     """One line of a message's history.
 
     Attributes:
-        event: nacked, lapsed, poisoned, redriven, dead_lettered (by an operator), moved, copied, expired
-            (recorded when the message leaves its expiry queue), or kept (it failed as a dead letter; only the
-            newest of such failures is recorded).
+        event: nacked, lapsed, poisoned, redriven, undone (it was redriven, and is dead again), dead_lettered
+            (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), or
+            kept (it failed as a dead letter; only the newest of such failures is recorded).
         at: when, by the server's clock.
         delivery: which delivery of the message it ended (1 for the first).
         delay: seconds until the redelivery; 0 if the message died or went back at once.

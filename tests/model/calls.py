@@ -11,6 +11,7 @@ from rq_dlq._calls import Call, claims, scans
 from rq_dlq._calls.delivery import Suspects
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.redrive import Asked
 from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import CAUSE, packed
 from tests.model.world import World
@@ -186,6 +187,31 @@ def redrive(part: Any, *ids: str) -> Step:
     return lambda world: _calls.manage.redrive(
         world.queue.sender(), place=part, by='"op"', ids=ids, limit=100
     )
+
+
+ASKED = Asked("dead", "ids 2", 0, 0, 0, '"op"', "default", 0, CAUSE.cells())
+
+
+def start_redrive(world: World) -> Call[Any]:
+    """Of the dead letters."""
+    world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
+    world.raw.expire(world.keys.redrive("j"), 60)
+    return _calls.redrives.start_redrive(world.keys, "j", ASKED, listed=2, gone=0, grace=0)
+
+
+def step_redrive(world: World) -> Call[Any]:
+    world.queue.run(start_redrive(world))
+    return _calls.redrives.step_redrive(world.keys, "j", limit=10, grace=10_000)
+
+
+def steer_redrive(world: World) -> Call[Any]:
+    world.queue.run(start_redrive(world))
+    return _calls.redrives.steer_redrive(world.keys, "j", "pause", by='"op"', user="", grace=0)
+
+
+def undo_redrive(world: World) -> Call[Any]:
+    world.queue.run(step_redrive(world))
+    return _calls.redrives.undo_redrive(world.keys, "j", by='"op"', user="", cause=CAUSE.cells(), limit=10)
 
 
 def retire(limit: int = 100) -> Step:

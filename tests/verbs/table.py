@@ -31,8 +31,12 @@ from tests.model.calls import (
     schedule,
     set_policy,
     staged,
+    start_redrive,
+    steer_redrive,
+    step_redrive,
     sweep,
     transfer,
+    undo_redrive,
 )
 from tests.verbs.scene import DAY, JOB
 from tests.verbs.verb import Again, Role, Verb, table
@@ -167,6 +171,10 @@ UPKEEP = (
         call=expire(), say=lambda at: at.queue.maintain(),
     ),
     Verb(
+        name="step_redrive", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, refused=True,
+        call=step_redrive, say=lambda at: at.queue.dlq.redrive(all=True),
+    ),
+    Verb(
         name="retire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
         call=retire(), cut_off=frozenset({"d1", "x1", "gone"}), say=lambda at: at.queue.maintain(),
     ),
@@ -180,7 +188,19 @@ OPERATING = (
     Verb(
         name="redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
         selects="redrive",
-        call=redrive("dead"), say=lambda at: at.queue.dlq.redrive(all=True),
+        call=redrive("dead"), say=lambda at: at.queue.dlq.select(all=True).redrive(),
+    ),
+    Verb(
+        name="start_redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        call=start_redrive, say=lambda at: at.queue.dlq.redrive(all=True),
+    ),
+    Verb(
+        name="steer_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=steer_redrive, say=lambda at: at.redrive("pause"),
+    ),
+    Verb(
+        name="undo_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=undo_redrive, say=lambda at: at.redrive("undo"),
     ),
     Verb(
         name="purge", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,

@@ -15,7 +15,7 @@ local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local groups = KEYS[16]
+local groups, redrives = KEYS[16], KEYS[17]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -234,6 +234,10 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    if died_again then
+      state.more = state.more:gsub(' redrive=%S*', '')
+    end
     if rest or state.more:find(' rest=') then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
@@ -280,6 +284,16 @@ if lapsed + fallen_due + outlived > 0 then
         return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
       end
       redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    if died_again then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(died_again, 'died')
     end
   end
   -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
@@ -1222,6 +1236,10 @@ for place = 1, #ids do
           redis.call('ZADD', expiring, head.expires, id)
         end
         state.mark = '-'
+        local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+        if died_again then
+          state.more = state.more:gsub(' redrive=%S*', '')
+        end
         if rest or state.more:find(' rest=') then
           state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
         end
@@ -1268,6 +1286,16 @@ for place = 1, #ids do
             return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
           end
           redis.call('ZADD', groups, 0, row_in_groups(state, member))
+        end
+        if died_again then
+          -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+          -- has been forgotten.
+          local function count_redriven(job, what)
+            if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+              redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+            end
+          end
+          count_redriven(died_again, 'died')
         end
       end
       -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about

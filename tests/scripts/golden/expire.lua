@@ -3,7 +3,7 @@
 local limit = ARGV[1]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local outcomes, groups = KEYS[11], KEYS[12]
+local outcomes, groups, redrives = KEYS[11], KEYS[12], KEYS[13]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -223,6 +223,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -269,6 +273,16 @@ local function put(id, state, head, waits, rest)
       return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
     end
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
   end
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about

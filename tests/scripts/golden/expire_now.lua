@@ -3,7 +3,7 @@ local number, place = ARGV[1], ARGV[2] -- ready or scheduled
 -- items from ARGV[3]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, outcomes, groups, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local settings, outcomes, groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -214,7 +214,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -224,6 +224,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -342,6 +344,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -388,6 +394,16 @@ local function put(id, state, head, waits, rest)
       return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
     end
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
   end
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about

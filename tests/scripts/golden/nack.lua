@@ -7,6 +7,7 @@ local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives = KEYS[16]
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
@@ -309,6 +310,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -355,6 +360,16 @@ local function put(id, state, head, waits, rest)
       return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
     end
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
   end
 end
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do

@@ -8,7 +8,7 @@ local last_score, last_member = ARGV[7], ARGV[8] -- of the last row of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local sender = KEYS[16]
+local redrives, sender = KEYS[16], KEYS[17]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -225,7 +225,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -235,6 +235,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -407,6 +409,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -444,6 +450,16 @@ local function put(id, state, head, waits, rest)
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
   end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
@@ -479,6 +495,29 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- Brings a dead letter or an expired message back to its queue: due now, a fresh budget, the history kept.
+--   row: in the index `source`; by: who asked for it; cause: cells of a cause
+--   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
+--   what an undo needs:
+--     redrive=job/reason/death/charged/delay/deliveries
+local function bring_back(id, state, head, source, row, by, cause, job)
+  remember_expiry(id, state)
+  if state.part == 'dead' then
+    ungroup(state, row)
+    state.more = state.more:gsub(' group=%S*', '')
+  end
+  if job then
+    local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.part, state.reason, state.due = 'live', '', now
+  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+  remember(id, 'redriven', state.deliveries, 0, by, cause)
+  put(id, state, head)
+  redis.call('ZREM', source, row)
+  redis.call('HINCRBY', counters, 'redriven', 1)
+  outcome('redriven', id, head, state, 0, { consumer = by })
+end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
@@ -490,18 +529,7 @@ end
 local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local redriven, next_score, next_member = each_chosen(source, 9, function(id, state, head, row)
-  remember_expiry(id, state)
-  if part == 'dead' then
-    ungroup(state, row)
-    state.more = state.more:gsub(' group=%S*', '')
-  end
-  state.part, state.reason, state.due = 'live', '', now
-  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  remember(id, 'redriven', state.deliveries, 0, by, '')
-  put(id, state, head)
-  redis.call('ZREM', source, row)
-  redis.call('HINCRBY', counters, 'redriven', 1)
-  outcome('redriven', id, head, state, 0, { consumer = by })
+  bring_back(id, state, head, source, row, by, '')
 end, range)
 if redriven > 0 then
   wake_one()

@@ -199,7 +199,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -209,6 +209,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.

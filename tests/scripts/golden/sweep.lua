@@ -5,6 +5,7 @@ local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARG
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives = KEYS[16]
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
 -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
 -- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
@@ -166,6 +167,10 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
@@ -212,6 +217,16 @@ local function put(id, state, head, waits, rest)
       return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
     end
     redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
   end
 end
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do

@@ -10,7 +10,7 @@ local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEY
 local settings, outcomes, groups, cleared, to_messages = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local to_expired, to_expiring, to_counters, to_settings, to_wake = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_groups, sender = KEYS[26], KEYS[27]
+local to_groups, to_redrives, sender = KEYS[26], KEYS[27], KEYS[28]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -224,7 +224,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -234,6 +234,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -398,6 +400,7 @@ local copies = keep == '1'
 local function there()
   local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
   local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
+  local redrives = to_redrives
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
   -- contradicts, and whoever meets that row removes it (I9).
@@ -419,6 +422,10 @@ local function there()
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    if died_again then
+      state.more = state.more:gsub(' redrive=%S*', '')
+    end
     if rest or state.more:find(' rest=') then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
@@ -455,6 +462,16 @@ local function there()
     redis.call('HSET', states, id, format_state(state))
     if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
       redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    if died_again then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(died_again, 'died')
     end
   end
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
