@@ -148,6 +148,26 @@ async def test_a_deleted_queue_has_no_schedules(broker: Any, clock: Clock) -> No
     assert await broker.queues() == ["orders"]
 
 
+async def test_a_queue_that_another_client_deleted_is_opened_again(broker: Any) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("t", 0, every="1h")
+    await broker.queue("orders").delete()
+    await orders.schedule("t", 0, every="1h")
+    assert (await of(broker)).queue == "orders"
+
+
+async def test_an_index_that_an_interrupted_script_left_is_corrected(
+    broker: Any, clock: Clock, raw: Any
+) -> None:
+    """The audit after the test compares it with the records."""
+    orders = broker.queue("orders")
+    await orders.schedule("later", 0, every="1h")
+    await orders.schedule("paused", 0, every="1h")
+    await orders.pause_schedule("paused")
+    raw.zadd("rq:{orders}:ticks", {"later": clock.now, "paused": clock.now})
+    assert await fired(orders) == 0
+
+
 async def test_a_queue_with_a_schedule_does_not_give_way_to_a_policy(broker: Any) -> None:
     await broker.queue("buried").schedule("t", 0, every="1h")
     strategy = rq_dlq.SharedDeadLetterStrategy("buried")
