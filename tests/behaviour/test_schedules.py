@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.model.stops import stop
 
 
 async def fired(queue: Any) -> int:
@@ -154,6 +156,24 @@ async def test_a_queue_that_another_client_deleted_is_opened_again(broker: Any) 
     await broker.queue("orders").delete()
     await orders.schedule("t", 0, every="1h")
     assert (await of(broker)).queue == "orders"
+
+
+def test_an_interrupted_script_leaves_no_schedule_that_is_never_due(raw: Any) -> None:
+    for n in count(1):
+        world, _, stopped = stop(raw, "schedule", n)
+        assert {*raw.hkeys(world.keys["schedules"])} <= {*raw.zrange(world.keys["ticks"], 0, -1)}, n
+        if not stopped:
+            break
+    assert n > 10
+
+
+async def test_a_round_sends_no_more_than_its_limit(broker: Any, clock: Clock) -> None:
+    orders = broker.queue("orders")
+    for name in "abc":
+        await orders.schedule(name, 0, every="1h")
+    clock.advance("1h")
+    assert await broker._run(_work.schedules.fire(orders._core.keys, 2)) == 2
+    assert await fired(orders) == 1
 
 
 async def test_an_index_that_an_interrupted_script_left_is_corrected(
