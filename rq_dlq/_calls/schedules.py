@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
 
+_NOT_OPEN = -1  # lua/schedule.lua
+
 
 class Due(NamedTuple):
     """The server's clock, and the names and records of the schedules that are due."""
@@ -65,7 +67,7 @@ def schedule(
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("schedule", keys, args, items, lambda reply: None if reply < 0 else reply == 1)
+    return Call("schedule", keys, args, items, lambda reply: None if reply == _NOT_OPEN else reply == 1)
 
 
 def record_of(keys: QueueKeys, name: str) -> Command[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
 from tests.conftest import MOVED_CLOCK, Clock
+from tests.model.stops import stop
 
 
 async def fired(queue: Any) -> int:
@@ -146,6 +148,44 @@ async def test_a_deleted_queue_has_no_schedules(broker: Any, clock: Clock) -> No
     assert await broker.schedules() == []
     await orders.schedule("t", 0, every="1h")
     assert await broker.queues() == ["orders"]
+
+
+async def test_a_queue_that_another_client_deleted_is_opened_again(broker: Any) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("t", 0, every="1h")
+    await broker.queue("orders").delete()
+    await orders.schedule("t", 0, every="1h")
+    assert (await of(broker)).queue == "orders"
+
+
+def test_an_interrupted_script_leaves_no_schedule_that_is_never_due(raw: Any) -> None:
+    for n in count(1):
+        world, _, stopped = stop(raw, "schedule", n)
+        assert {*raw.hkeys(world.keys["schedules"])} <= {*raw.zrange(world.keys["ticks"], 0, -1)}, n
+        if not stopped:
+            break
+    assert n > 10
+
+
+async def test_a_round_sends_no_more_than_its_limit(broker: Any, clock: Clock) -> None:
+    orders = broker.queue("orders")
+    for name in "abc":
+        await orders.schedule(name, 0, every="1h")
+    clock.advance("1h")
+    assert await broker._run(_work.schedules.fire(orders._core.keys, 2)) == 2
+    assert await fired(orders) == 1
+
+
+async def test_an_index_that_an_interrupted_script_left_is_corrected(
+    broker: Any, clock: Clock, raw: Any
+) -> None:
+    """The audit after the test compares it with the records."""
+    orders = broker.queue("orders")
+    await orders.schedule("later", 0, every="1h")
+    await orders.schedule("paused", 0, every="1h")
+    await orders.pause_schedule("paused")
+    raw.zadd("rq:{orders}:ticks", {"later": clock.now, "paused": clock.now})
+    assert await fired(orders) == 0
 
 
 async def test_a_queue_with_a_schedule_does_not_give_way_to_a_policy(broker: Any) -> None:
