@@ -15,13 +15,13 @@ local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local redriven, next_score, next_member = each_chosen(source, 9, function(id, state, head, row)
   remember_expiry(id, state)
+  remember(id, 'redriven', state.deliveries, 0, by, '')
   if part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')
   end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  remember(id, 'redriven', state.deliveries, 0, by, '')
   put(id, state, head)
   redis.call('ZREM', source, row)
   redis.call('HINCRBY', counters, 'redriven', 1)

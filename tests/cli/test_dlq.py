@@ -64,7 +64,7 @@ def test_show_tells_the_story(shell: Shell, dead: Die) -> None:
     assert "no dead letter nope" in shell("dlq", "show", "orders", "nope", code=1).stderr
 
 
-def test_show_tells_of_a_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+def test_show_tells_of_a_group(shell: Shell, dead: Die) -> None:
     dead("a", why="no such user 17")
     ids = dead("b", "c", why="out of stock")
     group = shell.json("dlq", "groups", "orders")[0]["group"]
