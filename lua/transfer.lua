@@ -32,7 +32,6 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
   if place == 'dead' or place == 'expired' then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-    state.more = state.more:gsub(' group=%S*', '')
   end
   if copies and head.expires and not expiry_of(head, state) then -- its death ended the time to live
     record = record:sub(1, 7) .. string.char(record:byte(8) - EXPIRES) .. record:sub(15)
@@ -40,7 +39,7 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
   end
   if not known then
     local state_there = copies and new_state(state.due) or state
-    state_there.more = with_head(state_there.more, record)
+    state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
     put_there(id, state_there, head, place == 'scheduled')
     redis.call('HDEL', to_history, id) -- of a transfer that was cut off
     if story and not copies then
@@ -52,12 +51,12 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
       remember_expiry_there(id, was)
       remember_there(id, 'moved', was.deliveries, 0, by, reason)
     end
+  end
+  if place == 'dead' and not copies then ungroup(was, member) end
+  if not known then
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
   if not copies then
-    if place == 'dead' then
-      ungroup(was, member)
-    end
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
     outcome('moved', id, head, was, 0, { consumer = by })

@@ -7,6 +7,7 @@
 -- gives: bring_back
 local function bring_back(id, state, head, source, row, by, cause, job)
   remember_expiry(id, state)
+  remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
     ungroup(state, row)
     state.more = state.more:gsub(' group=%S*', '')
@@ -17,7 +18,6 @@ local function bring_back(id, state, head, source, row, by, cause, job)
   end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  remember(id, 'redriven', state.deliveries, 0, by, cause)
   put(id, state, head)
   redis.call('ZREM', source, row)
   redis.call('HINCRBY', counters, 'redriven', 1)

@@ -30,10 +30,10 @@ def groups(queue: Queue[Any], choice: Choice, new_within: Duration = NEW_WITHIN)
     """
     within = milliseconds(new_within, name="new_within")
     found: dict[str, ErrorGroup] = {}
+    counted: list[ErrorGroup] = []
     if choice.limit is not None:
         counted = yield from _counted(queue, choice, within)
     else:
-        counted = []
         for member in (yield from sources(queue, choice)):
             counted += yield from _of_one(member, choice, within)
     for group in counted:

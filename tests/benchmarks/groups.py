@@ -29,7 +29,7 @@ SMALLEST = 20  # letters of a group
 ROUNDS = 3
 
 
-class DownError(Exception):
+class ShopIsDownError(Exception):
     """An outage, in several wordings of one class."""
 
 
@@ -51,7 +51,7 @@ def errors(letters: int) -> Iterator[tuple[Exception, int]]:
     number, left = 0, letters
     while left > 0:
         count = min(left, max(SMALLEST, left // 2))
-        yield DownError(f"the {'no' * number}shop is down"), count
+        yield ShopIsDownError(f"the {'no' * number}shop is down"), count
         number, left = number + 1, left - count
 
 

@@ -207,7 +207,7 @@ READ_ONLY: dict[str, Verb] = {
     "leases": lambda me: len(me.run(scans.leases(me.keys, after=scans.START, limit=9))[0]),
 }
 
-_LOOKED_AT = ("outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
+_LOOKED_AT = ("groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
 MAINTENANCE: dict[str, Verb] = {
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
     "round": Hands.round,
