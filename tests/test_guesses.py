@@ -134,8 +134,8 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         "IndividualDeadLetterStrategy(…)",
     ),
     (lambda _: rq_dlq.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client.connection_pool)"),  # type: ignore[arg-type]
-    (lambda _: rq_dlq.Broker("localhost:6379"), ConfigurationError, "use redis://localhost:6379, "),
-    (lambda _: rq_dlq.Broker("/tmp/redis.sock"), ConfigurationError, "use unix:///tmp/redis.sock, "),  # noqa: S108
+    (lambda _: rq_dlq.Broker("localhost:6379"), ConfigurationError, "use redis://localhost:6379 (the forms"),
+    (lambda _: rq_dlq.Broker("/tmp/redis.sock"), ConfigurationError, "use unix:///tmp/redis.sock ("),  # noqa: S108
     (lambda _: rq_dlq.Broker("me:secret@localhost"), ConfigurationError, "use redis://host:6379/0, "),
     (lambda _: rq_dlq.asyncio.Broker("http://localhost"), ConfigurationError, "use redis://host:6379/0, "),
     (lambda _: rq_dlq.Broker(connection=redis.Redis()), ConfigurationError, "pass a URL, Broker("),

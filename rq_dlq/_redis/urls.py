@@ -43,12 +43,13 @@ def check_scheme(url: str) -> None:
 
 def _refusal(url: str, reason: object) -> str:
     shown = masked(url)
-    guess = f"{'unix' if url.startswith('/') else 'redis'}://{url}, "
-    return (
-        f"{shown!r} is not a Redis URL ({reason}): use {guess if shown == url and _BARE.match(url) else ''}"
+    forms = (
         "redis://host:6379/0, rediss://…, unix:///path/redis.sock or "
         "redis+sentinel://host1,host2:26379/MASTER/0"
     )
+    if shown == url and _BARE.match(url):
+        forms = f"{'unix' if url.startswith('/') else 'redis'}://{url} (the forms are {forms})"
+    return f"{shown!r} is not a Redis URL ({reason}): use {forms}"
 
 
 @contextmanager
