@@ -19,9 +19,12 @@ def places(keys: QueueKeys, token: str) -> Command[list[bytes]]:
     return Command((b"HGET", keys["claims"], token), lambda reply: (reply or b"").split(b"\n")[1:])
 
 
-def parts(keys: QueueKeys, ids: Sequence[bytes]) -> list[Command[list[bytes | None]]]:
+def parts(
+    keys: QueueKeys, ids: Sequence[bytes], *, histories: bool = True
+) -> list[Command[list[bytes | None]]]:
     """The records, the histories and the states of messages, a command each."""
-    return [Command((b"HMGET", keys[name], *ids)) for name in ("messages", "history", "states")]
+    names = ("messages", "history", "states") if histories else ("messages", "states")
+    return [Command((b"HMGET", keys[name], *ids)) for name in names]
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:

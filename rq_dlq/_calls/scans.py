@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq._calls.call import Argument, Call, Command, Place
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 Index = Literal["ready", "scheduled", "dead", "expired"]
+Readable = Index | Literal["groups"]
 
 
 class Position(NamedTuple):
@@ -41,6 +41,7 @@ class Page:
         next: where the next page begins; None: there is none.
         deadlines: when leases run out, for messages that were read by their ids; empty: no lease.
         looked: how many of these ids the page is about; the others do not fit.
+        token: of the claim that holds them, if the page was read by it.
     """
 
     ids: list[bytes]
@@ -50,6 +51,7 @@ class Page:
     next: Position | None = None
     deadlines: list[bytes] = field(default_factory=list[bytes])
     looked: int = 0
+    token: str | None = None
 
     def rows(self) -> list[Row]:
         """Message by message; a part that was not wanted is empty, so it must not be read."""
@@ -63,7 +65,7 @@ class Page:
 
 def scan(
     keys: QueueKeys,
-    index: Index,
+    index: Readable,
     *,
     after: Position,
     upto: Position,
@@ -127,24 +129,12 @@ def _read_page(reply: Any) -> Page:
     return Page(ids, records, states, histories, Position(score, member) if score else None)
 
 
-def joined(pages: Sequence[Page]) -> Page:
-    """Pages that follow each other as one."""
-    if len(pages) == 1:
-        return pages[0]
-    return Page(
-        [*chain.from_iterable(page.ids for page in pages)],
-        [*chain.from_iterable(page.records for page in pages)],
-        [*chain.from_iterable(page.states for page in pages)],
-        [*chain.from_iterable(page.histories for page in pages)],
-    )
-
-
 def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
     """How many rows an index whose scores are times has before a time (milliseconds)."""
     return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), int)
 
 
-def size(keys: QueueKeys, index: Index) -> Command[int]:
+def size(keys: QueueKeys, index: str) -> Command[int]:
     """How many rows an index has."""
     return Command((b"ZCARD", keys[index]), int)
 

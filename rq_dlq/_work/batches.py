@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import claims, delivery
@@ -35,11 +35,13 @@ class ClaimedBatch:
         name: begins its tokens.
         family: the queue.
         sizes: how many messages each of its claims was given; 0: the claim is over.
+        bytes: of what was claimed; 0: not known.
     """
 
     name: str
     family: str
     sizes: tuple[int, ...] = ()
+    bytes: int = field(default=0, compare=False)
 
     @property
     def tokens(self) -> list[str]:
@@ -113,7 +115,7 @@ def claim_batch(
         # Large messages fill a claim before; one of dead letters does not say whether there are more.
         if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
-    return ClaimedBatch(name, queue.keys.family, tuple(sizes))
+    return ClaimedBatch(name, queue.keys.family, tuple(sizes), got)
 
 
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:
@@ -149,7 +151,7 @@ def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
     return sizes
 
 
-def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[Page]:
+def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories: bool = True) -> Steps[Page]:
     """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
@@ -159,14 +161,15 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int) -> Steps[Pag
     given: list[bytes] = yield claims.places(keys, token)
     ids = [message_id for message_id in given[first : first + limit] if message_id]
     if not ids:
-        return Page([], [], [], [])
-    records, histories, states = yield Batch(claims.parts(keys, ids))
+        return Page([], [], [], [], token=token)
+    records, *stories, states = yield Batch(claims.parts(keys, ids, histories=histories))
     mark = f" +{token} ".encode()  # as lua/lib/holds
     held = [n for n, state in enumerate(states) if state and mark in state and records[n] is not None]
-    ids, records, states, histories = (
-        [cells[n] for n in held] for cells in (ids, records, states, histories)
-    )
-    return Page(ids, records, states, histories)
+    parts = (ids, records, states, *stories)
+    if len(held) < len(ids):
+        parts = tuple([cells[n] for n in held] for cells in parts)
+    ids, records, states, *stories = parts
+    return Page(ids, records, states, stories[0] if stories else [], token=token)
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:

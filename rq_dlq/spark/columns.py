@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rq_dlq.spark.events import Events
+from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
 from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
@@ -17,12 +18,13 @@ from rq_dlq.values.wanted import Wanted
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rq_dlq.spark.messages import Messages
+    from rq_dlq._calls.scans import Page
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.outcome import RawOutcome
 
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
+ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
 NO_FAILURE: Mapping[str, str] = MappingProxyType({})
 # What columns are made of. "record" is all of it, "head" its first bytes, with times and flags.
 _OF_RECORD = frozenset({"body", "headers", "corrupt"})
@@ -70,7 +72,21 @@ class MessageColumns:
             history=bool(needed & _OF_HISTORY),
         )
 
-    def of(self, messages: Messages) -> pa.RecordBatch:
+    def batches(self, pages: Iterable[Page], queue: str, shard: int) -> Iterator[pa.RecordBatch]:
+        """Pages of a queue as batches. Pages are joined: a column of few rows costs nearly what many cost."""
+        waiting: list[Page] = []
+        rows = size = 0
+        for page in pages:
+            waiting.append(page)
+            rows += len(page.ids)
+            size += sum(map(len, page.records))
+            if rows >= ROWS or size >= BYTES:
+                yield self._batch(Messages(waiting, queue, shard))
+                waiting, rows, size = [], 0, 0
+        if rows:
+            yield self._batch(Messages(waiting, queue, shard))
+
+    def _batch(self, messages: Messages) -> pa.RecordBatch:
         """A batch of messages with the parts in `wanted`."""
         columns = [self._column(messages, name) for name in self._schema.names]
         return _filtered(pa.RecordBatch.from_arrays(columns, schema=self._schema), self._passed(messages))

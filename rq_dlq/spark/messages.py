@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -31,7 +32,10 @@ def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
     """The column with a part of each cause; null if it is empty."""
 
     def column(messages: Messages) -> pa.Array:
-        parts = [cause and getattr(cause, part) for cause in getattr(messages, causes)]
+        known = getattr(messages, causes)
+        if not any(known):
+            return pa.nulls(len(messages), pa.string())
+        parts = [cause and getattr(cause, part) for cause in known]
         return pa.array([text or None for text in parts], pa.string())
 
     return cached_property(column)
@@ -41,33 +45,52 @@ class Messages:
     """Messages of one queue. Each column is a property with its name, made on first use.
 
     Args:
-        page: their parts that were read.
+        pages: their parts that were read.
         queue: its name.
         shard: its number among the shards.
-        token: of the claim that holds them; None: no claim does.
     """
 
-    def __init__(self, page: Page, queue: str, shard: int = 0, token: str | None = None) -> None:
-        self._page = page
-        self._count = len(page.ids)
+    def __init__(self, pages: Sequence[Page], queue: str, shard: int = 0) -> None:
+        self._ids, self._records, self._states, self._histories = (
+            [*chain.from_iterable(getattr(page, part) for page in pages)]
+            for part in ("ids", "records", "states", "histories")
+        )
+        self._count = len(self._ids)
+        self._tokens = [(page.token, len(page.ids)) for page in pages]
         self.queue = pa.repeat(queue, self._count)
         self.original_queue = self.queue
         self.shard = pa.repeat(pa.scalar(shard, pa.int32()), self._count)
-        self.batch = pa.repeat(pa.scalar(token, pa.string()), self._count)
 
     def __len__(self) -> int:
         return self._count
 
     @cached_property
     def id(self) -> pa.Array:
-        return texts(self._page.ids)
+        return texts(self._ids)
+
+    @cached_property
+    def batch(self) -> pa.Array:
+        tokens = (pa.repeat(pa.scalar(token, pa.string()), count) for token, count in self._tokens)
+        return pa.concat_arrays([*tokens])
 
     # ------------------------------------------------------------------------------------ the record
 
     @cached_property
+    def _joined(self) -> pa.Array:
+        """The bytes of all records."""
+        return pa.array(self._records, pa.binary())
+
+    @cached_property
+    def _bounds(self) -> np.ndarray[Any, Any]:
+        """Where each record begins in the bytes of all, and where the last one ends."""
+        return np.frombuffer(self._joined.buffers()[1], np.int32, self._count + 1)
+
+    @cached_property
     def _heads(self) -> np.ndarray[Any, Any]:
-        heads = b"".join([record[:HEAD].ljust(HEAD, b"\0") for record in self._page.records])
-        return np.frombuffer(heads, np.uint8).reshape(self._count, HEAD)
+        """The first bytes of each record; zeros where a damaged one is too short."""
+        places = self._bounds[:-1, None] + np.arange(HEAD)
+        whole = np.frombuffer(self._joined.buffers()[2] or b"\0", np.uint8)
+        return np.where(places < self._bounds[1:, None], whole.take(places, mode="clip"), 0)
 
     @cached_property
     def _flags(self) -> np.ndarray[Any, Any]:
@@ -76,8 +99,7 @@ class Messages:
     @cached_property
     def _whole(self) -> np.ndarray[Any, Any]:
         """Which records are complete up to where the headers begin, and of a known form."""
-        sizes = np.fromiter(map(len, self._page.records), np.int64, self._count)
-        whole = sizes >= self._starts
+        whole = np.diff(self._bounds) >= self._starts
         whole[[n for n, version in self._later.items() if version]] = False
         return whole
 
@@ -85,7 +107,7 @@ class Messages:
     def _later(self) -> dict[int, str]:
         """Of records that may be of a later form: the version that they take."""
         found = _where(self._flags == records.LATER)
-        return {n: records.version_needed(self._page.records[n]) for n in found}
+        return {n: records.version_needed(self._records[n]) for n in found}
 
     @cached_property
     def _starts(self) -> np.ndarray[Any, Any]:
@@ -119,13 +141,13 @@ class Messages:
     def _packed(self) -> dict[int, tuple[dict[str, str], bytes] | None]:
         """Headers and body of those with headers; None for damaged ones."""
         return {
-            n: _content(self._page.records[n]) if self._whole[n] else None
+            n: _content(self._records[n]) if self._whole[n] else None
             for n in _where((self._flags & HEADERS != 0) | ~self._whole)
         }
 
     @cached_property
     def body(self) -> pa.Array:
-        pairs = zip(self._page.records, self._starts.tolist(), strict=True)
+        pairs = zip(self._records, self._starts.tolist(), strict=True)
         bodies: list[bytes | None] = [record[start:] for record, start in pairs]
         for n, packed in self._packed.items():
             bodies[n] = packed and packed[1]
@@ -144,57 +166,61 @@ class Messages:
     # ------------------------------------------------------------------------------------- the state
 
     @cached_property
-    def _states(self) -> dict[int, states.State | None]:
-        """The existing states; None: it cannot be read."""
-        return {n: states.read_state(text) for n, text in enumerate(self._page.states) if text is not None}
+    def _numbers(self) -> dict[bytes | None, int]:
+        """The different state lines, numbered. Messages that were claimed together have the same."""
+        return {text: number for number, text in enumerate(dict.fromkeys(self._states))}
 
-    def _of_state(self, name: Literal["due", "deliveries", "redriven"]) -> np.ndarray[Any, Any]:
-        """A number of each state; 0 where there is no state yet."""
-        numbers = np.zeros(self._count, np.int64)
-        for n, state in self._states.items():
-            numbers[n] = getattr(state, name) if state else 0
-        return numbers
+    @cached_property
+    def _different(self) -> list[states.State | None]:
+        """The different states; None: it cannot be read."""
+        return [states.NEW if text is None else states.read_state(text) for text in self._numbers]
+
+    def _of_state(self, value: Callable[[states.State | None], Any]) -> np.ndarray[Any, Any]:
+        """A value of the state of each message."""
+        return np.array([value(state) for state in self._different]).take(self._which)
+
+    @cached_property
+    def _which(self) -> np.ndarray[Any, Any]:
+        """The number of each message's state."""
+        return np.fromiter(map(self._numbers.__getitem__, self._states), np.intp, self._count)
 
     @cached_property
     def _readable(self) -> np.ndarray[Any, Any]:
         """Which states can be read."""
-        return self._all_but(state is None for state in self._states.values())
+        return self._of_state(lambda state: state is not None)
 
     @cached_property
     def _is_live(self) -> np.ndarray[Any, Any]:
-        return self._all_but(state is None or state.part != "live" for state in self._states.values())
+        return self._of_state(lambda state: state is not None and state.part == "live")
 
-    def _all_but(self, excepted: Iterable[bool]) -> np.ndarray[Any, Any]:
-        """True, except for the states that are excepted."""
-        mask = np.ones(self._count, bool)
-        mask[[n for n, one in zip(self._states, excepted, strict=True) if one]] = False
-        return mask
+    @cached_property
+    def _due(self) -> np.ndarray[Any, Any]:
+        return self._of_state(lambda state: state.due if state else 0)
 
     @cached_property
     def delivery_count(self) -> pa.Array:
-        counts = self._of_state("deliveries")
+        counts = self._of_state(lambda state: state.deliveries if state else 0)
         return pa.array(counts.clip(max=2**31 - 1).astype(np.int32), mask=~self._readable)
 
     @cached_property
     def visible_at(self) -> pa.Array:
-        due = self._of_state("due")
+        due = self._due
         known = self._is_live & ((due > 0) | self._whole)
         return times(np.where(due > 0, due, self.enqueued), known)
 
     @cached_property
     def expires_at(self) -> pa.Array:
-        mortal = (self._flags & EXPIRES != 0) & (self._of_state("redriven") == 0)
+        mortal = (self._flags & EXPIRES != 0) & self._of_state(lambda state: not (state and state.redriven))
         return times(self._ends, self._whole & self._readable & mortal)
 
     @cached_property
     def dead_at(self) -> pa.Array:
-        died = self._of_state("due")
-        return times(died, ~self._is_live & (died > 0))
+        return times(self._due, ~self._is_live & (self._due > 0))
 
     @cached_property
     def _reasons(self) -> list[str | None]:
-        found = (self._states.get(n) for n in range(self._count))
-        return [(state.reason or None) if state else None for state in found]
+        reasons = [(state.reason or None) if state else None for state in self._different]
+        return [reasons[number] for number in self._which]
 
     @cached_property
     def reason(self) -> pa.Array:
@@ -213,19 +239,19 @@ class Messages:
         return pa.array([wrong.get(n) for n in range(self._count)], pa.string())
 
     def _wrong_state(self, n: int) -> str:
-        version = needed(self._page.states[n] or b"")
+        version = needed(self._states[n] or b"")
         return str(upgrade("the state", version)) if version else "the state does not read"
 
     def _wrong_record(self, n: int) -> str:
         if version := self._later.get(n):
             return str(upgrade("the record", version))
-        return f"the record is too short ({len(self._page.records[n])} bytes)"
+        return f"the record is too short ({len(self._records[n])} bytes)"
 
     # ----------------------------------------------------------------------------------- the history
 
     @cached_property
     def _last_failures(self) -> list[Event | None]:
-        return [last_failure(text) for text in self._page.histories]
+        return [(text and last_failure(text)) or None for text in self._histories]
 
     @cached_property
     def _failures(self) -> list[Cause | None]:
@@ -234,10 +260,10 @@ class Messages:
     @cached_property
     def _causes(self) -> list[Cause | None]:
         """The cause of each death."""
-        causes, died = [*self._failures], self._of_state("due")
+        causes = [*self._failures]
         for n, reason in enumerate(self._reasons):
             if reason == "expired":
-                causes[n] = cause_of_expiry(self._last_failures[n], moment(int(died[n])))
+                causes[n] = cause_of_expiry(self._last_failures[n], moment(int(self._due[n])))
         return causes
 
     last_error_class = _part_of("_failures", "type")
@@ -248,11 +274,11 @@ class Messages:
 
     @cached_property
     def history(self) -> pa.Array:
-        return as_structs(self._page.histories)
+        return as_structs(self._histories)
 
     @cached_property
     def history_json(self) -> pa.Array:
-        return as_json(self._page.histories)
+        return as_json(self._histories)
 
 
 def _number(octets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

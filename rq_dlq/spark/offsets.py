@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from rq_dlq._work.batches import token_of
@@ -27,11 +27,13 @@ class Position:
         batch: its number, from 1; 0: none yet.
         claims: how many claims it consists of.
         messages: how many it had when it was claimed.
+        before: how many claims the batch before it consists of, which may not be acked yet.
     """
 
     batch: int = 0
     claims: int = 0
     messages: int = 0
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,30 @@ class Offset:
         """The offset as Spark stores it. It has no address."""
         return asdict(self)
 
+    def position(self, family: str) -> Position:
+        """The last batch of a queue."""
+        return self.queues.get(family, Position())
+
+    def after(self, batches: Mapping[str, Position]) -> Self:
+        """The offset after these batches."""
+        known = {
+            family: replace(last, before=self.position(family).claims) for family, last in batches.items()
+        }
+        return replace(self, queues={**self.queues, **known})
+
     def name(self, number: int) -> str:
         """The name of a batch."""
         return f"{self.query}.{number}"
 
     def tokens(self, family: str) -> list[str]:
         """The tokens of a queue's last batch."""
-        last = self.queues.get(family, Position())
-        name = self.name(last.batch)
-        return [token_of(name, family, number) for number in range(last.claims)]
+        last = self.position(family)
+        return self._tokens(family, last.batch, last.claims)
+
+    def tokens_before(self, family: str) -> list[str]:
+        """The tokens of the batch before it."""
+        last = self.position(family)
+        return self._tokens(family, last.batch - 1, last.before)
+
+    def _tokens(self, family: str, batch: int, count: int) -> list[str]:
+        return [token_of(self.name(batch), family, number) for number in range(count)]

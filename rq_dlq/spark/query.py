@@ -3,12 +3,14 @@
 An offset names the last claimed batch of each queue. Spark stores it before it works on the batch, so a
 restarted query finds the batch by its name, with the same messages in it.
 
-1. `advance` acks all batches up to `start`, which Spark passes only after that batch is in its commit log.
-   Then it claims the next batch. So the last batch is acked even while no message comes; `commit` would be
-   too late.
+1. `advance` notes that the batch `start` is done: Spark passes an offset only after its batch is in the
+   commit log. Then it acks the batch and claims the next one. So the last batch is acked even while no
+   message comes; `commit` would be too late.
 2. `plan` divides the batch's messages among tasks. A heartbeat renews its leases until it is acked.
-3. A query that dies leaves its batch leased. If it restarts within the lease, it plans the same messages.
-   If it restarts later, the batch is empty, and the messages come in a later one.
+   Meanwhile `work_ahead` claims the next batch if this one is full. Then the ack moves there, too, and
+   `advance` has little to do.
+3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
+   by their names. If it restarts later, the batch is empty, and the messages come in a later one.
 4. A batch that an earlier run of the query began has failed. A batch that fails too often is halved, and so
    is a half that fails once (`halving`). A message that fails alone is poison, if an empty batch succeeds.
 """
@@ -18,14 +20,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq import _work
 from rq_dlq._calls import claims
-from rq_dlq._work import Wait
 from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
+from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
 from rq_dlq.spark.offsets import Position
 from rq_dlq.spark.slices import Slice, dealt
@@ -34,14 +35,27 @@ if TYPE_CHECKING:
     from rq_dlq._work import Queue, Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
-    from rq_dlq.values.counts import QueueStats
 
 logger = logging.getLogger("rq_dlq.spark")
-LOOK = 250  # milliseconds between two checks of several idle queues: Spark would ask 90 times a second
 ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A batch that is noted as done, and has to be acked.
+
+    Attributes:
+        known: the progress of the query before.
+    """
+
+    query: str
+    family: str
+    batch: int
+    tokens: list[str]
+    known: claims.Progress
 
 
 class Query:
@@ -54,6 +68,7 @@ class Query:
 
     Attributes:
         aside: by queue, the tokens of parked halves, whose leases have to be renewed, too.
+        backlog: what is ready.
     """
 
     def __init__(
@@ -61,27 +76,21 @@ class Query:
     ) -> None:
         self._options = options
         self.aside: dict[str, list[str]] = {}
+        self.backlog = Backlog(options, queues)
         self._queues = queues
         self._shards = shards
         self._run = run
         self._done: dict[str, int] = {}  # by queue, the last batch that this run knows to be done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
         self._looked: set[str] = set()  # queues without a batch of an earlier run
-        self._allowed: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
-
-    def bound(self) -> Steps[None]:
-        """Claim no more messages than are ready now."""
-        self._allowed = yield from self._ready()
-
-    def backlog(self) -> Steps[dict[str, int]]:
-        """The number of waiting messages, by queue."""
-        waiting: dict[str, int] = {}
-        for family, queue in self._queues.items():
-            waiting[family] = (yield from _work.stats(queue)).waiting
-        return waiting
+        self._to_ack: list[Done] = []
+        self._is_full = False  # more may be ready than the last batch took
+        self._ahead: dict[str, Position] = {}  # the next batches, if they are claimed already
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
-        """Ack all batches up to `start`, then claim the next one.
+        """Note that all batches up to `start` are done, ack them, and claim the next one.
+
+        If `work_ahead` has claimed the next one, the ack is left to its next run.
 
         Args:
             start: the last offset that Spark has committed.
@@ -97,16 +106,30 @@ class Query:
         self._check(start)
         for family, last in start.queues.items():
             yield from self._finish(start, family, last)
-        known = {family: start.queues.get(family, Position()) for family in self._queues}
-        batches = yield from self._waiting_batches(start, known)
+        batches, self._ahead = self._ahead, {}
         if not batches:
-            if not (yield from self._is_worth_a_batch()):
-                yield self._pause()
+            yield from self._ack()
+            batches = yield from self._waiting_batches(start)
+        if not batches:
+            if not (yield from self.backlog.is_worth_a_batch()):
+                yield self.backlog.pause()
                 return start
-            batches = yield from self._claim(start, known, most)
-        if not batches:
-            return start
-        return replace(start, queues={**start.queues, **batches})
+            batches = yield from self._claim(start, most, wait=self._options.max_wait)
+            if not (batches or self.backlog.is_alone or self.backlog.is_bounded):
+                yield self.backlog.pause()
+        return start.after(batches)
+
+    def work_ahead(self, end: Offset, most: int) -> Steps[Offset]:
+        """While Spark works on the batch `end`: ack the ones before it; claim the next one if it filled up.
+
+        Returns:
+            The offset after what is claimed.
+        """
+        yield from self._ack()
+        is_new = self._looked.issuperset(self._queues)  # no batch of an earlier run, and no half, comes next
+        if self._is_full and is_new and (yield from self.backlog.is_worth_a_batch()):
+            self._ahead = yield from self._claim(end, most)
+        return end.after(self._ahead)
 
     def _check(self, offset: Offset) -> None:
         if strange := offset.queues.keys() - self._queues.keys():
@@ -130,17 +153,27 @@ class Query:
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
                 "run does not ack it: two drivers use one checkpoint, stop one of them"
             )
-        acked = yield from ack_batch(keys, start.tokens(family))
         self._done[family] = noted
-        if acked and known.poisoned:
-            yield claims.note_poisoned(keys, start.query, 0)
-        if known.held > acked and known.done == last.batch - 1:  # else an earlier run may have acked them
-            logger.warning(
-                "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out (the "
-                "driver was down, frozen or cut off from Redis), so they come again, though the sink has "
-                "them. A longer lease helps, and check_held() in the sink",
-                family, last.batch, known.held - acked,
-            )  # fmt: skip
+        self._to_ack.append(Done(start.query, family, last.batch, start.tokens(family), known))
+        if not begun:  # an earlier run may have died while it acked
+            yield from ack_batch(keys, start.tokens_before(family))
+
+    def _ack(self) -> Steps[None]:
+        """Ack the batches that are done."""
+        while self._to_ack:
+            done = self._to_ack[0]
+            keys, known = self._queues[done.family].keys, done.known
+            acked = yield from ack_batch(keys, done.tokens)
+            if acked and known.poisoned:
+                yield claims.note_poisoned(keys, done.query, 0)
+            if known.held > acked and known.done == done.batch - 1:  # else an earlier run may have acked
+                logger.warning(
+                    "%s: batch %d is done, but %d of its messages were no longer held: their lease ran out "
+                    "(the driver was down, frozen or cut off from Redis), so they come again, though the "
+                    "sink has them. A longer lease helps, and check_held() in the sink",
+                    done.family, done.batch, known.held - acked,
+                )  # fmt: skip
+            self._to_ack.pop(0)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:
         if done and done >= batch:  # in any case: Spark would give used epochs to new messages
@@ -161,16 +194,16 @@ class Query:
             )
         logger.warning("%s", message)
 
-    def _next(self, family: str, known: Mapping[str, Position]) -> int:
-        return max(known[family].batch, self._done.get(family, 0)) + 1
+    def _next(self, offset: Offset, family: str) -> int:
+        return max(offset.position(family).batch, self._done.get(family, 0)) + 1
 
-    def _waiting_batches(self, start: Offset, known: Mapping[str, Position]) -> Steps[dict[str, Position]]:
+    def _waiting_batches(self, start: Offset) -> Steps[dict[str, Position]]:
         """Batches that an earlier run claimed but did not store, or that were parked."""
         found: dict[str, Position] = {}
         for family, queue in self._queues.items():
             if family in self._looked:
                 continue
-            number = self._next(family, known)
+            number = self._next(start, family)
             batch = yield from find_batch(queue.keys, start.name(number))
             if not batch.messages:
                 batch = yield from take_half(queue.keys, start, number)
@@ -180,61 +213,31 @@ class Query:
                 self._looked.add(family)
         return found
 
-    def _claim(self, start: Offset, known: Mapping[str, Position], most: int) -> Steps[dict[str, Position]]:
-        limits = yield from self._limits(most)
-        alone = len(limits) == 1 and self._allowed is None  # then the claim itself waits for a message
+    def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
+        """Claim the batches after `start`; a single queue waits so many milliseconds for a message."""
+        limits = yield from self.backlog.limits(most)
+        most_bytes = self._options.max_bytes or math.inf
         batches: dict[str, Position] = {}
+        size = 0
         for family, limit in limits.items():
             if not limit:
                 continue
-            number = self._next(family, known)
+            number = self._next(start, family)
             batch = yield from claim_batch(
                 self._queues[family],
                 start.name(number),
                 limit=limit,
-                size=(self._options.max_bytes or math.inf) * limit / sum(limits.values()),
+                size=most_bytes * limit / sum(limits.values()),
                 lease=self._options.lease,
-                wait=self._options.max_wait if alone else 0,
+                wait=wait if self.backlog.is_alone else 0,
             )
             if batch.messages:
                 batches[family] = Position(number, len(batch.sizes), batch.messages)
-            if self._allowed is not None:
-                self._allowed[family] -= batch.messages or self._allowed[family]
-        if not (batches or alone or self._allowed is not None):
-            yield self._pause()
+            size += batch.bytes
+            self.backlog.note(family, batch.messages)
+        messages = sum(position.messages for position in batches.values())
+        self._is_full = messages >= most or size >= most_bytes
         return batches
-
-    def _is_worth_a_batch(self) -> Steps[bool]:
-        """Whether enough messages are ready, or have waited long enough."""
-        options = self._options
-        if options.min_messages == 1 or self._allowed is not None:  # AvailableNow has to end
-            return True
-        stats = (yield from self._stats()).values()
-        waited = max(each.oldest or 0.0 for each in stats)
-        return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
-
-    def _pause(self) -> Wait:
-        some = next(iter(self._queues.values()))
-        return Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
-
-    def _limits(self, most: int) -> Steps[dict[str, int]]:
-        """How many messages to claim from each queue: shares of the limit, by how many are ready there."""
-        if len(self._queues) == 1 and self._allowed is None:  # the claim itself sees how many are ready
-            return dict.fromkeys(self._queues, most)
-        ready = self._allowed if self._allowed is not None else (yield from self._ready())
-        share = min(1.0, most / max(1, sum(ready.values())))
-        return {family: math.ceil(count * share) for family, count in ready.items()}
-
-    def _ready(self) -> Steps[dict[str, int]]:
-        return {family: stats.ready for family, stats in (yield from self._stats()).items()}
-
-    def _stats(self) -> Steps[dict[str, QueueStats]]:
-        """The counts of each queue, after its maintenance: what is due is ready."""
-        found: dict[str, QueueStats] = {}
-        for family, queue in self._queues.items():
-            yield from _work.maintain(queue)
-            found[family] = yield from _work.stats(queue)
-        return found
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
         """Divide the batches of `end` among tasks.
@@ -267,7 +270,9 @@ class Query:
         )
         if done != last.batch - 1:
             self._lost(family, last.batch, done)
-        elif failures >= (1 if half else self._options.max_failures):
+        elif family not in self._done:
+            yield from ack_batch(queue.keys, end.tokens_before(family))
+        if done == last.batch - 1 and failures >= (1 if half else self._options.max_failures):
             yield from halve(queue, end, failures, half=half, most=max(IN_A_ROW, self._options.max_failures))
         if failures or half:
             waiting = yield from halves(queue.keys, end)

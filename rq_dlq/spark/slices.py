@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
 from rq_dlq._work import batches, outcomes
-from rq_dlq.spark.messages import Messages
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from rq_dlq._calls.scans import Page
     from rq_dlq._keys import QueueKeys
+    from rq_dlq._work import Steps
     from rq_dlq.client.broker import Broker
     from rq_dlq.spark.columns import EventColumns, MessageColumns
 
@@ -45,13 +47,20 @@ class Slice:
     first: int
     end: int
 
-    def read(self, broker: Broker, columns: MessageColumns, limit: int) -> Iterator[pa.RecordBatch]:
-        """The messages that the claim still holds, `limit` in one call; each try yields the same."""
+    def pages(self, limit: int, *, histories: bool) -> Iterator[Steps[Page]]:
+        """The messages that the claim still holds, `limit` in one call."""
         for first in range(self.first, self.end, limit):
             size = min(limit, self.end - first)
-            page = broker._run(batches.read_claim(self.keys, self.token, first, size))
-            if page.ids:
-                yield columns.of(Messages(page, self.keys.family, self.shard, self.token))
+            yield batches.read_claim(self.keys, self.token, first, size, histories=histories)
+
+
+def read_slices(
+    slices: Iterable[Slice], broker: Broker, columns: MessageColumns, limit: int
+) -> Iterator[pa.RecordBatch]:
+    """What the claims still hold; each try yields the same."""
+    for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
+        looks = (look for part in parts for look in part.pages(limit, histories=columns.wanted.history))
+        yield from columns.batches(map(broker._run, looks), keys.family, shard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import check_queues
-from rq_dlq.spark.slices import Share
+from rq_dlq.spark.slices import Share, read_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,20 +43,37 @@ class Driver:
         self.keeper = LeaseKeeper(broker, options.lease)
         self.query = Query(options, self._queues, shards, secrets.token_hex(4))
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
+        self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
+        self._ahead: Future[None] | None = None
 
     def run(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
         return self._broker._run(steps)
 
+    def advance(self, before: Offset, most: int) -> Offset:
+        """The offset of the next batch. While Spark works on it, the one after it is claimed."""
+        if self._ahead is not None:
+            self._ahead.result()
+        after = self.run(self.query.advance(before, most))
+        if after != before:
+            self.keep(after)
+            self._ahead = self._beside.submit(self._work_ahead, before, after, most)
+        return after
+
+    def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
+        self.keep(self.run(self.query.work_ahead(now, most)))
+        for family, queue in self._queues.items():  # acked
+            self.keeper.drop(queue.keys, before.tokens(family))
+
+    def stop(self) -> None:
+        """Renew no more leases, and claim no more."""
+        self._beside.shutdown(wait=False, cancel_futures=True)
+        self.keeper.stop()
+
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now on."""
         for family, queue in self._queues.items():
             self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
-
-    def drop(self, offset: Offset) -> None:
-        """Stop renewing the leases of an offset's batches: they are done."""
-        for family, queue in self._queues.items():
-            self.keeper.drop(queue.keys, offset.tokens(family))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -100,21 +118,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "
                 "use trigger(availableNow=True)"
             )
-        before = Offset.of(start)
-        after = self._driver.run(self._driver.query.advance(before, limit.max_rows))
-        if after != before:
-            self._driver.drop(before)
-            self._driver.keep(after)
-        return after.as_json()
+        return self._driver.advance(Offset.of(start), limit.max_rows).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """The backlog for the progress report: the number of waiting messages, by queue."""
-        return {"backlog": self._driver.run(self._driver.query.backlog())}
+        return {"backlog": self._driver.run(self._driver.query.backlog.waiting())}
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim only as many messages as are ready now."""
-        self._driver.run(self._driver.query.bound())
+        self._driver.run(self._driver.query.backlog.bound())
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -129,10 +142,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a share, in an executor: the same messages at each try."""
         broker = broker_at(self._url, self._options.namespace)
         columns = MessageColumns(self._schema)
-        for part in partition.parts:
-            yield from part.read(broker, columns, self._options.fetch_size)
+        yield from read_slices(partition.parts, broker, columns, self._options.fetch_size)
 
     def stop(self) -> None:
         """Renew no more leases."""
         if "_driver" in self.__dict__:
-            self._driver.keeper.stop()
+            self._driver.stop()

@@ -6,23 +6,22 @@ reads its share page by page, while consumers go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
-from rq_dlq._calls import scans, upkeep
+from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Steps, batches, outcomes
 from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
-from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.plainly import plainly
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
-from rq_dlq.spark.slices import Share, Slice, Span, dealt
+from rq_dlq.spark.slices import Share, Slice, Span, dealt, read_slices
 from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from rq_dlq._calls.scans import Index, Page
+    from rq_dlq._calls.scans import Index
     from rq_dlq.spark.options import ReadOptions
-
-ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
 
 INDEXES: dict[str, tuple[Index, ...]] = {
     "queue": ("ready", "scheduled"),
@@ -74,15 +71,14 @@ class Reader(DataSourceReader):
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read a share, in an executor."""
         broker = broker_at(self._url, self._options.namespace)
-        for part in partition.parts:
-            yield from self._batches(broker, part)
+        return self._batches(broker, partition.parts)
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         """The shares, each a list of parts."""
         raise NotImplementedError
 
-    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a part of a share."""
+    def _batches(self, broker: Broker, parts: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts of a share."""
         raise NotImplementedError
 
     def _shard(self, family: str) -> int:
@@ -106,26 +102,12 @@ class MessageReader(Reader):
             self._schema, story=options.history, since=since, until=until, failure=options.failure
         )
 
-    def _batches(self, broker: Broker, part: Any) -> Iterator[pa.RecordBatch]:
-        columns, family = self._columns(), part.keys.family
-        looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
-        for page in _gathered(map(broker._run, looks)):
-            yield columns.of(Messages(page, family, self._shard(family)))
-
-
-def _gathered(pages: Iterable[Page]) -> Iterator[Page]:
-    """Joins pages, since columns of few rows cost nearly as much as columns of many."""
-    waiting: list[Page] = []
-    rows = size = 0
-    for page in pages:
-        waiting.append(page)
-        rows += len(page.ids)
-        size += sum(map(len, page.records))
-        if rows >= ROWS or size >= BYTES:
-            yield scans.joined(waiting)
-            waiting, rows, size = [], 0, 0
-    if rows:
-        yield scans.joined(waiting)
+    def _batches(self, broker: Broker, parts: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        columns = self._columns()
+        for part in parts:
+            looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
+            family = part.keys.family
+            yield from columns.batches(map(broker._run, looks), family, self._shard(family))
 
 
 class LeasedReader(MessageReader):
@@ -144,8 +126,8 @@ class LeasedReader(MessageReader):
         total = sum(part.end for part in found)
         return dealt(found, shares_of(total, self._options.partitions))
 
-    def _batches(self, broker: Broker, part: Slice) -> Iterator[pa.RecordBatch]:
-        return part.read(broker, self._columns(), self._options.fetch_size)
+    def _batches(self, broker: Broker, parts: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+        return read_slices(parts, broker, self._columns(), self._options.fetch_size)
 
 
 class HistoryReader(Reader):
@@ -176,9 +158,10 @@ class HistoryReader(Reader):
             end = start + length - 1
             yield Span(keys, str(start), newest if end >= last else str(end))
 
-    def _batches(self, broker: Broker, part: Span) -> Iterator[pa.RecordBatch]:
+    def _batches(self, broker: Broker, parts: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         columns = EventColumns(self._schema, self._options.failure)
-        return part.read(broker, columns, self._options.fetch_size)
+        for part in parts:
+            yield from part.read(broker, columns, self._options.fetch_size)
 
 
 class MetricsReader(Reader):
@@ -188,9 +171,10 @@ class MetricsReader(Reader):
         yield from ()  # no step is needed
         return [list(queues)]
 
-    def _batches(self, broker: Broker, part: QueueKeys) -> Iterator[pa.RecordBatch]:
-        now, stats = broker._run(broker._step(upkeep.stats(part, part.family)))
-        yield metrics_batch(self._schema, now, stats)
+    def _batches(self, broker: Broker, parts: Sequence[QueueKeys]) -> Iterator[pa.RecordBatch]:
+        for keys in parts:
+            now, stats = broker._run(broker._step(upkeep.stats(keys, keys.family)))
+            yield metrics_batch(self._schema, now, stats)
 
 
 _READERS: dict[str, type[Reader]] = {

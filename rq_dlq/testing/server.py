@@ -21,11 +21,13 @@ class Server:
 
     Attributes:
         url: its address, or its name.
+        client: a plain client of it.
         clock: for the scripts `MOVED_CLOCK`.
         fake: fakeredis' server; None: it is a real one.
     """
 
     url: str
+    client: Any
     clock: Clock
     fake: Any
 
@@ -57,7 +59,7 @@ def server_at(url: str | None) -> Generator[Server]:
     seconds, microseconds = client.time()
     clock = Clock(client, seconds * 1000 + microseconds // 1000)
     try:
-        yield Server(url or "the fake server of the test", clock, fake)
+        yield Server(url or "redis://fake-server-of-the-test", client, clock, fake)
     finally:
         client.flushdb()
         client.close()

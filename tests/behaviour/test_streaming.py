@@ -45,6 +45,10 @@ class Runs:
         """What Spark calls between two batches."""
         return await self.broker._run(self.query.advance(start, most))  # type: ignore[no-any-return]
 
+    async def work_ahead(self, end: Offset, most: int = 1_000) -> Offset:
+        """What is done beside Spark's work on a batch."""
+        return await self.broker._run(self.query.work_ahead(end, most))  # type: ignore[no-any-return]
+
     async def plan(self, start: Offset, end: Offset) -> list[list[Slice]]:
         """What Spark calls before the tasks."""
         return await self.broker._run(self.query.plan(start, end))  # type: ignore[no-any-return]
@@ -94,9 +98,90 @@ async def test_a_batch_waits_for_enough_messages_but_not_for_ever(broker: Any, c
     second = await runs.advance(first)
     assert len(await runs.read(first, second)) == 1
     await queue.send(4)
-    await broker._run(runs.query.bound())
+    await broker._run(runs.query.backlog.bound())
     third = await runs.advance(second)
     assert len(await runs.read(second, third)) == 1, "AvailableNow does not wait"
+
+
+async def test_behind_a_full_batch_the_next_one_is_claimed_ahead(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(25))
+    first = await runs.advance(FRESH, most=10)
+    assert (await runs.work_ahead(first, most=10)).queues["orders"] == Position(2, 1, 10, 1)
+    assert await runs.read(FRESH, first) == sent[:10]
+    second = await runs.advance(first, most=10)
+    assert await counts(queue) == {"ready": 5, "leased": 20}, "the ack is left for later"
+    third = await runs.work_ahead(second, most=10)
+    assert await counts(queue) == {"leased": 15}
+    assert await runs.read(first, second) == sent[10:20]
+    assert await runs.advance(second, most=10) == third
+    await queue.send("new")
+    assert await runs.work_ahead(third, most=10) == third, "the third batch was not full"
+    assert await runs.read(second, third) == sent[20:]
+    assert await counts(queue) == {"ready": 1, "leased": 5}
+
+
+async def test_what_was_claimed_ahead_is_found_after_a_restart(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(20))
+    first = await runs.advance(FRESH, most=10)
+    second = await runs.work_ahead(first, most=10)
+    await runs.plan(FRESH, first)
+    runs.restart()
+    await queue.send_many(range(5))
+    assert await runs.read(FRESH, first) == sent[:10]
+    assert (await runs.advance(first, most=10)).queues == second.queues
+    assert await runs.read(first, second) == sent[10:]
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["in the next batch", "after its commit"])
+async def test_a_driver_that_died_before_it_acked_acks_then(broker: Any, committed: bool) -> None:
+    """It had noted the batch as done, and left the ack for later."""
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(1_200))
+    first = await runs.advance(FRESH, most=600)
+    await runs.work_ahead(first, most=600)
+    await runs.plan(FRESH, first)
+    second = await runs.advance(first, most=600)
+    await runs.plan(first, second)
+    assert await counts(queue) == {"leased": 1_200}
+    runs.restart()
+    if committed:
+        assert await runs.advance(second) == second
+        assert await counts(queue) == {}
+    else:
+        assert await runs.read(first, second) == sent[600:]
+        assert await counts(queue) == {"leased": 600}
+
+
+async def test_a_batch_claimed_ahead_of_a_poison_message_comes_once(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker, maxBatchFailures="1")
+    sent, processed = await queue.send_many(range(40)), list[str]()
+    start, end = FRESH, await runs.advance(FRESH, most=10)
+    while start != end:
+        await runs.work_ahead(end, most=10)
+        rows = await runs.read(start, end)
+        if sent[3] in rows:
+            runs.restart()
+            continue
+        processed += rows
+        start, end = end, await runs.advance(end, most=10)
+    assert sorted(processed) == sorted(sent[:3] + sent[4:])
+    assert await counts(queue) == {"dead": 1}
+
+
+async def test_available_now_claims_no_more_ahead_than_was_ready(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(25))
+    await broker._run(runs.query.backlog.bound())
+    await queue.send_many(range(10))
+    start, sizes = FRESH, []
+    while (end := await runs.advance(start, most=10)) != start:
+        await runs.work_ahead(end, most=10)
+        sizes.append(len(await runs.read(start, end)))
+        start = end
+    assert sizes == [10, 10, 5]
+    assert await counts(queue) == {"ready": 10}
 
 
 async def test_a_task_that_is_tried_again_reads_the_same(broker: Any) -> None:
@@ -293,10 +378,10 @@ async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -
     assert sizes == [8, 8, 8, 4, 2]
     await queue.send("new")
     after = await runs.advance(end)  # what was put aside last is the next batch, without new messages
-    assert after.queues["orders"] == Position(2, 1, 2)
+    assert after.queues["orders"] == Position(2, 1, 2, 1)
     assert len(await runs.read(end, after)) == 2
     last = await runs.advance(after)
-    assert last.queues["orders"] == Position(3, 1, 4)
+    assert last.queues["orders"] == Position(3, 1, 4, 1)
 
 
 async def test_an_old_checkpoint_is_refused(broker: Any) -> None:
@@ -335,7 +420,7 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
 async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker)
     await queue.send_many(range(25))
-    await broker._run(runs.query.bound())
+    await broker._run(runs.query.backlog.bound())
     start, sizes = FRESH, []
     while True:
         await queue.send_many(range(10))

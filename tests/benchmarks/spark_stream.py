@@ -2,8 +2,12 @@
 
 Both run `foreachBatch` with a function that writes its rows to the format `noop`. Timed is the whole trigger
 as Spark reports it: for a queue the ack of the batch before, the claim of the next, and its rows read by two
-tasks. Then the queue stays empty for a while, and what the query says to Redis is counted. From Redis' slow
-log comes the longest run of each script; it has the waits of a busy machine in it.
+tasks. The CPU of Redis is that of all of it, from the first batch to the last. Then the queue stays empty for
+a while, and what the query says to Redis is counted. From Redis' slow log comes the longest run of each
+script; it has the waits of a busy machine in it.
+
+The latency is that of single messages, sent now and then to a query that waits: from the send to the moment
+when the function of `foreachBatch` has the row. For Spark's own source `rate` it is from a row's time stamp.
 
     python -m tests.benchmarks.spark_stream --batches 10 --idle 5
 """
@@ -12,12 +16,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
 from rich.console import Console
@@ -36,9 +41,23 @@ BODY = b"x" * 100
 NAME = "bench"
 FIXED, EACH = 0.1, 15e-6  # seconds that a batch, and a row, may take longer than with Spark's own source
 POLLS = 4  # scripts a second, at most, of a query that has nothing to do
-LONGEST = 10.0  # milliseconds of one script
+LONGEST = 5.0  # milliseconds of one script
+FASTEST, CHEAPEST, SOONEST = 150_000, 5.0, 150  # rows a second, µs of Redis a row, added ms: of large batches
 SLOW = ("--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
-WARM_UP = 2  # batches
+WARM_UP = 2  # batches, or messages
+SENT = 30  # messages whose latency is measured
+
+
+class Stream(NamedTuple):
+    """What a stream of a queue took.
+
+    Attributes:
+        seconds: a batch.
+        redis: seconds of its CPU, a row.
+    """
+
+    seconds: float
+    redis: float
 
 
 @contextmanager
@@ -77,13 +96,64 @@ def by_rate(spark: Any, rows: int, batches: int) -> float:
         return median(whole(query, rows, batches))
 
 
-def by_queue(spark: Any, url: str, rows: int, batches: int, after: Callable[[], None]) -> float:
-    """Seconds a batch of a queue; `after`: called when it is empty, while the query goes on."""
+def by_queue(spark: Any, raw: Any, url: str, rows: int, batches: int, *, after: Callable[[], None]) -> Stream:
+    """Batches of a queue; `after`: called when it is empty, while the query goes on."""
+    before = cpu(raw)
     source = spark.readStream.format("rq_dlq").options(url=url, queue=NAME, maxMessagesPerTrigger=rows).load()
     with running(source, batches) as query:
         seconds = median(whole(query, rows, batches))
+        spent = cpu(raw) - before
         after()
-    return seconds
+    return Stream(seconds, spent / rows / (batches + WARM_UP))
+
+
+def cpu(raw: Any) -> float:
+    """Seconds of CPU that Redis has spent."""
+    spent = raw.info("cpu")
+    return float(spent["used_cpu_user"] + spent["used_cpu_sys"])
+
+
+def latencies(source: Any, column: str, feed: Callable[[], None]) -> list[float]:
+    """Milliseconds until the sink has a row, by the time in a column of it."""
+    seen: list[float] = []
+
+    def note(frame: Any, _: int) -> None:
+        moments = [row[0] for row in frame.selectExpr(f"cast({column} as double)").collect()]
+        seen.extend((time.time() - moment) * 1000 for moment in moments)
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = source.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
+        deadline = time.monotonic() + 120
+        try:
+            while len(seen) < SENT + WARM_UP:
+                feed()
+                if time.monotonic() > deadline or not query.isActive:
+                    message = f"{len(seen)} rows: {query.exception()}"
+                    raise RuntimeError(message)
+        finally:
+            query.stop()
+    return seen[WARM_UP:]
+
+
+def compare_latency(spark: Any, url: str) -> Table:
+    """Of both sources."""
+    with Broker(url) as broker:
+        queue = broker.queue("latency")
+        queue.open()
+
+        def send() -> None:
+            queue.send(BODY)
+            time.sleep(random.uniform(0.3, 0.9))
+
+        own = spark.readStream.format("rq_dlq").options(url=url, queue="latency").load()
+        mine = latencies(own, "enqueued_at", send)
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    theirs = latencies(rate, "timestamp", lambda: time.sleep(0.5))
+    table = Table("", "p50", "p95", "goal", title=f"From the send to the sink, of {SENT} messages")
+    for name, found in (("rate", theirs), ("rq_dlq", mine)):
+        p50, p95 = quantiles(found, n=20)[9], quantiles(found, n=20)[18]
+        table.add_row(name, f"{p50:.0f} ms", f"{p95:.0f} ms", f"≤ {SOONEST} ms" * (name == "rq_dlq"))
+    return table
 
 
 def idle_calls(raw: Any, seconds: float) -> tuple[float, float]:
@@ -120,7 +190,12 @@ def compare(path: str, batches: int, idle: float) -> Iterator[Table]:
     scripts = Scripts().for_server(version)
     names = {scripts[name].sha.encode(): name for name in scripts.names()}
     spark = session()
-    table = Table("rows a batch", "rate-micro-batch", "rq_dlq", "more", "goal", title=f"Medians of {batches}")
+    title = (
+        f"Medians of {batches}; goals for the largest: ≥ {FASTEST:,} rows/s, ≤ {CHEAPEST} µs of Redis a row"
+    )
+    table = Table(
+        "rows a batch", "rate-micro-batch", "rq_dlq", "more", "goal", "rows/s", "Redis", title=title
+    )
     longest: dict[str, float] = {}
     polls: list[tuple[float, float]] = []
 
@@ -134,11 +209,15 @@ def compare(path: str, batches: int, idle: float) -> Iterator[Table]:
             broker.queue(NAME).send_many(BODY for _ in range(rows * (batches + WARM_UP)))
         raw.slowlog_reset()
         base = by_rate(spark, rows, batches)
-        own = by_queue(spark, url, rows, batches, after)
-        goal = f"≤ {FIXED + EACH * rows:.3f} s"
-        table.add_row(f"{rows:,}", f"{base:.3f} s", f"{own:.3f} s", f"{own - base:.3f} s", goal)
-    spark.stop()
+        own, redis_cpu = by_queue(spark, raw, url, rows, batches, after=after)
+        goal, speed = f"≤ {FIXED + EACH * rows:.3f} s", f"{rows / own:,.0f}"
+        table.add_row(
+            f"{rows:,}", f"{base:.3f} s", f"{own:.3f} s", f"{own - base:.3f} s", goal, speed,
+            f"{redis_cpu * 1e6:.1f} µs",
+        )  # fmt: skip
     yield table
+    yield compare_latency(spark, url)
+    spark.stop()
     idle_table = Table("idle", "a second", "goal", title="What an idle query says to Redis")
     idle_table.add_row("scripts", f"{max(each[0] for each in polls):.1f}", f"≤ {POLLS}")
     idle_table.add_row("commands, also inside scripts", f"{max(each[1] for each in polls):.1f}", "")

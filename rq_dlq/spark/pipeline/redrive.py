@@ -87,7 +87,7 @@ def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker, folder: Path, s
         pace = Pace(rates[rule] or 0, CHUNK)
         while chunk := list(islice(group, pace.chunk)):
             ledger.append(folder, chunk)
-            redriven += broker.queue(queue).dlq.redrive(ids=[line.id for line in chunk])
+            redriven += broker.queue(queue).dlq.select(ids=[line.id for line in chunk]).redrive()
             stage.advance(len(chunk))
             pace.note(len(chunk))
     return redriven

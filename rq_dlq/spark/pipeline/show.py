@@ -84,7 +84,7 @@ class _Shown(Stage):
         self._progress.advance(self._task, count)
 
     def say(self, text: str) -> None:
-        self._progress.update(self._task, said=text)
+        self._progress.update(self._task, now=text)
 
 
 class ShownStages(Stages):
@@ -102,14 +102,14 @@ class ShownStages(Stages):
             _Bar(bar_width=20),
             _Count(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}", style="dim", markup=False),
+            TextColumn("{task.fields[now]}", style="dim", markup=False),
             console=console,
         )
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
         """Show one step as a line."""
-        task = self._progress.add_task(name, total=None, said="", counted=False)
+        task = self._progress.add_task(name, total=None, now="", counted=False)
         yield _Shown(self._progress, task)
         total = self._progress.tasks[self._progress.task_ids.index(task)].total or 1
         self._progress.update(task, total=total, completed=total)

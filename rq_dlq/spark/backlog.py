@@ -1,0 +1,85 @@
+"""What is ready in the queues of a streaming query, and how much of it the next batch takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import _work
+from rq_dlq._work import Wait
+
+if TYPE_CHECKING:
+    from rq_dlq._work import Queue, Steps
+    from rq_dlq.spark.options import StreamOptions
+    from rq_dlq.values.counts import QueueStats
+
+LOOK = 250  # milliseconds between two checks of several idle queues: Spark would ask 90 times a second
+
+
+class Backlog:
+    """The backlog of the queues of a query, as steps."""
+
+    def __init__(self, options: StreamOptions, queues: Mapping[str, Queue[Any]]) -> None:
+        self._options = options
+        self._queues = queues
+        self._left: dict[str, int] | None = None  # by queue, the rest of what was ready at AvailableNow
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one queue without a bound: then a claim sees by itself what is ready, and waits."""
+        return len(self._queues) == 1 and self._left is None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the query ends when it has taken what was ready at its begin."""
+        return self._left is not None
+
+    def bound(self) -> Steps[None]:
+        """Take no more messages than are ready now."""
+        self._left = yield from self._ready()
+
+    def waiting(self) -> Steps[dict[str, int]]:
+        """The number of waiting messages, by queue."""
+        found: dict[str, int] = {}
+        for family, queue in self._queues.items():
+            found[family] = (yield from _work.stats(queue)).waiting
+        return found
+
+    def is_worth_a_batch(self) -> Steps[bool]:
+        """Whether enough messages are ready, or have waited long enough."""
+        options = self._options
+        if options.min_messages == 1 or self.is_bounded:  # AvailableNow has to end
+            return True
+        stats = (yield from self._stats()).values()
+        waited = max(each.oldest or 0.0 for each in stats)
+        return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
+
+    def limits(self, most: int) -> Steps[dict[str, int]]:
+        """How many messages to claim from each queue: shares of the limit, by how many are ready there."""
+        if self.is_alone:
+            return dict.fromkeys(self._queues, most)
+        ready = self._left if self._left is not None else (yield from self._ready())
+        share = min(1.0, most / max(1, sum(ready.values())))
+        return {family: math.ceil(count * share) for family, count in ready.items()}
+
+    def note(self, family: str, claimed: int) -> None:
+        """Note how many messages were claimed. None: nothing is left of what was ready."""
+        if self._left is not None:
+            self._left[family] -= claimed or self._left[family]
+
+    def pause(self) -> Wait:
+        """Before the next look at idle queues."""
+        some = next(iter(self._queues.values()))
+        return Wait(some.keys.silent, max(1, min(LOOK, self._options.max_wait)))
+
+    def _ready(self) -> Steps[dict[str, int]]:
+        return {family: stats.ready for family, stats in (yield from self._stats()).items()}
+
+    def _stats(self) -> Steps[dict[str, QueueStats]]:
+        """The counts of each queue, after its maintenance: what is due is ready."""
+        found: dict[str, QueueStats] = {}
+        for family, queue in self._queues.items():
+            yield from _work.maintain(queue)
+            found[family] = yield from _work.stats(queue)
+        return found
