@@ -111,7 +111,8 @@ def _claim_oldest(
         for address in overdue:
             left -= yield from take(address, 0)
         refused = (yield from _look_at(queue, overdue, 0)) or refused
-        while left > 0 and len(found) < SOURCES and (shares := (yield from _shares(queue, left))):
+        most = len(found) + SOURCES  # what was overdue takes nobody's place
+        while left > 0 and len(found) < most and (shares := (yield from _shares(queue, left))):
             for share in shares:
                 got = yield from take(share.address, share.letters)
                 left -= got

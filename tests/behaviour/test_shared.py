@@ -107,6 +107,17 @@ async def test_what_a_dead_consumer_held_comes_back(broker: Any, clock: Clock) -
         clock.advance("10s")
 
 
+async def test_many_leases_that_ran_out_take_nobodys_place(broker: Any, clock: Clock) -> None:
+    """A consumer died with letters of as many queues as one claim takes from."""
+    clock.set(server_time() - 3_600_000)
+    await broker.policies.set("#", dead_letter=LOST)
+    for number in range(101):
+        await bury(broker.queue(f"q{number}"), [number])
+    held = await broker.queue("LOST").claim(1_000, lease="10s")
+    clock.advance("10s")
+    assert len(await bodies(broker.queue("LOST"))) >= len(held) >= 100
+
+
 async def test_what_expires_comes_without_maintenance(broker: Any, clock: Clock) -> None:
     clock.set(server_time() - 3_600_000)
     await broker.policies.set("#", expiry=ExpiryPolicy(name="LATE"))

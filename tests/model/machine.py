@@ -308,6 +308,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         # What a full queue or a change of its settings lets through is found by those who look each second.
         claimable = self.model.at("ready") and self.told and not self.model.paused
         assert tokens or not claimable, "what is ready wakes no one"
+        self.raw.pexpire(self.keys["wake"], 600_000)  # longer than a test: Redis' own clock is not moved
 
 
 def check(client: Any, examples: int, steps: int, draw: int | None = None, *, shortest: bool = True) -> None:
