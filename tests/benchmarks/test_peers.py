@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_what_is_left_of_a_stream_is_what_its_group_has_not_acked(tmp_path: Path
 
 
 @pytest.mark.redis
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here: install util-linux")
 @pytest.mark.skipif(
     not (Path(sys.prefix) / "bin" / "rq-dlq").exists(), reason="rq-dlq is installed elsewhere"
 )
