@@ -42,4 +42,4 @@ def _keys(namespace: str) -> Steps[list[bytes]]:
 
 def _delete(keys: Iterable[bytes]) -> Steps[None]:
     for key in keys:
-        yield Command((b"DEL", key))
+        yield Command((b"DEL", key.decode()))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import NAMES
-from rq_dlq.cli.bench.limits import BATCH, BODY, BYTES, WAIT, Limits, limits, pick_ups, rate, run
+from rq_dlq.cli.bench.limits import BATCH, BODY, BYTES, WAIT, Limits, limits, loaded, pick_ups, rate
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.worker import Worker
 
@@ -23,6 +23,9 @@ PARTS = 24  # of the time; a figure takes one, and another to fill its queue
 MOST = 20_000  # messages in a queue
 FEW = 2_000  # pending, for the cost against depth
 SOME = 10  # messages in a call there
+USED = """local used = 0
+for _, key in ipairs(KEYS) do used = used + (redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0) or 0) end
+return used"""
 WORKERS = {  # how handlers run: `async def` or `def`, and how many at once
     "worker as it comes": (False, 1),
     "worker, 8 threads": (False, 8),
@@ -146,7 +149,7 @@ class Queues:
             handle(body)
 
         queue.handler(concurrency=at_once)(awaiting if is_async else handle)
-        with _quietly("rq_dlq.worker"):
+        with _quietly():
             Worker(self._broker, until="empty", queues={queue.name: None}).run()
         if len(seen) < waiting:  # the worker has taken Ctrl-C for itself
             raise KeyboardInterrupt
@@ -160,9 +163,8 @@ class Queues:
 
     def _bytes(self) -> float:
         queue = self._queue("bytes", MOST // 4)
-        keys = [queue._core.keys[name] for name in NAMES]
-        used = [run(self._broker, b"MEMORY", b"USAGE", key, b"SAMPLES", 0) or 0 for key in keys]
-        return float(sum(used) / queue.stats().ready)
+        used: int = loaded(self._broker, [queue._core.keys[name] for name in NAMES], USED)()
+        return used / queue.stats().ready
 
     def _failures(self) -> Iterator[Figure]:
         queue = self._queue("fail", MOST, redelivery=RedeliveryPolicy(initial_delay="1h", max_delay="1h"))
@@ -194,9 +196,9 @@ class Queues:
 
 
 @contextmanager
-def _quietly(name: str) -> Generator[None]:
-    """Without the concerns of a log: `rq-dlq doctor` tells them."""
-    logger = logging.getLogger(name)
+def _quietly() -> Generator[None]:
+    """Without what a worker warns of: `rq-dlq doctor` tells that."""
+    logger = logging.getLogger("rq_dlq")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from statistics import median, quantiles
@@ -11,6 +12,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import Command
+from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
@@ -25,7 +27,7 @@ PATIENCE = 5.0  # seconds for one message to come
 WAIT = 0.1  # seconds that whoever waits waits in one call
 
 NOTHING = "return 1"
-PUSH = "for i = 2, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[1]) end return #ARGV"
+PUSH = "for i = 1, ARGV[2] do redis.call('RPUSH', KEYS[1], ARGV[1]) end return 1"
 POP = "local found = {} for i = 1, ARGV[1] do found[i] = redis.call('LPOP', KEYS[1]) end return found"
 
 
@@ -110,16 +112,24 @@ def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: fl
     return median(waited), quantiles(waited, n=100, method="inclusive")[98]
 
 
+def loaded(broker: Broker, keys: Sequence[str], script: str) -> Callable[..., Any]:
+    """A script as a function; in a cluster it is loaded where the keys are."""
+    sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+    together = Batch([Command((b"SCRIPT", b"LOAD", script)), Command((b"EXISTS", keys[0]))])
+    broker._run(broker._step(together))
+    return lambda *arguments: run(broker, b"EVALSHA", sha, len(keys), *keys, *arguments)
+
+
 def limits(broker: Broker, seconds: float) -> Limits:
     """Measure them, each for so many seconds."""
     key = f"{broker.settings.namespace}:bare"
-    nothing, push, pop = (run(broker, b"SCRIPT", b"LOAD", script) for script in (NOTHING, PUSH, POP))
-    bodies = ["x" * BYTES, *("",) * BATCH]
+    nothing, push, pop = (loaded(broker, [key], script) for script in (NOTHING, PUSH, POP))
+    body = "x" * BYTES
     return Limits(
         ping=rate(lambda: run(broker, b"PING"), 1, seconds),
-        script=rate(lambda: run(broker, b"EVALSHA", nothing, 1, key), 1, seconds),
-        push=rate(lambda: run(broker, b"EVALSHA", push, 1, key, *bodies), BATCH, seconds / 2),
-        pop=rate(lambda: bool(run(broker, b"EVALSHA", pop, 1, key, BATCH)), BATCH, seconds),
+        script=rate(nothing, 1, seconds),
+        push=rate(lambda: push(body, BATCH), BATCH, seconds / 2),
+        pop=rate(lambda: bool(pop(BATCH)), BATCH, seconds),
         woken=pick_ups(
             lambda: run(broker, b"BLPOP", f"{key}:woken", WAIT),
             lambda: run(broker, b"RPUSH", f"{key}:woken", b"1"),

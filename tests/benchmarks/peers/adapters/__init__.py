@@ -1,0 +1,1 @@
+"""A program for each peer, named after it; `peer` says what they answer."""

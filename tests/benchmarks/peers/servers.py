@@ -1,0 +1,106 @@
+"""The servers of the benchmark, each on one core, and how many of their messages are not done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import redis
+
+from tests import servers
+
+
+class Server(Protocol):
+    """What the benchmark wants of a server."""
+
+    url: str
+    version: dict[str, str]
+
+    def left(self, commands: Sequence[Sequence[str]]) -> int:
+        """The messages that are not done."""
+
+    def flush(self) -> None:
+        """Remove everything."""
+
+
+class Redis:
+    """A redis-server with nothing on disk."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"redis://127.0.0.1:{port}"
+        self._client: Any = redis.Redis(port=port, decode_responses=True)
+        self.version = {"Redis": str(self._client.info("server")["redis_version"])}
+
+    def flush(self) -> None:
+        """Remove everything."""
+        self._client.flushall()
+
+    def left(self, commands: Sequence[Sequence[str]]) -> int:
+        """The sum of what the commands tell."""
+        pipeline = self._client.pipeline()
+        for command in commands:
+            pipeline.execute_command(*command)
+        replies = pipeline.execute(raise_on_error=False)
+        return sum(map(self._number, commands, replies))
+
+    def _number(self, command: Sequence[str], reply: Any) -> int:
+        if isinstance(reply, int):
+            return reply
+        if not reply or isinstance(reply, redis.ResponseError):  # a stream that nobody has begun to read
+            return int(self._client.xlen(command[-1]))
+        return sum(int(group["pending"]) + int(group["lag"] or 0) for group in reply)
+
+
+class Nats:
+    """A nats-server with JetStream in memory."""
+
+    def __init__(self, port: int, monitor: int) -> None:
+        self.url = f"nats://127.0.0.1:{port}"
+        self._monitor = f"http://127.0.0.1:{monitor}"
+        self.version: dict[str, str] = {}
+
+    def ask(self, path: str) -> Any:
+        """What its monitoring says."""
+        with urllib.request.urlopen(f"{self._monitor}/{path}", timeout=5) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        try:
+            self.version = {"nats-server": str(self.ask("varz")["version"])}
+        except OSError:
+            return False
+        return True
+
+    def flush(self) -> None:
+        """The adapter creates its stream anew."""
+
+    def left(self, commands: Sequence[Sequence[str]]) -> int:
+        """The messages of its streams: with work queues, those that nobody has acked."""
+        del commands
+        return int(self.ask("jsz")["messages"])
+
+
+@contextmanager
+def running(name: str, core: int, folder: Path) -> Iterator[Server]:
+    """The server of a peer, on this core."""
+    pinned = ("taskset", "-c", str(core))
+    port, monitor = servers.free_port(), servers.free_port()
+    if name != "nats":
+        with servers.Server(folder / "redis", port=port, inside=pinned):
+            yield Redis(port)
+        return
+    command = [*pinned, "nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor)]
+    command += ["-sd", str(folder / "nats"), "-l", str(folder / "nats.log")]
+    server = Nats(port, monitor)
+    with subprocess.Popen(command) as process:
+        try:
+            servers.wait_until(server.answers)
+            yield server
+        finally:
+            process.kill()

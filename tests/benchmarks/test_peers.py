@@ -1,0 +1,84 @@
+"""The benchmark beside the peers: its protocol, its servers, its tables. No peer is installed for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.benchmarks.peers import install, report
+from tests.benchmarks.peers.install import Environment
+from tests.benchmarks.peers.measure import ONE_BY_ONE, P50, P99, SEND_MANY, SEND_ONE, Measured, Plan, measure
+from tests.benchmarks.peers.peer import AS_IT_COMES, ASYNC_10, ASYNC_100, THREADS
+from tests.benchmarks.peers.servers import Redis
+
+FOLDER = Path(install.__file__).parent
+
+
+def round_of(**rates: float) -> report.Round:
+    """Each peer drains at this rate, as it comes."""
+    return {peer: Measured({}, {AS_IT_COMES: rate}) for peer, rate in rates.items()}
+
+
+def test_each_peer_has_an_adapter_and_each_version_is_pinned() -> None:
+    adapters = {file.stem for file in (FOLDER / "adapters").iterdir() if file.suffix in {".py", ".mjs"}}
+    assert adapters - {"__init__"} == set(install.REQUIREMENTS)
+    pinned = {line.partition("==")[0] for line in (FOLDER / "constraints.txt").read_text().splitlines()}
+    for peer in set(install.REQUIREMENTS) - {install.US, "bullmq"}:
+        assert install.REQUIREMENTS[peer][0].partition("[")[0] in pinned
+
+
+def test_a_goal_is_a_ratio_of_each_round() -> None:
+    goal = report.Goal("ours : theirs", report.OURS, report.best("bullmq", "nowhere"), 4)
+    rounds = [round_of(rq_dlq=30, bullmq=10), round_of(rq_dlq=50, bullmq=10), round_of(rq_dlq=45, bullmq=10)]
+    assert goal.row(rounds) == ["ours : theirs", "≥ 4", "4.50 (3.00 to 5.00)", "yes"]
+    assert goal.row([round_of(rq_dlq=30)]) is None
+
+
+def test_a_goal_without_a_peer_is_a_limit() -> None:
+    goal = report.Goal("ms", report.OURS, None, 0.5)
+    assert goal.row([round_of(rq_dlq=0.7)]) == ["ms", "≤ 0.5", "0.70 (0.70 to 0.70)", "no"]
+
+
+def test_what_was_not_measured_is_told() -> None:
+    one = round_of(rq_dlq=30)
+    one["rq_dlq"].failed["8 threads"] = "it fell over"
+    cells = dict(zip(report.figures([one]).header[1:], report.figures([one]).rows[0][1:], strict=True))
+    assert cells["as it comes, /s"] == "30"
+    assert cells["8 threads, /s"] == "failed"
+    assert cells["10 async, /s"] == "-"
+    assert report.failures([one]) == ["rq_dlq, 8 threads: it fell over"]
+
+
+@pytest.mark.redis
+def test_what_is_left_of_a_stream_is_what_its_group_has_not_acked(tmp_path: Path) -> None:
+    port = servers.free_port()
+    with servers.Server(tmp_path, port=port) as running, running.client() as client:
+        server, command = Redis(port), [["XINFO", "GROUPS", "s"]]
+        ids = [client.xadd("s", {"a": "b"}) for _ in range(5)]
+        assert server.left(command) == 5
+        client.xgroup_create("s", "g", id="0")
+        client.xreadgroup("g", "me", {"s": ">"}, count=3)
+        client.xack("s", "g", ids[0])
+        assert server.left(command) == 4
+        assert server.left([["XLEN", "s"], ["LLEN", "none"]]) == 5
+
+
+@pytest.mark.redis
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here: install util-linux")
+@pytest.mark.skipif(
+    not (Path(sys.prefix) / "bin" / "rq-dlq").exists(), reason="rq-dlq is installed elsewhere"
+)
+def test_a_peer_is_measured_in_every_way() -> None:
+    """Here with the environment of the tests."""
+    environment = Environment(install.US, Path(sys.prefix))
+    plan = Plan(messages=3_000, seconds=0.3, pick_ups=5, core=min(os.sched_getaffinity(0)))
+    found = measure(environment, plan)
+    assert found.failed == {}
+    ways = {AS_IT_COMES, THREADS, ASYNC_10, ASYNC_100}
+    assert set(found.figures) == ways | {SEND_ONE, SEND_MANY, ONE_BY_ONE, P50, P99}
+    assert found.about["versions"].keys() >= {"rq-dlq", "Redis"}
