@@ -199,8 +199,15 @@ class Messages:
 
     @cached_property
     def delivery_count(self) -> pa.Array:
-        counts = self._of_state(lambda state: state.deliveries if state else 0)
-        return pa.array(counts.clip(max=2**31 - 1).astype(np.int32), mask=~self._readable)
+        return self._counts(lambda state: state.deliveries if state else 0)
+
+    @cached_property
+    def redrive_count(self) -> pa.Array:
+        return self._counts(lambda state: state.redriven if state else 0)
+
+    def _counts(self, value: Callable[[states.State | None], int]) -> pa.Array:
+        counts = self._of_state(value).clip(max=2**31 - 1)
+        return pa.array(counts.astype(np.int32), mask=~self._readable)
 
     @cached_property
     def visible_at(self) -> pa.Array:

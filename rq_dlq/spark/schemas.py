@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 import pyarrow as pa
-from pyspark.sql import types
+from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
@@ -11,39 +14,90 @@ from rq_dlq.errors import InvalidInput
 _KINDS: dict[str, DataType] = {
     kind.simpleString(): kind
     for kind in (
-        StringType(), types.IntegerType(), LongType(), types.TimestampType(), types.BinaryType(),
-        MapType(StringType(), StringType()),
+        StringType(), types.BinaryType(), types.BooleanType(), types.ByteType(), types.ShortType(),
+        types.IntegerType(), LongType(), types.FloatType(), types.DoubleType(), types.DateType(),
+        types.TimestampType(), types.TimestampNTZType(),
     )
 }  # fmt: skip
+_ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
+_COLUMN = re.compile(r"\s*`?(\w+)`?[\s:]+(.+?)(\s+NOT\s+NULL)?\s*", re.IGNORECASE | re.DOTALL)
+_COMMA = re.compile(r",(?![^(]*\))")  # but not within decimal(10, 2)
 
 
-def _table(text: str) -> StructType:
-    """Columns from DDL. Spark's own reader of DDL needs a JVM, which tasks do not have."""
-    pairs = (column.split(" ") for column in text.split(", "))
-    return StructType([StructField(name, _KINDS[kind]) for name, kind in pairs])
+def columns_of(ddl: str) -> StructType:
+    """Columns from DDL. Spark's own reader needs a session, which tests and tasks do not have.
+
+    Raises:
+        InvalidInput: it has something that only Spark's reader knows, and there is no session; or no columns.
+    """
+    try:
+        return StructType([_column(part) for part in _parts(ddl)])
+    except KeyError as unknown:
+        if SparkSession.getActiveSession() is None:
+            message = (
+                f"Spark reads {unknown.args[0]!r} only in a session: create one before, or pass a StructType"
+            )
+            raise InvalidInput(message) from None
+        read = StructType.fromDDL(ddl)
+        if not isinstance(read, StructType):
+            message = f"{ddl!r} is a type: pass columns, as for mapInArrow"
+            raise InvalidInput(message) from None
+        return read
 
 
-FAILURE = _table(
+def _parts(ddl: str) -> Iterator[str]:
+    """What commas separate, but not those within a type."""
+    part = ""
+    for piece in _COMMA.split(ddl):
+        part += piece
+        if part.count("<") == part.count(">"):
+            yield part
+            part = ""
+        else:
+            part += ","
+    if part:
+        raise KeyError(ddl)
+
+
+def _column(text: str) -> StructField:
+    found = _COLUMN.fullmatch(text)
+    if found is None:
+        raise KeyError(text)
+    return StructField(found[1], _kind(found[2]), nullable=not found[3])
+
+
+def _kind(text: str) -> DataType:
+    name, _, inner = text.lower().strip().partition("<")
+    parts = list(_parts(inner.removesuffix(">")))
+    if name == "array":
+        return ArrayType(_kind(parts[0]))
+    if name == "map" and len(parts) == 2:  # noqa: PLR2004 - key and value
+        key, value = map(_kind, parts)
+        return MapType(key, value)
+    return _KINDS[_ALIASES.get(text.lower().strip(), text.lower().strip())]
+
+
+FAILURE = columns_of(
     "attempt int, at timestamp, consumer string, cause string, error_class string, error_message string, "
     "delay_ms bigint"
 )
 """One event of a dead letter's `history`."""
 
-MESSAGE = _table(
+MESSAGE = columns_of(
     "id string, queue string, body binary, content_type string, headers map<string,string>, priority int, "
     "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, "
     "last_error_class string, last_error_message string, batch string, shard int, corrupt string"
 )
 """A message: views `queue`, `scheduled`, `leased`, and streams of these."""
 
-_DEATH = _table(
+_DEATH = columns_of(
     "dead_at timestamp, reason string, original_queue string, error_class string, error_message string, "
-    "fingerprint string"
+    "fingerprint string, redrive_count int"
 )
 DEAD_LETTER = StructType([*MESSAGE, *_DEATH, StructField("history", ArrayType(FAILURE))])
 """A dead letter or an expired message: views `dlq` and `expired`."""
 
-HISTORY = _table(
+HISTORY = columns_of(
     "event_id string, at timestamp, queue string, id string, event string, attempt int, consumer string, "
     "delay_ms bigint, age_ms bigint, error_class string, fingerprint string, reason string, cause string"
 )
@@ -56,7 +110,7 @@ TOTALS = (
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(
     [
-        *_table("queue string, at timestamp"),
+        *columns_of("queue string, at timestamp"),
         *(StructField(name, LongType()) for name in (*COUNTS, "oldest_ms", "next_due_ms")),
         StructField("paused", types.BooleanType()),
         *(StructField(name, LongType()) for name in TOTALS),
