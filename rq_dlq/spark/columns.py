@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.events import Events
+from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.histories import Events
 from rq_dlq.spark.messages import Messages
-from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
+from rq_dlq.spark.schemas import COUNTS, TOTALS
 from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
 

@@ -1,11 +1,10 @@
-"""The columns of each view, for Spark and for Arrow. Every column may be null."""
+"""The columns of each view. Every column may be null."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-import pyarrow as pa
 from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
@@ -128,21 +127,6 @@ VIEWS = {
     "metrics": METRICS,
 }
 
-_ARROW: dict[type[DataType], pa.DataType] = {
-    StringType: pa.string(),
-    types.BinaryType: pa.binary(),
-    types.BooleanType: pa.bool_(),
-    types.ByteType: pa.int8(),
-    types.ShortType: pa.int16(),
-    types.IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    types.FloatType: pa.float32(),
-    types.DoubleType: pa.float64(),
-    types.DateType: pa.date32(),
-    types.TimestampType: pa.timestamp("us", tz="UTC"),
-    types.TimestampNTZType: pa.timestamp("us"),
-}
-
 
 def schema_of(view: str, history: str = "struct") -> StructType:
     """The columns of a view.
@@ -176,32 +160,3 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
                 f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
                 "choose that type, and cast the column afterwards"
             )
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The same columns for Arrow, exactly as Spark requires them."""
-    return pa.schema([_arrow_field(field.name, field.dataType, field.nullable) for field in schema])
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a column's type.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    if isinstance(kind, StructType):
-        return pa.struct([_arrow_field(field.name, field.dataType, field.nullable) for field in kind])
-    if isinstance(kind, ArrayType):
-        return pa.list_(_arrow_field("element", kind.elementType, kind.containsNull))
-    if isinstance(kind, MapType):
-        value = _arrow_field("value", kind.valueType, kind.valueContainsNull)
-        return pa.map_(arrow_type(kind.keyType), value)
-    if isinstance(kind, types.DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if type(kind) not in _ARROW:
-        raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
-    return _ARROW[type(kind)]
-
-
-def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
-    return pa.field(name, arrow_type(kind), nullable)

@@ -12,7 +12,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.schemas import arrow_schema, columns_of
+from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.schemas import columns_of
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:

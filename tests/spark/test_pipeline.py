@@ -177,7 +177,7 @@ def test_redriving_keeps_to_a_rate(lived: rq_dlq.Broker, monkeypatch: pytest.Mon
         now += seconds
         waits.append(seconds)
 
-    monkeypatch.setattr("rq_dlq.spark.pace.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr("rq_dlq.spark.rate_limit.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     slow = replace(DOWN, rate=2)
     carry_out(Plan([Redrive(slow.name, "orders.eu", str(n)) for n in range(7)]), [slow], lived)
     assert waits == [0.5] * 7

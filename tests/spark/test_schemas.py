@@ -8,12 +8,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.schemas import (
     DEAD_LETTER,
     MESSAGE,
     TOTALS,
     VIEWS,
-    arrow_schema,
     check_chosen,
     columns_of,
     schema_of,

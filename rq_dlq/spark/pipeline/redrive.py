@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
-from rq_dlq.spark.pace import Pace
+from rq_dlq.spark.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker) -> int:
     rates = {rule.name: rule.rate for rule in rules}
     redriven = 0
     for (rule, queue), group in groupby(plan.redrives, attrgetter("rule", "queue")):
-        pace = Pace(rates[rule] or 0, CHUNK)
+        pace = RateLimit(rates[rule] or 0, CHUNK)
         while chunk := list(islice(group, pace.chunk)):
             redriven += broker.queue(queue).dlq.redrive(ids=[one.id for one in chunk])
             pace.note(len(chunk))
