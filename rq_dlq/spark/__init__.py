@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from rq_dlq.spark.batch import Batch, claim
+from rq_dlq.spark.partitions import cores_of
 from rq_dlq.spark.pull import Pulled, foreach_message
-from rq_dlq.spark.pythons import check_python
 from rq_dlq.spark.report import poison_report
+from rq_dlq.spark.requirements import TABLES, check_python, check_version
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY, MESSAGE, METRICS
 from rq_dlq.spark.sinks import check_held, epoch_key
-from rq_dlq.spark.slices import cores_of
-from rq_dlq.spark.source import BATCHES, RqDlqSource, check_version
+from rq_dlq.spark.source import RqDlqSource
 from rq_dlq.spark.split import Split, by_row, split
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def register(spark: SparkSession) -> None:
     Raises:
         ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.
     """
-    check_version(BATCHES, "rq_dlq")
+    check_version(TABLES, "rq_dlq")
     check_python(spark)
 
     class Source(RqDlqSource):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 from rq_dlq import _work
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
-from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.heartbeat import Heartbeat
+from rq_dlq.spark.partitions import cores_of, tasks_for
 from rq_dlq.spark.queues import check_queues
-from rq_dlq.spark.slices import cores_of, tasks_for
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Batch:
             .load()
         )
         self._open = True
-        self._keeper = LeaseKeeper(broker, lease)
+        self._keeper = Heartbeat(broker, lease)
         self._keeper.keep(self._queue.keys, self._tokens)
 
     def ack(self) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.events import Events
+from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.histories import Events
 from rq_dlq.spark.messages import Messages
-from rq_dlq.spark.schemas import COUNTS, TOTALS, arrow_schema
+from rq_dlq.spark.schemas import COUNTS, TOTALS
 from rq_dlq.values.failure import moment
 from rq_dlq.values.wanted import Wanted
 
@@ -30,7 +31,15 @@ NO_FAILURE: Mapping[str, str] = MappingProxyType({})
 _OF_RECORD = frozenset({"body", "headers", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
 _OF_DEATH = frozenset({"error_class", "error_message", "fingerprint"})
-_OF_STATE = _OF_DEATH | {"visible_at", "expires_at", "delivery_count", "corrupt", "dead_at", "reason"}
+_OF_STATE = _OF_DEATH | {
+    "visible_at",
+    "expires_at",
+    "delivery_count",
+    "corrupt",
+    "dead_at",
+    "reason",
+    "redrive_count",
+}
 _OF_HISTORY = _OF_DEATH | {"last_error_class", "last_error_message", "history"}
 
 

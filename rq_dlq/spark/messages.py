@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.stories import as_json, as_structs
+from rq_dlq.spark.arrow import LAST_MOMENT, numbers, texts, times
+from rq_dlq.spark.histories import as_json, as_structs
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from rq_dlq._calls.scans import Page
 
 CONTENT_TYPES = ("application/json", "application/octet-stream")  # bodies that msgspec encoded, and bytes
-LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
-_TIME = pa.timestamp("us", tz="UTC")
 _TEXTS = msgspec.json.Decoder(dict[str, str])
 
 
@@ -73,8 +72,6 @@ class Messages:
         tokens = (pa.repeat(pa.scalar(token, pa.string()), count) for token, count in self._tokens)
         return pa.concat_arrays([*tokens])
 
-    # ------------------------------------------------------------------------------------ the record
-
     @cached_property
     def _joined(self) -> pa.Array:
         """The bytes of all records."""
@@ -117,12 +114,12 @@ class Messages:
     @cached_property
     def enqueued(self) -> np.ndarray[Any, Any]:
         """When they were sent, in epoch milliseconds."""
-        return _number(self._heads[:, records.BIRTH]) >> records.NUMBER_BITS
+        return numbers(self._heads[:, records.BIRTH]) >> records.NUMBER_BITS
 
     @cached_property
     def _ends(self) -> np.ndarray[Any, Any]:
         """When they expire, in epoch milliseconds, if they have a time to live."""
-        return _number(self._heads[:, records.EXPIRY])
+        return numbers(self._heads[:, records.EXPIRY])
 
     @cached_property
     def enqueued_at(self) -> pa.Array:
@@ -163,8 +160,6 @@ class Messages:
             items[n] = packed and [*packed[0].items()]
         return pa.array(items, pa.map_(pa.string(), pa.string()))
 
-    # ------------------------------------------------------------------------------------- the state
-
     @cached_property
     def _numbers(self) -> dict[bytes | None, int]:
         """The different state lines, numbered. Messages that were claimed together have the same."""
@@ -199,8 +194,15 @@ class Messages:
 
     @cached_property
     def delivery_count(self) -> pa.Array:
-        counts = self._of_state(lambda state: state.deliveries if state else 0)
-        return pa.array(counts.clip(max=2**31 - 1).astype(np.int32), mask=~self._readable)
+        return self._counts(lambda state: state.deliveries if state else 0)
+
+    @cached_property
+    def redrive_count(self) -> pa.Array:
+        return self._counts(lambda state: state.redriven if state else 0)
+
+    def _counts(self, value: Callable[[states.State | None], int]) -> pa.Array:
+        counts = self._of_state(value).clip(max=2**31 - 1)
+        return pa.array(counts.astype(np.int32), mask=~self._readable)
 
     @cached_property
     def visible_at(self) -> pa.Array:
@@ -247,8 +249,6 @@ class Messages:
             return str(upgrade("the record", version))
         return f"the record is too short ({len(self._records[n])} bytes)"
 
-    # ----------------------------------------------------------------------------------- the history
-
     @cached_property
     def _last_failures(self) -> list[Event | None]:
         return [(text and last_failure(text)) or None for text in self._histories]
@@ -281,12 +281,6 @@ class Messages:
         return as_json(self._histories)
 
 
-def _number(octets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The numbers that rows of bytes encode, big-endian."""
-    powers = 256 ** np.arange(octets.shape[1] - 1, -1, -1)
-    return np.asarray(octets.astype(np.int64) @ powers)
-
-
 def _where(mask: np.ndarray[Any, Any]) -> list[int]:
     """The indices where a mask is true."""
     return np.flatnonzero(mask).tolist()
@@ -299,17 +293,3 @@ def _content(record: bytes) -> tuple[dict[str, str], bytes] | None:
         return ({} if headers is None else _TEXTS.decode(headers)), body
     except (ValueError, RecursionError):
         return None
-
-
-def texts(cells: Sequence[bytes | None]) -> pa.Array:
-    """Text from Redis; bytes that are not UTF-8 become replacement characters."""
-    try:
-        return pa.array(cells, pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([cell and cell.decode(errors="replace") for cell in cells], pa.string())
-
-
-def times(milliseconds: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> pa.Array:
-    """Times for Spark; null if they are unknown, or beyond the calendar."""
-    known = known & (milliseconds <= LAST_MOMENT)
-    return pa.array(milliseconds * 1000, mask=~known).view(_TIME)

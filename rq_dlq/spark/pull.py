@@ -18,9 +18,9 @@ from rq_dlq._calls import upkeep
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
 from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
 from rq_dlq.spark.queues import existing
-from rq_dlq.spark.schemas import arrow_schema
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 

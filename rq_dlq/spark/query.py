@@ -29,7 +29,7 @@ from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
 from rq_dlq.spark.offsets import Position
-from rq_dlq.spark.slices import Slice, dealt
+from rq_dlq.spark.partitions import Slice, dealt
 
 if TYPE_CHECKING:
     from rq_dlq._work import Queue, Steps

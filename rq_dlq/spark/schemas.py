@@ -1,9 +1,11 @@
-"""The columns of each view, for Spark and for Arrow. Every column may be null."""
+"""The columns of each view. Every column may be null."""
 
 from __future__ import annotations
 
-import pyarrow as pa
-from pyspark.sql import types
+import re
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
@@ -11,39 +13,90 @@ from rq_dlq.errors import InvalidInput
 _KINDS: dict[str, DataType] = {
     kind.simpleString(): kind
     for kind in (
-        StringType(), types.IntegerType(), LongType(), types.TimestampType(), types.BinaryType(),
-        MapType(StringType(), StringType()),
+        StringType(), types.BinaryType(), types.BooleanType(), types.ByteType(), types.ShortType(),
+        types.IntegerType(), LongType(), types.FloatType(), types.DoubleType(), types.DateType(),
+        types.TimestampType(), types.TimestampNTZType(),
     )
 }  # fmt: skip
+_ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
+_COLUMN = re.compile(r"\s*`?(\w+)`?[\s:]+(.+?)(\s+NOT\s+NULL)?\s*", re.IGNORECASE | re.DOTALL)
+_COMMA = re.compile(r",(?![^(]*\))")  # but not within decimal(10, 2)
 
 
-def _table(text: str) -> StructType:
-    """Columns from DDL. Spark's own reader of DDL needs a JVM, which tasks do not have."""
-    pairs = (column.split(" ") for column in text.split(", "))
-    return StructType([StructField(name, _KINDS[kind]) for name, kind in pairs])
+def columns_of(ddl: str) -> StructType:
+    """Columns from DDL. Spark's own reader needs a session, which tests and tasks do not have.
+
+    Raises:
+        InvalidInput: it has something that only Spark's reader knows, and there is no session; or no columns.
+    """
+    try:
+        return StructType([_column(part) for part in _parts(ddl)])
+    except KeyError as unknown:
+        if SparkSession.getActiveSession() is None:
+            message = (
+                f"Spark reads {unknown.args[0]!r} only in a session: create one before, or pass a StructType"
+            )
+            raise InvalidInput(message) from None
+        read = StructType.fromDDL(ddl)
+        if not isinstance(read, StructType):
+            message = f"{ddl!r} is a type: pass columns, as for mapInArrow"
+            raise InvalidInput(message) from None
+        return read
 
 
-FAILURE = _table(
+def _parts(ddl: str) -> Iterator[str]:
+    """What commas separate, but not those within a type."""
+    part = ""
+    for piece in _COMMA.split(ddl):
+        part += piece
+        if part.count("<") == part.count(">"):
+            yield part
+            part = ""
+        else:
+            part += ","
+    if part:
+        raise KeyError(ddl)
+
+
+def _column(text: str) -> StructField:
+    found = _COLUMN.fullmatch(text)
+    if found is None:
+        raise KeyError(text)
+    return StructField(found[1], _kind(found[2]), nullable=not found[3])
+
+
+def _kind(text: str) -> DataType:
+    name, _, inner = text.lower().strip().partition("<")
+    parts = list(_parts(inner.removesuffix(">")))
+    if name == "array":
+        return ArrayType(_kind(parts[0]))
+    if name == "map" and len(parts) == 2:  # noqa: PLR2004 - key and value
+        key, value = map(_kind, parts)
+        return MapType(key, value)
+    return _KINDS[_ALIASES.get(text.lower().strip(), text.lower().strip())]
+
+
+FAILURE = columns_of(
     "attempt int, at timestamp, consumer string, cause string, error_class string, error_message string, "
     "delay_ms bigint"
 )
 """One event of a dead letter's `history`."""
 
-MESSAGE = _table(
+MESSAGE = columns_of(
     "id string, queue string, body binary, content_type string, headers map<string,string>, priority int, "
     "enqueued_at timestamp, visible_at timestamp, expires_at timestamp, delivery_count int, "
     "last_error_class string, last_error_message string, batch string, shard int, corrupt string"
 )
 """A message: views `queue`, `scheduled`, `leased`, and streams of these."""
 
-_DEATH = _table(
+_DEATH = columns_of(
     "dead_at timestamp, reason string, original_queue string, error_class string, error_message string, "
-    "fingerprint string"
+    "fingerprint string, redrive_count int"
 )
 DEAD_LETTER = StructType([*MESSAGE, *_DEATH, StructField("history", ArrayType(FAILURE))])
 """A dead letter or an expired message: views `dlq` and `expired`."""
 
-HISTORY = _table(
+HISTORY = columns_of(
     "event_id string, at timestamp, queue string, id string, event string, attempt int, consumer string, "
     "delay_ms bigint, age_ms bigint, error_class string, fingerprint string, reason string, cause string"
 )
@@ -56,7 +109,7 @@ TOTALS = (
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(
     [
-        *_table("queue string, at timestamp"),
+        *columns_of("queue string, at timestamp"),
         *(StructField(name, LongType()) for name in (*COUNTS, "oldest_ms", "next_due_ms")),
         StructField("paused", types.BooleanType()),
         *(StructField(name, LongType()) for name in TOTALS),
@@ -72,21 +125,6 @@ VIEWS = {
     "expired": DEAD_LETTER,
     "history": HISTORY,
     "metrics": METRICS,
-}
-
-_ARROW: dict[type[DataType], pa.DataType] = {
-    StringType: pa.string(),
-    types.BinaryType: pa.binary(),
-    types.BooleanType: pa.bool_(),
-    types.ByteType: pa.int8(),
-    types.ShortType: pa.int16(),
-    types.IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    types.FloatType: pa.float32(),
-    types.DoubleType: pa.float64(),
-    types.DateType: pa.date32(),
-    types.TimestampType: pa.timestamp("us", tz="UTC"),
-    types.TimestampNTZType: pa.timestamp("us"),
 }
 
 
@@ -122,32 +160,3 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
                 f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
                 "choose that type, and cast the column afterwards"
             )
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The same columns for Arrow, exactly as Spark requires them."""
-    return pa.schema([_arrow_field(field.name, field.dataType, field.nullable) for field in schema])
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a column's type.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    if isinstance(kind, StructType):
-        return pa.struct([_arrow_field(field.name, field.dataType, field.nullable) for field in kind])
-    if isinstance(kind, ArrayType):
-        return pa.list_(_arrow_field("element", kind.elementType, kind.containsNull))
-    if isinstance(kind, MapType):
-        value = _arrow_field("value", kind.valueType, kind.valueContainsNull)
-        return pa.map_(arrow_type(kind.keyType), value)
-    if isinstance(kind, types.DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if type(kind) not in _ARROW:
-        raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
-    return _ARROW[type(kind)]
-
-
-def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
-    return pa.field(name, arrow_type(kind), nullable)

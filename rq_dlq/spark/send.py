@@ -22,7 +22,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.outgoing import Outgoing, check_columns
-from rq_dlq.spark.pace import Pace
+from rq_dlq.spark.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +146,7 @@ class Send:
             logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
 
     def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
-        broker, pace = self._broker, Pace(self._options.rate, CHUNK * WINDOW)
+        broker, pace = self._broker, RateLimit(self._options.rate, CHUNK * WINDOW)
         sent = known = 0
         for family, attempts in lists.items():
             keys = broker.queue(family)._core.keys

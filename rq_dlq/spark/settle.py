@@ -23,8 +23,8 @@ from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import query_of
 from rq_dlq.spark.outgoing import SPANS, check_types, spans
-from rq_dlq.spark.pace import Pace
 from rq_dlq.spark.queues import existing
+from rq_dlq.spark.rate_limit import RateLimit
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Redrive(ByRows):
 
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
         """Redrive the rows that are dead or expired; others are left alone."""
-        broker, pace = self._broker, Pace(self._options.rate, CHUNK)
+        broker, pace = self._broker, RateLimit(self._options.rate, CHUNK)
         for message in filter(None, messages):
             for name, ids in message.ids.items():
                 queue = broker.queue(name)._core

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import pyspark
 from pyspark.sql.datasource import DataSource
 
-from rq_dlq.errors import ConfigurationError, InvalidInput, RqDlqError
+from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.options import STORIES, VIEW, ReadOptions, StreamOptions, one_of, texts_of
-from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
 from rq_dlq.spark.schemas import VIEWS, check_chosen, schema_of
 
 if TYPE_CHECKING:
@@ -25,21 +25,6 @@ if TYPE_CHECKING:
         DataSourceStreamReader,
     )
     from pyspark.sql.types import StructType
-
-BATCHES, STREAM_WRITES, STREAMS = (4, 0), (4, 1), (4, 2)
-
-
-def check_version(least: tuple[int, int], what: str) -> None:
-    """Check Spark's version.
-
-    Raises:
-        ConfigurationError: this Spark is too old for something.
-    """
-    major, minor = pyspark.__version__.split(".")[:2]
-    if (int(major), int(minor)) < least:
-        wanted = ".".join(map(str, least))
-        message = f"{what} needs Spark {wanted} or newer, this is {pyspark.__version__}: upgrade pyspark"
-        raise ConfigurationError(message)
 
 
 class RqDlqSource(DataSource):
@@ -56,7 +41,7 @@ class RqDlqSource(DataSource):
         """The name in `format(…)`."""
         return "rq_dlq"
 
-    @plainly
+    @without_traceback
     def schema(self) -> StructType:
         """The columns of the view, if the user chose none.
 
@@ -69,14 +54,14 @@ class RqDlqSource(DataSource):
         view = one_of(VIEWS)("view", given.get("view", "queue"))
         return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
 
-    @plainly
+    @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a table."""
         from rq_dlq.spark.views import reader  # noqa: PLC0415 - each side imports what it needs
 
         return reader(ReadOptions.of(self.options), schema)
 
-    @plainly
+    @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The reader of a stream.
 
@@ -84,8 +69,7 @@ class RqDlqSource(DataSource):
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAMS, "reading a queue as a stream")
-        from rq_dlq.spark.refused import RefusedStream  # noqa: PLC0415 - their bases are new in 4.2
-        from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415
+        from rq_dlq.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415 - new bases in 4.2
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
 
         try:
@@ -95,14 +79,14 @@ class RqDlqSource(DataSource):
         except RqDlqError as error:
             return RefusedStream(error)
 
-    @plainly
+    @without_traceback
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's
         """The writer of a table."""
         from rq_dlq.spark.write import BatchWriter, operation_of  # noqa: PLC0415
 
         return BatchWriter(operation_of(self.options, schema, overwrite=overwrite))
 
-    @plainly
+    @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
         """The writer of a stream.
 

@@ -12,7 +12,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.schemas import arrow_schema
+from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.schemas import columns_of
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -119,10 +120,7 @@ def by_row(
 
 
 def _checked(schema: StructType | str) -> StructType:
-    read = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
-    if not isinstance(read, StructType):
-        message = f"the schema of by_row() is {read.simpleString()}: pass columns, as for mapInArrow"
-        raise InvalidInput(message)
+    read = schema if isinstance(schema, StructType) else columns_of(schema)
     known = {field.name: field for field in read}
     for name in BAD.fieldNames():
         if name not in known or not isinstance(known[name].dataType, StringType):

@@ -14,12 +14,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns
-from rq_dlq.spark.leases import LeaseKeeper
+from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import Offset, Position
-from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import check_queues
-from rq_dlq.spark.slices import Share, read_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rq_dlq._work import Steps
+    from rq_dlq.errors import RqDlqError
     from rq_dlq.spark.options import StreamOptions
 
 R = TypeVar("R")
@@ -40,7 +41,7 @@ class Driver:
         check_queues(url, options.namespace, list(shards))
         self._broker = broker = broker_at(url, options.namespace)
         self._queues = {family: broker.queue(family)._core for family in shards}
-        self.keeper = LeaseKeeper(broker, options.lease)
+        self.keeper = Heartbeat(broker, options.lease)
         self.query = Query(options, self._queues, shards, secrets.token_hex(4))
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
@@ -95,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _driver(self) -> Driver:
         return Driver(self._options, self._url)
 
-    @plainly
+    @without_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         """The offset before the first batch of a new query."""
         return self._driver.initial.as_json()  # Spark asks twice
@@ -104,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`maxMessagesPerTrigger`."""
         return ReadMaxRows(self._options.max_messages)
 
-    @plainly
+    @without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Ack all batches up to `start`, which Spark has committed; claim the next one.
 
@@ -124,12 +125,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The backlog for the progress report: the number of waiting messages, by queue."""
         return {"backlog": self._driver.run(self._driver.query.backlog.waiting())}
 
-    @plainly
+    @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim only as many messages as are ready now."""
         self._driver.run(self._driver.query.backlog.bound())
 
-    @plainly
+    @without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch `end`, as far as it still holds them."""
         batch = Offset.of(end)
@@ -148,3 +149,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Renew no more leases."""
         if "_driver" in self.__dict__:
             self._driver.stop()
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises an error of the options at the first call.
+
+    Spark hides an error that is raised while it creates the reader behind one of its own. It shows errors of
+    the reader's methods.
+    """
+
+    def __init__(self, why: RqDlqError) -> None:
+        self._why = why
+
+    @without_traceback
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise self._why
+
+    initialOffset = latestOffset = prepareForTriggerAvailableNow = partitions = read = _refuse  # noqa: N815

@@ -15,9 +15,9 @@ from rq_dlq._work import outcomes
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns
-from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.partitions import Share, Span
 from rq_dlq.spark.queues import check_queues
-from rq_dlq.spark.slices import Share, Span
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run(self, steps: Steps[R]) -> R:
         return self._broker._run(steps)
 
-    @plainly
+    @without_traceback
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
         """The offset at which a new query begins."""
         check_queues(self._url, self._options.namespace, list(self._keys()))
@@ -79,7 +79,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`maxMessagesPerTrigger`, here of events."""
         return ReadMaxRows(self._options.max_messages)
 
-    @plainly
+    @without_traceback
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         """The last events of the next batch.
 

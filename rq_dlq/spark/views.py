@@ -18,10 +18,10 @@ from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import EventColumns, MessageColumns, metrics_batch
-from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.partitions import Share, Slice, Span, dealt, read_slices
 from rq_dlq.spark.queues import chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
-from rq_dlq.spark.slices import Share, Slice, Span, dealt, read_slices
 from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Reader(DataSourceReader):
         self._url = resolve(options.url)
         self._schema = schema
 
-    @plainly
+    @without_traceback
     def partitions(self) -> list[InputPartition]:
         """Find the queues, and divide their content.
 

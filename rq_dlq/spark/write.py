@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.plainly import plainly
+from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.send import Send
 from rq_dlq.spark.settle import Redrive, Settle
 from rq_dlq.spark.write_options import SETTLES, WriteOptions
@@ -52,12 +52,12 @@ class Writer:
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
 
-    @plainly
+    @without_traceback
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         return self._operation.write(iterator)
 
-    @plainly
+    @without_traceback
     def commit(self, messages: Sequence[Any], batchId: int = 0) -> None:  # noqa: N803
         """On the driver, after all tasks succeeded."""
         self._operation.commit(messages, batchId)

@@ -14,8 +14,8 @@ from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import SinkFailed
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
+from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
-from rq_dlq.spark.slices import Slice
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.behaviour.stepping import alone

@@ -30,7 +30,7 @@ from tests import servers
 
 BODY = b"x" * 100
 PIPELINE = 1_000
-GOALS = {"plain redis-py": 1.5, "send_many": 0.7}
+GOALS = {"plain redis-py": 2.5, "send_many": 0.8}
 SPARK = "df.write"
 
 

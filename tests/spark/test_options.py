@@ -9,7 +9,7 @@ import pytest
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.options import ReadOptions, StreamOptions
-from rq_dlq.spark.slices import tasks_for
+from rq_dlq.spark.partitions import tasks_for
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 

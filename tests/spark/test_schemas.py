@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.schemas import DEAD_LETTER, MESSAGE, TOTALS, VIEWS, arrow_schema, check_chosen, schema_of
+from rq_dlq.spark.arrow import arrow_schema
+from rq_dlq.spark.schemas import (
+    DEAD_LETTER,
+    MESSAGE,
+    TOTALS,
+    VIEWS,
+    check_chosen,
+    columns_of,
+    schema_of,
+)
 from rq_dlq.values.counts import QueueStats
 from tests.spark.versions import since
 
@@ -17,6 +27,19 @@ from tests.spark.versions import since
 def test_arrow_is_as_spark_wants_it(view: str) -> None:
     """Spark compares them to the letter; its own function is private, and changes."""
     assert arrow_schema(VIEWS[view]).equals(to_arrow_schema(VIEWS[view], timezone="UTC"))
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "a int, b bigint,c  STRING NOT NULL, `d` double",
+        "a: array<map<string, array<int>>>, b: timestamp_ntz, c long, d boolean",
+        "a decimal(10, 2), b struct<c: int, d: string>, e map<string,string> COMMENT 'x, y'",
+    ],
+)
+def test_ddl_is_read_as_spark_reads_it(spark: SparkSession, ddl: str) -> None:
+    del spark  # reads the same text
+    assert columns_of(ddl) == StructType.fromDDL(ddl)
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -95,9 +95,15 @@ def test_id_and_batch_cannot_be_changed_and_errors_may_be_returned() -> None:
     ],
 )
 def test_a_schema_that_cannot_do(schema: str, says: str, spark: SparkSession) -> None:
-    del spark  # reads the text
+    del spark  # reads what only Spark can
     with pytest.raises(InvalidInput, match=says):
         by_row(dict, schema)
+
+
+def test_columns_as_text_need_no_session() -> None:
+    handle = by_row(lambda row: {"n": row["n"] + 1}, f"{DDL}, n bigint")
+    (out,) = handle([pa.RecordBatch.from_pylist([{"id": "m", "batch": "b@q", "n": 1}])])
+    assert out.to_pylist()[0]["n"] == 2
 
 
 def test_input_without_a_batch_is_refused() -> None:

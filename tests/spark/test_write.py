@@ -18,7 +18,7 @@ import rq_dlq
 from rq_dlq._work import jobs
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
-from rq_dlq.spark.pace import Pace
+from rq_dlq.spark.rate_limit import RateLimit
 from rq_dlq.spark.send import Send, Staged
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
@@ -218,9 +218,9 @@ def test_a_rate_limit_makes_messages_visible_bit_by_bit(spark: SparkSession, bro
 
 
 def test_a_pace() -> None:
-    assert Pace(0, 1_000).chunk == 1_000
-    assert Pace(2, 1_000).chunk == 1
-    assert Pace(100_000, 1_000).chunk == 1_000
+    assert RateLimit(0, 1_000).chunk == 1_000
+    assert RateLimit(2, 1_000).chunk == 1
+    assert RateLimit(100_000, 1_000).chunk == 1_000
 
 
 def test_nulls_have_no_span() -> None:

@@ -3,9 +3,8 @@
     python -m rq_dlq.spark.pipeline --queue 'orders*' --out archive
 
 `run` has the steps in order, `settings` their settings. `source` reads the queues, `archive` writes Parquet
-or Delta, `manifest` is what the job remembers from run to run. `tables` are the reports, `picture` plots one.
-`rules` choose the dead letters to redrive, `redrive` does it and keeps a `ledger`. `stages` and `show` print
-progress and results.
+or Delta, `manifest` is what the job remembers from run to run. `tables` are the reports. `rules` choose the
+dead letters to redrive, and `redrive` does it. `show` prints the result.
 """
 
 from rq_dlq.spark.pipeline.rules import Rule, read_rules

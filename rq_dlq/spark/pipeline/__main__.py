@@ -12,6 +12,7 @@ from typing import Any
 import click
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.markup import escape
 
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import resolve
@@ -19,7 +20,7 @@ from rq_dlq.spark.options import moment
 from rq_dlq.spark.pipeline.rules import read_rules
 from rq_dlq.spark.pipeline.run import run
 from rq_dlq.spark.pipeline.settings import FORMATS, PipelineSettings
-from rq_dlq.spark.pipeline.show import ShownStages, show
+from rq_dlq.spark.pipeline.show import show
 from rq_dlq.spark.pipeline.source import names_of
 
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
@@ -28,9 +29,7 @@ PIPE_WIDTH = 200
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--queue", required=True, metavar="NAMES", help="Names or patterns with *, comma-separated.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Directory of all output."
-)
+@click.option("--out", required=True, metavar="DIR", help="A directory, or the URL of one, of all output.")
 @click.option("--url", help="redis://…, rediss://… or unix://…; else $RQ_DLQ_URL, else the embedded server.")
 @click.option("--namespace", default="rq", show_default=True, help="The prefix of all keys.")
 @click.option(
@@ -45,7 +44,6 @@ PIPE_WIDTH = 200
 )
 @click.option("--apply", is_flag=True, help="Redrive them; without this it is a dry run.")
 @click.option("--trim", is_flag=True, help="Drop archived events of the outcome history from Redis.")
-@click.option("--plot/--no-plot", default=True, show_default=True, help="Draw DIR/poison.png.")
 @click.option("--master", help="Spark's master; by default local[*], or that of spark-submit.")
 def main(**options: Any) -> None:
     """Archive the outcome history and the dead letters of queues, report on them, redrive by rules.
@@ -77,15 +75,16 @@ def _main(*, rules: Path | None, since: str | None, master: str | None, **option
     talk, data = Console(stderr=True), Console()
     if not data.is_terminal:
         data.width = PIPE_WIDTH
-    with ShownStages.progress(talk) as progress:
-        stages = ShownStages(progress)
-        with stages.stage("start Spark") as stage:
-            spark = _session(master, settings)
-            stage.say(f"Spark {spark.version} at {spark.conf.get('spark.master')}")
-        try:
-            summary = run(spark, settings, stages)
-        finally:
-            spark.stop()
+
+    def tell(step: str, result: str) -> None:
+        talk.print(f"[green]✓[/] {escape(step)}: [dim]{escape(result)}", highlight=False)
+
+    spark = _session(master, settings)
+    tell("start Spark", f"Spark {spark.version} at {spark.conf.get('spark.master')}")
+    try:
+        summary = run(spark, settings, tell)
+    finally:
+        spark.stop()
     show(data, summary, settings)
 
 

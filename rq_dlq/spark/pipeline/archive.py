@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 from pyspark.sql.types import DateType, StructType
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
+from rq_dlq.spark.pipeline.settings import LOCAL
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PARTITIONS = ["queue", "date"]
+MISSING = (
+    "PATH_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +56,11 @@ EVENTS = Table("history", HISTORY, ("queue", "event_id"), "at")
 LETTERS = Table("dead_letters", DEAD_LETTER, ("queue", "id", "dead_at"), "dead_at")
 
 
-def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
-    """The archive of a directory.
+def store_at(spark: SparkSession, folder: str, form: str) -> Store:
+    """The archive of a directory, by its URL.
 
     Raises:
-        ConfigurationError: nothing installed can write Delta.
+        ConfigurationError: nothing installed can write Delta there.
     """
     if form == "parquet":
         return ParquetStore(spark, folder)
@@ -62,63 +69,71 @@ def store_at(spark: SparkSession, folder: Path, form: str) -> Store:
     if importlib.util.find_spec("deltalake") is None:
         message = "nothing here writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
         raise ConfigurationError(message)
+    if not folder.startswith(LOCAL):
+        raise ConfigurationError(
+            f"deltalake writes only to a local directory here, not to {folder}: add Spark's Delta jar, or "
+            "use parquet"
+        )
     return DeltaStore(spark, folder)
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where tables are kept; each format says how it loads and appends."""
+    """Where tables are kept; each format says how it loads and appends. Spark's file systems do the work."""
 
     spark: SparkSession
-    folder: Path
+    folder: str
 
     def read(self, table: Table) -> DataFrame:
         """All rows; none if nothing was ever written."""
-        path = self.folder / table.name
-        rows = self._load(table, str(path)) if path.exists() else None
-        return (
-            self.spark.createDataFrame([], table.schema) if rows is None else rows.select(*table.schema.names)
-        )
+        rows = self._load(table)
+        if rows is None:
+            return self.spark.createDataFrame([], table.schema)
+        return rows.select(*table.schema.names)
 
-    def _load(self, table: Table, path: str) -> DataFrame | None:
-        """The rows of an existing folder; None: it has no table."""
+    def _load(self, table: Table) -> DataFrame | None:
+        """The rows of a table; None: there is none."""
         raise NotImplementedError
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows: all or none, if the format can do that."""
         raise NotImplementedError
 
+    def path(self, table: Table) -> str:
+        """The URL of a table."""
+        return f"{self.folder}/{table.name}"
+
 
 class ParquetStore(Store):
     """Plain Parquet files."""
 
-    def _load(self, table: Table, path: str) -> DataFrame:
-        return self.spark.read.schema(table.schema).parquet(path)
+    def _load(self, table: Table) -> DataFrame | None:
+        return there(lambda: self.spark.read.schema(table.schema).parquet(self.path(table)))
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows; a day of a queue becomes one file."""
         arranged = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, table.at)
-        arranged.write.mode("append").partitionBy(*PARTITIONS).parquet(str(self.folder / table.name))
+        arranged.write.mode("append").partitionBy(*PARTITIONS).parquet(self.path(table))
 
 
 class SparkDeltaStore(Store):
     """Delta tables, written by Spark with Delta's own jar."""
 
-    def _load(self, table: Table, path: str) -> DataFrame:
-        del table
-        return self.spark.read.format("delta").load(path)
+    def _load(self, table: Table) -> DataFrame | None:
+        return there(lambda: self.spark.read.format("delta").load(self.path(table)))
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows."""
-        rows.write.format("delta").mode("append").partitionBy(*PARTITIONS).save(str(self.folder / table.name))
+        rows.write.format("delta").mode("append").partitionBy(*PARTITIONS).save(self.path(table))
 
 
 class DeltaStore(Store):
     """Delta tables without the jar: Spark reads, the driver writes; the new rows must fit into its memory."""
 
-    def _load(self, table: Table, path: str) -> DataFrame | None:
+    def _load(self, table: Table) -> DataFrame | None:
         import deltalake  # noqa: PLC0415 - an extra
 
+        path = self._local(table)
         files = deltalake.DeltaTable(path).file_uris() if deltalake.DeltaTable.is_deltatable(path) else []
         return (
             self.spark.read.schema(table.schema).option("basePath", path).parquet(*files) if files else None
@@ -128,8 +143,22 @@ class DeltaStore(Store):
         """Add rows."""
         import deltalake  # noqa: PLC0415
 
-        path: Any = self.folder / table.name
-        deltalake.write_deltalake(path, rows.toArrow(), mode="append", partition_by=PARTITIONS)
+        deltalake.write_deltalake(self._local(table), rows.toArrow(), mode="append", partition_by=PARTITIONS)
+
+    def _local(self, table: Table) -> str:
+        return self.path(table).removeprefix(LOCAL)
+
+
+def there(load: Callable[[], DataFrame]) -> DataFrame | None:
+    """What Spark loads from a path; None: there is nothing."""
+    try:
+        rows = load()
+        rows.schema  # noqa: B018 - Spark Connect looks only now
+    except AnalysisException as error:
+        if error.getCondition() not in MISSING:
+            raise
+        return None
+    return rows
 
 
 def add(store: Store, table: Table, rows: DataFrame) -> int:

@@ -1,20 +1,31 @@
-"""What an archive remembers from run to run: a small JSON file, replaced as a whole at the end of a run."""
+"""What an archive remembers from run to run: a small JSON text, written by Spark at the end of a run.
+
+There are two, of the last two runs, and a run replaces the older one. So a run that is cut off leaves the
+newer one, whatever the file system can do.
+"""
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rq_dlq.errors import InvalidInput
+from rq_dlq.spark.pipeline.archive import there
+from rq_dlq.spark.pipeline.settings import LOCAL
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
 
-NAME = "manifest.json"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "manifest"
+KEPT = 2  # manifests
 
 
 class Kind(msgspec.Struct, frozen=True, order=True):
@@ -50,27 +61,35 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[Known, ...] = ()
 
     @classmethod
-    def read(cls, folder: Path, *, url: str, namespace: str, form: str) -> Manifest:
-        """The manifest of a directory; if there is none, that of an empty archive.
+    def read(cls, spark: SparkSession, folder: str, *, url: str, namespace: str, form: str) -> Manifest:
+        """The newest manifest of a directory; if there is none, that of an empty archive.
 
         Raises:
             InvalidInput: it is damaged, or belongs to another server, namespace or format.
         """
-        path = folder / NAME
-        if not path.exists():
+        found = [
+            manifest for number in range(KEPT) if (manifest := cls._at(spark, f"{folder}/{NAME}/{number}"))
+        ]
+        if not found:
             return cls(url=url, namespace=namespace, format=form)
-        try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=cls)
-        except NO_JSON as error:
-            message = f"{path} is damaged ({error}): restore it from a backup, or pass another directory"
-            raise InvalidInput(message) from None
+        manifest = max(found, key=attrgetter("runs"))
         for name, asked in (("url", url), ("namespace", namespace), ("format", form)):
             if (has := getattr(manifest, name)) != asked:
                 raise InvalidInput(
                     f"{folder} is the archive of {name} {shown(has)}, not {shown(asked)}: pass another "
-                    f"directory. If both are the same, change {name} in {path}"
+                    f"directory. If both are the same, change {name} in {folder}/{NAME}"
                 )
         return manifest
+
+    @classmethod
+    def _at(cls, spark: SparkSession, path: str) -> Manifest | None:
+        rows = there(lambda: spark.read.text(path, wholetext=True))
+        texts = [row.value for row in rows.collect()] if rows else []
+        try:
+            return msgspec.json.decode(texts[0], type=cls) if texts else None
+        except NO_JSON as error:
+            message = f"{path} is damaged ({error}): restore it from a backup, or pass another directory"
+            raise InvalidInput(message) from None
 
     def after(self, last_events: Mapping[str, str], first_runs: Mapping[Kind, int]) -> Manifest:
         """The manifest after one more run."""
@@ -78,11 +97,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         events = dict(sorted({**self.last_events, **last_events}.items()))
         return msgspec.structs.replace(self, runs=self.runs + 1, last_events=events, kinds=kinds)
 
-    def write(self, folder: Path) -> None:
-        """Replace the manifest of a directory."""
-        new = folder / f"{NAME}.new"
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
-        new.replace(folder / NAME)
+    def write(self, spark: SparkSession, folder: str) -> None:
+        """Write it into a directory, in place of the last but one."""
+        text = msgspec.json.format(msgspec.json.encode(self)).decode()
+        rows = spark.createDataFrame([(text,)], "value string").coalesce(1)
+        rows.write.mode("overwrite").text(f"{folder}/{NAME}/{self.runs % KEPT}")
 
     def first_run(self) -> dict[Kind, int]:
         """The run that saw a kind first, by kind."""
@@ -90,22 +109,26 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def held(folder: Path) -> Generator[None]:
-    """Keep other runs out of a directory, which is created if it is missing.
+def held(folder: str) -> Generator[None]:
+    """Keep other runs out of a local directory, which is created if it is missing; elsewhere do nothing.
 
     Raises:
         InvalidInput: it cannot be written, or another run uses it.
     """
+    if not folder.startswith(LOCAL):
+        yield
+        return
+    path = Path(folder.removeprefix(LOCAL))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock: Any = (folder / ".lock").open("w")
+        path.mkdir(parents=True, exist_ok=True)
+        lock: Any = (path / ".lock").open("w")
     except OSError as error:
-        message = f"{folder} cannot be written ({error.strerror}): pass a directory that can"
+        message = f"{path} cannot be written ({error.strerror}): pass a directory that can"
         raise InvalidInput(message) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            message = f"another run uses {folder}: wait for its end, or pass another directory"
+            message = f"another run uses {path}: wait for its end, or pass another directory"
             raise InvalidInput(message) from None
         yield

@@ -38,7 +38,7 @@ class Rule:
     """A choice of dead letters to redrive.
 
     Attributes:
-        name: for people, and in the ledger.
+        name: for people.
         queue, error_class: patterns with `*`; empty: any.
         fingerprint, reason: empty: any.
         max_redriven: a message that was redriven this often is quarantined.

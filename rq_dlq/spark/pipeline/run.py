@@ -1,24 +1,21 @@
-"""The steps of a run: archive, trim, report, plot, update the manifest, redrive."""
+"""The steps of a run: archive, trim, report, write the manifest, redrive."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
 from rq_dlq._calls import outcomes
 from rq_dlq.spark import register
-from rq_dlq.spark.pipeline import archive, picture, redrive, tables
+from rq_dlq.spark.pipeline import archive, redrive, tables
 from rq_dlq.spark.pipeline.archive import EVENTS, LETTERS, persisted
-from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
 from rq_dlq.spark.pipeline.manifest import Manifest, held
 from rq_dlq.spark.pipeline.redrive import Plan
 from rq_dlq.spark.pipeline.source import Source
-from rq_dlq.spark.pipeline.stages import Stages
 from rq_dlq.spark.report import collision_report, event_order, queue_report
 from rq_dlq.spark.what_if import what_if
 
@@ -32,7 +29,12 @@ if TYPE_CHECKING:
 
 _BEGINNING = "0-0"
 OFF = "; a queue keeps events only if its setting outcomes is set"
-SILENT = Stages()
+Tell: TypeAlias = "Callable[[str, str], None]"
+"""Is told each step of a run, and its result."""
+
+
+def silent(step: str, result: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,6 @@ class Summary:
         trimmed: events dropped from Redis.
         new_kinds: kinds of failure that no earlier run saw.
         tables: the rows of the Parquet files, by name.
-        picture: of the report on dead letters; None: no picture.
         plan: what the rules decide.
         redriven: messages that came back; 0 without `apply`.
     """
@@ -58,18 +59,18 @@ class Summary:
     trimmed: int
     new_kinds: tuple[Kind, ...]
     tables: Mapping[str, Rows]
-    picture: Path | None
     plan: Plan = field(default_factory=lambda: Plan([]))
     redriven: int = 0
 
 
-def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT) -> Summary:
+def run(spark: SparkSession, settings: PipelineSettings, tell: Tell = silent) -> Summary:
     """Do one run. After an interruption, run it again.
 
-    It archives no event twice, and trims only archived events.
+    It archives no event twice, and trims only archived events. Only in a local directory does it notice that
+    another run uses it.
 
     Args:
-        stages: report the progress; the default reports nothing.
+        tell: is told each step that is done, and its result.
 
     Returns:
         What the run did.
@@ -83,20 +84,20 @@ def run(spark: SparkSession, settings: PipelineSettings, stages: Stages = SILENT
     """
     register(spark)
     source = Source.of(spark, settings)
-    with held(settings.out), _utc(spark):
-        return _Run(source, settings, stages).whole()
+    with held(settings.folder), _utc(spark):
+        return _Run(source, settings, tell).whole()
 
 
 class _Run:
-    """One run into a locked directory."""
+    """One run."""
 
-    def __init__(self, source: Source, settings: PipelineSettings, stages: Stages) -> None:
-        self.source, self.settings, self.stages = source, settings, stages
+    def __init__(self, source: Source, settings: PipelineSettings, tell: Tell) -> None:
+        self.source, self.settings, self.tell = source, settings, tell
         self.broker = source.broker
         place = {"url": self.broker.url, "namespace": settings.namespace, "form": settings.format}
-        self.before = Manifest.read(settings.out, **place)
+        self.before = Manifest.read(source.spark, settings.folder, **place)
         self.number = self.before.runs + 1
-        self.store: Store = archive.store_at(source.spark, settings.out, settings.format)
+        self.store: Store = archive.store_at(source.spark, settings.folder, settings.format)
 
     def whole(self) -> Summary:
         """All steps."""
@@ -107,8 +108,8 @@ class _Run:
             trimmed = self.trim(last_events) if settings.trim else 0
             made = self.report(dead)
             first_runs = {tables.kind_of(row): row["first_run"] for row in made["poison"]}
-            drawn = self.draw(made["poison"]) if settings.plot else None
-            self.before.after(last_events, self.before.first_run() | first_runs).write(settings.out)
+            after = self.before.after(last_events, self.before.first_run() | first_runs)
+            after.write(self.source.spark, settings.folder)
             plan, redriven = self.redrive(dead) if settings.rules else (Plan([]), 0)
         return Summary(
             run=self.number,
@@ -118,82 +119,60 @@ class _Run:
             trimmed=trimmed,
             new_kinds=tuple(kind for kind, first in first_runs.items() if first == self.number),
             tables=made,
-            picture=drawn,
             plan=plan,
             redriven=redriven,
         )
 
     def archive_events(self) -> tuple[int, dict[str, str]]:
         """Archive the new events; returns how many, and the last archived event by queue."""
-        with (
-            self.stages.stage("archive the outcome history") as stage,
-            persisted(self._new_events()) as events,
-        ):
+        with persisted(self._new_events()) as events:
             count = archive.add(self.store, EVENTS, events)
             latest = F.max_by("event_id", event_order("event_id")).alias("last")
             rows = events.groupBy("queue").agg(latest).collect()
-            last = {row["queue"]: row["last"] for row in rows}
-            none = not last and not self.before.last_events
-            stage.say(f"{count:,} new events{OFF if none else ''}")
+        last = {row["queue"]: row["last"] for row in rows}
+        none = not last and not self.before.last_events
+        self.tell("archive the outcome history", f"{count:,} new events{OFF if none else ''}")
         return count, {**self._last_events(), **last}
 
     def archive_letters(self, dead: DataFrame) -> int:
         """Archive the new dead letters; returns how many."""
-        with self.stages.stage("archive the dead letters") as stage:
-            count = archive.add(self.store, LETTERS, dead)
-            stage.say(f"{count:,} new dead letters")
+        count = archive.add(self.store, LETTERS, dead)
+        self.tell("archive the dead letters", f"{count:,} new dead letters")
         return count
 
     def trim(self, last_events: Mapping[str, str]) -> int:
         """Drop the events that were read back from the archive from Redis; returns how many."""
-        with self.stages.stage("trim the outcome history") as stage:
-            trimmed = 0
-            for name, last in last_events.items():
-                keys = self.broker.queue(name)._core.keys
-                trimmed += self.broker._run(self.broker._step(outcomes.trim(keys, through=last)))
-            stage.say(f"{trimmed:,} events dropped from Redis")
+        trimmed = 0
+        for name, last in last_events.items():
+            keys = self.broker.queue(name)._core.keys
+            trimmed += self.broker._run(self.broker._step(outcomes.trim(keys, through=last)))
+        self.tell("trim the outcome history", f"{trimmed:,} events dropped from Redis")
         return trimmed
 
     def report(self, dead: DataFrame) -> dict[str, Rows]:
         """Make the tables. The same archive always gives the same tables."""
-        with self.stages.stage("report") as stage:
-            events = self._wanted(self.store.read(EVENTS), "at")
-            letters, dead = (self._wanted(rows, "dead_at") for rows in (self.store.read(LETTERS), dead))
-            made = {
-                "poison": tables.poison(letters, dead, self.before.first_run(), self.number),
-                "queues": queue_report(events, self.source.read("metrics")),
-                "collisions": collision_report(events),
-                "what_if": what_if(events, self.settings.policies),
-            }
-            written = tables.write(made, self.settings.out)
-            stage.say(f"{len(made)} tables in {self.settings.out / tables.FOLDER}")
+        events = self._wanted(self.store.read(EVENTS), "at")
+        letters, dead = (self._wanted(rows, "dead_at") for rows in (self.store.read(LETTERS), dead))
+        made = {
+            "poison": tables.poison(letters, dead, self.before.first_run(), self.number),
+            "queues": queue_report(events, self.source.read("metrics")),
+            "collisions": collision_report(events),
+            "what_if": what_if(events, self.settings.policies),
+        }
+        written = tables.write(made, self.settings.folder)
+        self.tell("report", f"{len(made)} tables in {self.settings.folder}/{tables.FOLDER}")
         return written
-
-    def draw(self, poison: Rows) -> Path | None:
-        """Plot the report on dead letters; None: there are no dead letters, or matplotlib is missing."""
-        with self.stages.stage("draw") as stage:
-            if not poison:
-                stage.say("there are no dead letters to draw")
-            elif not picture.possible():
-                stage.say("no picture: matplotlib is not installed (pip install matplotlib)")
-            else:
-                path = self.settings.out / picture.NAME
-                picture.draw(poison, self.number, path)
-                stage.say(str(path))
-                return path
-        return None
 
     def redrive(self, dead: DataFrame) -> tuple[Plan, int]:
         """Redrive by the rules, or only report the plan; returns the plan and how many came back."""
-        rules, out = self.settings.rules, self.settings.out
-        with self.stages.stage("redrive by rules") as stage:
-            plan = redrive.plan(dead, rules, out, self.number)
-            if not self.settings.apply:
-                count = plan.count(REDRIVE)
-                stage.say(f"{count:,} would come back, {plan.count(QUARANTINE):,} would be quarantined")
-                return plan, 0
-            redriven = redrive.carry_out(plan, rules, self.broker, out, stage)
-            stage.say(f"{redriven:,} came back, {plan.count(QUARANTINE):,} are quarantined now")
+        rules = self.settings.rules
+        plan = redrive.plan(dead, rules)
+        count, quarantined = len(plan.redrives), sum(plan.quarantined.values())
+        if not self.settings.apply:
+            self.tell("redrive by rules", f"{count:,} would come back, {quarantined:,} are quarantined")
+            return plan, 0
+        redriven = redrive.carry_out(plan, rules, self.broker)
+        self.tell("redrive by rules", f"{redriven:,} came back, {quarantined:,} are quarantined")
         return plan, redriven
 
     def _last_events(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ from rq_dlq.values.durations import shown
 if TYPE_CHECKING:
     from rq_dlq.spark.pipeline.rules import Rule
 
+LOCAL: Final = "file://"
 FORMATS: Final = ("parquet", "delta")
 COMPARED: Final = {f"{n} redeliveries": RedeliveryPolicy(max_redeliveries=n) for n in (0, 2, 5, 12)}
 
@@ -26,7 +27,8 @@ class PipelineSettings:
 
     Attributes:
         queue: a name, several separated by commas, or patterns with `*`.
-        out: a directory that the driver and all executors can reach by this name.
+        out: where everything goes: a URL of any file system that Spark can write to, or a directory that the
+            driver and all executors can reach by this name.
         url: where Redis is; None: $RQ_DLQ_URL, else the embedded server.
         namespace: the prefix of all keys.
         format: of the archive, parquet or delta; the tables are always Parquet.
@@ -34,12 +36,11 @@ class PipelineSettings:
         rules: choose the dead letters to redrive; the first that matches applies.
         apply: redrive them; False: only report what would be redriven.
         trim: drop archived events from Redis.
-        plot: plot the report on dead letters.
         policies: for the table what_if, by name.
     """
 
     queue: str
-    out: Path
+    out: str | Path
     url: str | None = field(default=None, repr=False)
     namespace: str = USUAL_NAMESPACE
     format: str = "parquet"
@@ -47,7 +48,6 @@ class PipelineSettings:
     rules: tuple[Rule, ...] = ()
     apply: bool = False
     trim: bool = False
-    plot: bool = True
     policies: Mapping[str, RedeliveryPolicy] = field(default_factory=lambda: COMPARED)
 
     def __post_init__(self) -> None:
@@ -58,10 +58,13 @@ class PipelineSettings:
         """
         if self.format not in FORMATS:
             raise InvalidInput(f"format is {shown(self.format)}. Pass one of {', '.join(FORMATS)}")
-        if ":/" in str(self.out):  # of which pathlib makes one slash
-            raise InvalidInput(
-                f"out is {shown(str(self.out))}. Pass a directory that is mounted on all machines, not a URL"
-            )
         if self.since is not None and self.since.tzinfo is None:
             raise InvalidInput(f"since {shown(self.since)}: pass a datetime with a time zone")
-        object.__setattr__(self, "out", Path(self.out).absolute())
+        if isinstance(self.out, Path) and ":/" in str(self.out):  # pathlib makes one slash of two
+            raise InvalidInput(f"out is {shown(str(self.out))}. Pass a URL as text, not as a path")
+
+    @property
+    def folder(self) -> str:
+        """The URL of `out`."""
+        out = str(self.out)
+        return out.rstrip("/") if "://" in out else f"{LOCAL}{Path(out).absolute()}"

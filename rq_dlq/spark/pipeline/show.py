@@ -1,33 +1,22 @@
-"""Shows a run in a terminal: a line for each step while it lasts, then the tables."""
+"""Prints the result of a run: the tables, and what the rules do."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.spark.pipeline.ledger import QUARANTINE, REDRIVE
 from rq_dlq.spark.pipeline.manifest import Kind
-from rq_dlq.spark.pipeline.stages import Stage, Stages
 from rq_dlq.spark.pipeline.tables import kind_of
 from rq_dlq.values.durations import human
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Task, TaskID
 
     from rq_dlq.spark.pipeline.run import Summary
     from rq_dlq.spark.pipeline.settings import PipelineSettings
@@ -59,60 +48,6 @@ TEXTS: Final = ("", "queue", "fingerprint", "reason", "error", "policy")
 SHARES: Final = ("share", "redelivery_ratio", "expiry_ratio", "score")
 SPANS: Final = {"success_ms_p50": 1, "success_ms_p99": 1, "wait_seconds": 1000, "policy_wait_seconds": 1000}
 """Columns with durations: the milliseconds in their unit."""
-
-
-class _Bar(BarColumn):
-    """A bar for the steps with a known total."""
-
-    def render(self, task: Task) -> Any:
-        return super().render(task) if task.fields["counted"] else Text("")
-
-
-class _Count(MofNCompleteColumn):
-    def render(self, task: Task) -> Text:
-        return super().render(task) if task.fields["counted"] else Text("")
-
-
-class _Shown(Stage):
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
-
-    def expect(self, total: int) -> None:
-        self._progress.update(self._task, total=total, counted=True)
-
-    def advance(self, count: int) -> None:
-        self._progress.advance(self._task, count)
-
-    def say(self, text: str) -> None:
-        self._progress.update(self._task, now=text)
-
-
-class ShownStages(Stages):
-    """The steps of a run as progress lines."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    @staticmethod
-    def progress(console: Console) -> Progress:
-        """The progress display."""
-        return Progress(
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            _Bar(bar_width=20),
-            _Count(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[now]}", style="dim", markup=False),
-            console=console,
-        )
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[Stage]:
-        """Show one step as a line."""
-        task = self._progress.add_task(name, total=None, now="", counted=False)
-        yield _Shown(self._progress, task)
-        total = self._progress.tasks[self._progress.task_ids.index(task)].total or 1
-        self._progress.update(task, total=total, completed=total)
 
 
 def show(console: Console, summary: Summary, settings: PipelineSettings) -> None:
@@ -178,10 +113,9 @@ def _text(name: str, value: Any) -> str:
 def _plan(summary: Summary, settings: PipelineSettings) -> Table:
     table = _frame("Rules")
     table.add_column("rule", overflow="fold")
-    for name in ("redriven" if settings.apply else "would be redriven", "quarantined", "quarantined before"):
+    for name in ("redriven" if settings.apply else "would be redriven", "quarantined"):
         table.add_column(name, justify="right")
-    for rule in settings.rules:
-        counts = (summary.plan.count(action, rule.name) for action in (REDRIVE, QUARANTINE))
-        before = summary.plan.quarantined.get(rule.name, 0)
-        table.add_row(Text(rule.name), *(f"{count:,}" for count in (*counts, before)))
+    redriven = Counter(one.rule for one in summary.plan.redrives)
+    for name, quarantined in summary.plan.quarantined.items():
+        table.add_row(Text(name), f"{redriven[name]:,}", f"{quarantined:,}")
     return table

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
+from rq_dlq.spark.pipeline.archive import persisted
 from rq_dlq.spark.pipeline.manifest import Kind
 from rq_dlq.spark.report import poison_report
 
@@ -48,11 +47,9 @@ def poison(letters: DataFrame, dead: DataFrame, first_runs: Mapping[Kind, int], 
     return report.fillna({"dead_now": 0, "first_run": run}).orderBy(F.desc("count"), *KIND)
 
 
-def write(tables: Mapping[str, DataFrame], out: Path) -> dict[str, Rows]:
-    """Write each table to a Parquet file, in place of the previous run's; returns the rows by name."""
-    folder = out / FOLDER
-    folder.mkdir(exist_ok=True)
-    return {name: _written(table, folder / f"{name}.parquet") for name, table in tables.items()}
+def write(tables: Mapping[str, DataFrame], out: str) -> dict[str, Rows]:
+    """Write each table as Parquet, in place of the previous run's; returns the rows by name."""
+    return {name: _written(table, f"{out}/{FOLDER}/{name}") for name, table in tables.items()}
 
 
 def kind_of(row: Mapping[str, Any]) -> Kind:
@@ -60,10 +57,8 @@ def kind_of(row: Mapping[str, Any]) -> Kind:
     return Kind(*(row[name] for name in KIND))
 
 
-def _written(table: DataFrame, path: Path) -> Rows:
-    rows = table.toArrow()
-    new = path.with_suffix(".new")
-    pq.write_table(rows, new)
-    new.replace(path)
-    made: Rows = rows.to_pylist()
-    return made
+def _written(table: DataFrame, path: str) -> Rows:
+    with persisted(table) as kept:
+        kept.coalesce(1).write.mode("overwrite").parquet(path)
+        rows: Rows = kept.toArrow().to_pylist()
+    return rows

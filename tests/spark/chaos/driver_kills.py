@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 POINTS = {
     "committed:2": "after the commit log",
     "acking:3": "noted as done, before the ack",
-    "claiming:3": "after the ack, before the claim",
-    "claiming:4": "between two claims of a batch",
+    "claiming:3": "before it claims a batch ahead",
+    "claiming:6": "between two claims of a batch, ahead, beside the ack and the tasks",
     "claimed:2": "after the claim, before the offset log",
     "logged:2": "after the offset log",
     "planned:2": "before the tasks",

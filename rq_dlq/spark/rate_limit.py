@@ -7,7 +7,7 @@ import time
 STEPS = 5  # in a second
 
 
-class Pace:
+class RateLimit:
     """Keeps work to a rate.
 
     Args:

@@ -1,4 +1,4 @@
-"""Checks the Python that runs the tasks of a local Spark."""
+"""What a session has to have: a version of Spark, and a Python with this package."""
 
 from __future__ import annotations
 
@@ -8,10 +8,28 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
+
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+TABLES, STREAM_WRITES, STREAMS = (4, 0), (4, 1), (4, 2)
+
+
+def check_version(least: tuple[int, int], what: str) -> None:
+    """Check Spark's version.
+
+    Raises:
+        ConfigurationError: this Spark is too old for something.
+    """
+    major, minor = pyspark.__version__.split(".")[:2]
+    if (int(major), int(minor)) < least:
+        wanted = ".".join(map(str, least))
+        message = f"{what} needs Spark {wanted} or newer, this is {pyspark.__version__}: upgrade pyspark"
+        raise ConfigurationError(message)
 
 
 def check_python(spark: SparkSession) -> None:

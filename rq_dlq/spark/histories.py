@@ -1,14 +1,18 @@
-"""Events of an outcome history, decoded together, as Arrow columns."""
+"""Histories as Arrow columns: the outcome history of a queue, and those of single messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import ArrayType
 
-from rq_dlq.spark.messages import texts, times
+from rq_dlq.spark.arrow import arrow_type, texts, times
+from rq_dlq.spark.schemas import FAILURE
+from rq_dlq.values.failure import read_history
 from rq_dlq.values.outcome import FIELDS, milliseconds_of
 
 if TYPE_CHECKING:
@@ -50,3 +54,26 @@ def _values(cells: list[bytes]) -> list[bytes]:
         return cells[1::2]
     known = dict(zip(cells[::2], cells[1::2], strict=False))
     return [known.get(name, b"") for name in _NAMES]
+
+
+def as_structs(texts: Sequence[bytes | None]) -> pa.Array:
+    """Histories as lists of events."""
+    return pa.array([_story(text) for text in texts], arrow_type(ArrayType(FAILURE)))
+
+
+def as_json(texts: Sequence[bytes | None]) -> pa.Array:
+    """Histories as JSON: an array of objects with the fields of the struct; times in ISO format."""
+    names = FAILURE.fieldNames()
+    stories = ([dict(zip(names, event, strict=True)) for event in _story(text)] for text in texts)
+    return pa.array([msgspec.json.encode(story) for story in stories], pa.string())
+
+
+def _story(text: bytes | None) -> list[tuple[object, ...]]:
+    """The events of a history, each in the order of the struct's fields."""
+    return [
+        (
+            event.delivery, event.at, event.consumer or None, event.event,
+            event.cause.type or None, event.cause.message or None, round(event.delay * 1000),
+        )
+        for event in read_history(text or b"")
+    ]  # fmt: skip

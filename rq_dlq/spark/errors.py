@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def plainly(method: Callable[P, R]) -> Callable[P, R]:
+def without_traceback(method: Callable[P, R]) -> Callable[P, R]:
     """The same method, but errors of rq_dlq are raised without traceback and cause."""
 
     @wraps(method)

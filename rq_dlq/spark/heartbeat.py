@@ -18,7 +18,7 @@ logger = logging.getLogger("rq_dlq.spark")
 PART = 3  # leases are renewed when a third of their time is over
 
 
-class LeaseKeeper:
+class Heartbeat:
     """Renews the leases of tokens until they are dropped, or the process ends.
 
     Args:

@@ -1,0 +1,79 @@
+"""Columns for Arrow, exactly as Spark requires them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
+
+from rq_dlq.errors import InvalidInput
+
+LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
+_TIME = pa.timestamp("us", tz="UTC")
+_ARROW: dict[type[DataType], pa.DataType] = {
+    StringType: pa.string(),
+    types.BinaryType: pa.binary(),
+    types.BooleanType: pa.bool_(),
+    types.ByteType: pa.int8(),
+    types.ShortType: pa.int16(),
+    types.IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    types.FloatType: pa.float32(),
+    types.DoubleType: pa.float64(),
+    types.DateType: pa.date32(),
+    types.TimestampType: pa.timestamp("us", tz="UTC"),
+    types.TimestampNTZType: pa.timestamp("us"),
+}
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The same columns for Arrow, exactly as Spark requires them."""
+    return pa.schema([_arrow_field(field.name, field.dataType, field.nullable) for field in schema])
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type of a column's type.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if isinstance(kind, StructType):
+        return pa.struct([_arrow_field(field.name, field.dataType, field.nullable) for field in kind])
+    if isinstance(kind, ArrayType):
+        return pa.list_(_arrow_field("element", kind.elementType, kind.containsNull))
+    if isinstance(kind, MapType):
+        value = _arrow_field("value", kind.valueType, kind.valueContainsNull)
+        return pa.map_(arrow_type(kind.keyType), value)
+    if isinstance(kind, types.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if type(kind) not in _ARROW:
+        raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
+    return _ARROW[type(kind)]
+
+
+def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
+    return pa.field(name, arrow_type(kind), nullable)
+
+
+def texts(cells: Sequence[bytes | None]) -> pa.Array:
+    """Text from Redis; bytes that are not UTF-8 become replacement characters."""
+    try:
+        return pa.array(cells, pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([cell and cell.decode(errors="replace") for cell in cells], pa.string())
+
+
+def times(milliseconds: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> pa.Array:
+    """Times for Spark; null if they are unknown, or beyond the calendar."""
+    known = known & (milliseconds <= LAST_MOMENT)
+    return pa.array(milliseconds * 1000, mask=~known).view(_TIME)
+
+
+def numbers(octets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The numbers that rows of bytes encode, big-endian."""
+    powers = 256 ** np.arange(octets.shape[1] - 1, -1, -1)
+    return np.asarray(octets.astype(np.int64) @ powers)
