@@ -28,7 +28,8 @@ from tests.model.driver import Driver
 from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
 from tests.model.world import World
 
-STAYS = {"counters", "settings", "outcomes", "acked_ids"}  # of the last the next ack sets the time to live
+# Of acked_ids the next ack sets the time to live; redrives are forgotten after a week.
+STAYS = {"counters", "settings", "outcomes", "acked_ids", "redrives", "redriving", "audit"}
 SHIM = """\
 local redis = (function(redis, calls)
   local function stops()
