@@ -15,6 +15,7 @@ from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
+    from rq_dlq.values.counts import QueueStats
 
 
 @click.group(cls=Group)
@@ -42,9 +43,26 @@ def ls(context: Context, *, maintainers: bool) -> None:
 @click.argument("name")
 @pass_context
 def show(context: Context, name: str) -> None:
-    """Show all counts of one queue."""
-    shown = name if is_view(context, name) else family_of(context, name)
-    context.output.record(_show.queue_row(context.broker.queue(shown).stats()))
+    """Show all counts of one queue, and why nothing moves, if nothing does."""
+    broker = context.broker
+    if is_view(context, name):
+        context.output.record(_show.queue_row(broker.queue(name).stats()))
+        return
+    queue = broker.queue(family_of(context, name))
+    stats = queue.stats()
+    context.output.record(_show.queue_row(stats) | {"stands_still": _why_still(stats) or None})
+
+
+def _why_still(stats: QueueStats) -> str:
+    """Why nothing moves, a sentence; empty: something does, or nothing waits."""
+    if stats.leased or not stats.waiting:
+        return ""
+    if stats.paused:
+        return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
+    if stats.ready:
+        return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
+    due = _show.text_of("next_due", stats.next_due)
+    return f"all {stats.scheduled:,} are scheduled, the next is due in {due}"
 
 
 @queue.command("outcomes")

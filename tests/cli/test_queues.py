@@ -145,3 +145,20 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     assert (
         "it takes only what failed" in shell("queue", "rm", "DLQ.orders", "--force", "--yes", code=2).stderr
     )
+
+
+def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> None:
+    def still() -> str | None:
+        said: str | None = shell.json("queue", "show", "orders")["stands_still"]
+        return said
+
+    orders = broker.queue("orders")
+    orders.send("late", delay="1h")
+    assert (still() or "").startswith("all 1 are scheduled, the next is due in ")
+    orders.send("now")
+    assert "no consumer holds a message" in (still() or "")
+    orders.pause()
+    assert "it is paused: `rq-dlq queue resume orders`" in (still() or "")
+    orders.resume()
+    orders.claim()
+    assert still() is None

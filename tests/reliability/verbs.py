@@ -10,7 +10,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy, _work
-from rq_dlq._calls import claims, scans
+from rq_dlq._calls import claims, redrives, scans
 from rq_dlq._calls import outcomes as events
 from rq_dlq._work import batches, jobs, outcomes
 from rq_dlq._work import scans as ranges
@@ -182,6 +182,7 @@ CONSUMER: dict[str, Verb] = {
     "schedule": lambda me: scheduled(me.orders),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
+    "go on with a redrive": lambda me: me.run(redrives.step_redrive(me.keys, "none", limit=1, grace=0)),
     "drained": lambda me: me.run(_work.is_drained(me.orders._core)),
 }
 

@@ -74,7 +74,12 @@ FAULTS = {
         "I3, I4: m0 had", 1, "deliveries", "lib/chosen", "' 0000000000000 1 0", "' 0000000000000 0 0"
     ),
     "a redrive forgets": Fault(
-        "I3, I4: m0 had", 3, "redrives", "redrive", "charged, state.delay", "charged, state.deliveries"
+        "I3, I4: m0 had",
+        3,
+        "redrives",
+        "lib/bring_back",
+        "delay, state.redriven =",
+        "deliveries, state.redriven =",
     ),
     "a failure is charged twice": Fault(
         "I3, I4: m0 had", 2, "deliveries", "lib/judge", "failure.charge and 1", "failure.charge and 2"

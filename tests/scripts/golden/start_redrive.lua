@@ -95,11 +95,10 @@ local latest = math.max(now, tonumber(last[2] or 0)) -- the clock may have stepp
 local eligible = listed == '' and redis.call('ZCARD', source) or listed
 redis.call('ZADD', redriving, now + grace, job)
 redis.call('PEXPIRE', redrive, KEPT)
-write_redrive(job, {
-  state = 'running', eligible = eligible, gone = gone, latest = latest, next = now, acked = 0, died = 0,
-})
+write_redrive(job, { state = 'running', eligible = eligible, gone = gone, latest = latest, next = now })
+write_redrive(job, { acked = 0, died = 0 })
 if listed == '' then
-  write_redrive(job, { score = '-inf', member = '', last_score = last[2], last_member = last[1] })
+  write_redrive(job, { last_score = last[2], last_member = last[1] })
 end
 redis.call('HSET', redrives, job, record) -- from here on it has begun
 note_audit(job, read_redrive(job), 'started', asked.by, asked.user)

@@ -625,22 +625,24 @@ local function wake_one()
   end
 end
 local source = r.part == 'dead' and dead or expired
-local ends = redis.call('HMGET', redrives, job .. ' score', job .. ' member', job .. ' last_score', job .. ' last_member')
+local ends = redis.call('HMGET', redrives, job .. ' last_score', job .. ' last_member', job .. ' score', job .. ' member')
 local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local range = ends[1] and { limit = room, score = ends[1], member = ends[2], last_score = ends[3], last_member = ends[4] }
-local back = {}
+local back, range = {}, { ids = ids }
+if ends[1] then -- it takes all
+  local first = ends[3] and { ends[3], ends[4] } or { '-inf', '' }
+  range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
+end
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   if state.due > r.latest then -- it was redriven by someone else, and died again
     return false
   end
   bring_back(id, state, head, source, row, r.by, r.cause, job)
   back[#back + 1] = id
-end, range or { ids = ids })
+end, range)
 local over
 if ends[1] then
   over = score == ''
-  r.position = r.position + moved
-  r.gone = over and math.max(0, r.eligible - r.moved - moved) or 0
+  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved) or 0
   write_redrive(job, { score = score, member = member })
   if moved > 0 then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
@@ -654,9 +656,7 @@ if r.rate > 0 then
   r.next = r.next + moved * 1000 / r.rate
   wait = math.max(0, math.ceil(r.next - now))
 end
-write_redrive(job, {
-  position = r.position, moved = r.moved, gone = r.gone, next = r.next, passed = r.passed,
-})
+write_redrive(job, { position = r.position, moved = r.moved, gone = r.gone, next = r.next, passed = r.passed })
 redis.call('PEXPIRE', redrive, KEPT)
 if moved > 0 then
   wake_one()
