@@ -101,8 +101,7 @@ def _install(name: str, folder: Path) -> None:
     if not (folder / "bin" / "python").exists():
         _run(name, sys.executable, "-m", "venv", "--without-pip", str(folder))
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
-    again = ["--force-reinstall", "--no-deps"] if name == US and (folder / "installed").exists() else []
-    _run(name, *pip, "--constraint", str(HERE / "constraints.txt"), *again, *REQUIREMENTS[name])
+    _run(name, *pip, "--constraint", str(HERE / "constraints.txt"), *REQUIREMENTS[name])
 
 
 def _run(name: str, *command: str) -> None:
