@@ -263,7 +263,9 @@ def test_policies(settings: dict[str, Any]) -> None:
     sentence(raised.value)
 
 
-@pytest.mark.parametrize("policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()], ids=named)
+@pytest.mark.parametrize(
+    "policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()], ids=named
+)
 def test_what_is_no_policy(policy: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.queue("b", redelivery=policy)
