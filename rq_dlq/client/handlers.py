@@ -36,6 +36,7 @@ class Handler:
         timeout: of one call, seconds; None: no limit.
         is_async: it is an `async def`.
         takes_delivery: it takes the delivery as its second argument.
+        type: of the bodies, if it is known already; None: see `body_type`.
     """
 
     queue: Any
@@ -44,6 +45,7 @@ class Handler:
     timeout: float | None
     is_async: bool
     takes_delivery: bool
+    type: Any = None
 
     @classmethod
     def checked(
@@ -81,6 +83,8 @@ class Handler:
         Raises:
             ConfigurationError: the annotation cannot be evaluated, or is a type that no body can have.
         """
+        if self.type is not None:
+            return self.type
         codec: Codec[Any] = self.queue._core.codec
         if codec.type is not Any:
             return codec.type

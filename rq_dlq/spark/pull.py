@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -101,6 +101,7 @@ class Pull:
             left = math.inf if self.ends_at is None else (self.ends_at - clock(broker)) / 1000
             if left > 0:
                 self.queue(broker).handler(concurrency=self.concurrency, timeout=self.timeout)(self.function)
+                broker._handlers[:] = [replace(one, type=self.type) for one in broker._handlers]
                 worker = Worker(broker, until=self.until)
                 run_for(worker, left)
                 for outcome, count in worker.tally.counts.items():
@@ -173,7 +174,10 @@ def foreach_message(
         ends_at=None if by_itself else clock(broker) + span,
     )
     declared = pull.queue(broker)
-    Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
+    checked = Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
+    pull = replace(
+        pull, type=checked.body_type()
+    )  # a function that was pickled may have lost its annotations
     existing(broker, [declared._core.keys.family])
     broker._run(_work.open_queue(declared._core))
     began = time.monotonic()

@@ -67,6 +67,21 @@ def test_tasks_beyond_the_cores_find_nothing_left(spark: SparkSession, broker: r
     assert pulled.acked == 300
 
 
+def test_annotations_are_read_where_the_job_is_started(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    """A function that is pickled by value loses the names of its annotations."""
+
+    def take(body: Any) -> None:
+        del body
+
+    def take_number(body: int) -> None:
+        del body
+
+    broker.queue("orders").send_many([1, "two", 3])
+    assert foreach_message(spark, "orders", take, parallelism=1).acked == 3
+    broker.queue("orders").send_many([1, "two", 3])
+    assert foreach_message(spark, "orders", take_number, parallelism=1).acked == 2
+
+
 def test_bodies_that_are_not_of_the_type_are_dead(spark: SparkSession, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send_many([1, "two", 3])
     pulled = foreach_message(spark, "orders", nothing, parallelism=1, type=int)
