@@ -2,7 +2,7 @@
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
 -- needs: read_strategy, discard, now, put, outcome; keys: counters
 -- gives: bury
-local strategy
+local strategy, group
 
 -- detail: for the outcome history (lib/outcome)
 local function bury(id, state, head, part, reason, detail)
@@ -21,8 +21,11 @@ local function bury(id, state, head, part, reason, detail)
   else
     state.part, state.due = fate, now
     if fate == 'dead' then
-      -- needs: group_of
-      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+      group = group or (function()
+        -- needs: group_of
+        return group_of
+      end)()
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group(id, state, detail and detail.error)
     end
     put(id, state, head)
   end

@@ -7,6 +7,8 @@
 -- needs: member_of, score_of, expiry_of, format_state
 -- needs: keys: states, ready, scheduled, dead, expired, expiring, groups
 -- gives: put
+local in_group
+
 local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
@@ -35,8 +37,11 @@ local function put(id, state, head, waits, rest)
   end
   redis.call('HSET', states, id, format_state(state))
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
-    -- needs: row_in_groups
-    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    in_group = in_group or (function()
+      -- needs: row_in_groups
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
     -- needs: count_redriven

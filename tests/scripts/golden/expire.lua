@@ -208,6 +208,8 @@ end
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local in_group
+
 local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
@@ -262,17 +264,20 @@ local function put(id, state, head, waits, rest)
   end
   redis.call('HSET', states, id, format_state(state))
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
-    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
-    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
-    local function group_row(group, died, member)
-      return string.format('%-12s', group) .. pack_number(died, 6) .. member
-    end
-    -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
-    local function row_in_groups(state, member)
-      return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
-    end
-    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    in_group = in_group or (function()
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
     -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -310,7 +315,7 @@ local function outcome(event, id, head, state, delay, detail)
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the
 -- dead letters, or discard them, which is counted (I14). Returns where the message went: dead, expired or discarded.
-local strategy
+local strategy, group
 
 -- detail: for the outcome history (lib/outcome)
 local function bury(id, state, head, part, reason, detail)
@@ -329,34 +334,37 @@ local function bury(id, state, head, part, reason, detail)
   else
     state.part, state.due = fate, now
     if fate == 'dead' then
-      -- The group of a dead letter: the fingerprint of the failure that it died of.
-      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
-      local function group_of(id, state, failure)
-        local expired = state.reason == 'expired'
-        if not failure then
-          -- The line of the newest failure in a history (lib/remember); empty: there is none.
-          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+      group = group or (function()
+        -- The group of a dead letter: the fingerprint of the failure that it died of.
+        --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+        local function group_of(id, state, failure)
+          local expired = state.reason == 'expired'
+          if not failure then
+            -- The line of the newest failure in a history (lib/remember); empty: there is none.
+            local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
 
-          local function last_failure(story)
-            local first, from, to = 1, 1, 0
-            while first <= #story do
-              local last = (story:find('\n', first, true) or #story + 1) - 1
-              if FAILURES[story:match('^[%a_]*', first)] then
-                from, to = first, last
+            local function last_failure(story)
+              local first, from, to = 1, 1, 0
+              while first <= #story do
+                local last = (story:find('\n', first, true) or #story + 1) - 1
+                if FAILURES[story:match('^[%a_]*', first)] then
+                  from, to = first, last
+                end
+                first = last + 2
               end
-              first = last + 2
+              return story:sub(from, to)
             end
-            return story:sub(from, to)
+            failure = last_failure(redis.call('HGET', history, id) or '')
+            if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+              failure = '' -- it expired by itself
+            end
           end
-          failure = last_failure(redis.call('HGET', history, id) or '')
-          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
-            failure = '' -- it expired by itself
-          end
+          local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+          return group == '' and expired and 'expired' or group:sub(1, 12)
         end
-        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
-        return group == '' and expired and 'expired' or group:sub(1, 12)
-      end
-      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+        return group_of
+      end)()
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group(id, state, detail and detail.error)
     end
     put(id, state, head)
   end
