@@ -26,7 +26,7 @@ with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
     (delivery,) = queue.claim()
     print(delivery.id == sent, delivery.body, delivery.delivery_count)
     delivery.poison("never")
-    print(len(queue.dlq.browse()), queue.dlq.redrive(all=True), queue.stats().ready)
+    print(len(queue.dlq.browse()), int(queue.dlq.redrive(all=True)), queue.stats().ready)
 """
 
 

@@ -48,8 +48,8 @@ class RedriveJob:
     @property
     def state(self) -> RedriveState:
         """running, paused, done, cancelled or undone."""
-        states = {part.state for part in self._parts}
-        return next((state for state in STATES if state in states), "done")
+        states: list[RedriveState] = [part.state for part in self._parts]
+        return min(states or STATES[-1:], key=STATES.index)
 
     @property
     def counts(self) -> RedriveCounts:

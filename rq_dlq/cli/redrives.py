@@ -53,7 +53,11 @@ def redrive(
     chosen = {key: options.pop(key) for key in ("ids", "where", "everything", "yes")}
     check(chosen, ("--group", group))
     letters = letters_of(context, name)
-    which = {"where": chosen["where"], "group": group_of(letters, group, name), **these(chosen)}
+    which: dict[str, Any] = {
+        "where": chosen["where"],
+        "group": group_of(letters, group, name),
+        **these(chosen),
+    }
     which |= {"limit": limit, "order": order, "all": which["all"] and limit is None}
     if dry_run:
         plan = letters.redrive(dry_run=True, **which)
@@ -62,8 +66,8 @@ def redrive(
     if not chosen["ids"]:
         found = letters.select(**which).count()
         confirm(f"Bring {_show.many(found, 'dead letter')} of {name} back to the queue", yes=chosen["yes"])
-    begun = {**options, "detach": options["detach"] or not is_view(context, name)}
-    job = letters.redrive(**which, **begun)
+    begun: dict[str, Any] = {**options, "detach": options["detach"] or not is_view(context, name)}
+    job = letters.redrive(dry_run=False, **which, **begun)
     if options["detach"]:
         context.output.say(
             f"redrive {job.id} goes on by itself: `rq-dlq dlq jobs {name}` shows how far it is"
