@@ -10,7 +10,7 @@ help: ## what there is
 
 .venv: pyproject.toml constraints.txt ## a virtual environment with all tools
 	python3 -m venv .venv
-	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[dev]'
+	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[all]'
 	@touch .venv
 
 slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers: tools
@@ -70,7 +70,7 @@ format: ## let the tools mend what they can
 
 constraints: ## new pins: the newest versions that pyproject.toml allows (on Linux with Python 3.11 or 3.12)
 	@fresh=$$(mktemp -d) && trap "rm -rf $$fresh" EXIT && python3 -m venv $$fresh \
-	&& $$fresh/bin/pip install -q -e '.[dev]' 'pyright[nodejs]' \
+	&& $$fresh/bin/pip install -q -e '.[all]' 'pyright[nodejs]' \
 	&& { grep '^#' constraints.txt; $$fresh/bin/pip list --format=freeze --disable-pip-version-check \
 	    --exclude-editable --exclude pip --exclude setuptools; } > $$fresh/pins \
 	&& mv $$fresh/pins constraints.txt

@@ -19,5 +19,5 @@ print(letter.body, "died after", letter.delivery_count, "deliveries:")
 for event in letter.history:
     print("  ", event.event, "at delivery", event.delivery, event.cause.message)
 
-print(mails.dlq.redrive(group=group.fingerprint), "redriven")  # same ids, fresh budget
+print(mails.dlq.redrive(group=group.fingerprint).counts.moved, "redriven")  # same ids, fresh budget
 print(mails.claim(count=10)[0].redriven, "time redriven, history kept")

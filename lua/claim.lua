@@ -20,9 +20,9 @@ if given then
     return reply
   end
 end
--- needs: behind, capacity, rows, only_suspects, chosen
+-- needs: behind, capacity, rows, more, marked, only_suspects, chosen, taken
 if part == 'live' then
-  local left = redis.call('ZCARD', ready) > 0
+  local left = more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0
   if left and capacity > 0 then
     -- needs: wake_one
     wake_one()

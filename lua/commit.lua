@@ -15,7 +15,8 @@ end
 
 local function queue(n)
   -- needs: add, remove_acked, let_go; keys: states, settings; family: n
-  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
+  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go }
+  q.ids, q.texts, q.held, q.groups = {}, {}, {}, {}
   q.opening = redis.call('HGET', settings, 'opening')
   return q
 end
@@ -29,9 +30,11 @@ while at <= #ARGV do
   for _ = 1, read() do
     local id, token = ARGV[at], ARGV[at + 1]
     at = at + 2
-    local held = holds(token, redis.call('HGET', q.states, id))
+    local text = redis.call('HGET', q.states, id)
+    local held = holds(token, text)
     if held and not seen[id] then -- an item may come twice
-      q.ids[#q.ids + 1], q.held[token], seen[id] = id, (q.held[token] or 0) + 1, true
+      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
+      q.held[token], seen[id] = (q.held[token] or 0) + 1, true
     elseif not held and not done then
       lost[#lost + 1], lost[#lost + 2] = n, id
     end
@@ -57,7 +60,7 @@ if not done then
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids)
+    q.remove_acked(q.ids, q.texts)
     q.let_go(q.held)
   end
 end

@@ -10,18 +10,11 @@ if done then
   -- needs: range_done
   return range_done()
 end
--- needs: note_done, each_chosen, remember_expiry, now, remember, put, outcome, wake_one; keys: dead, expired, counters
+-- needs: note_done, each_chosen, bring_back, wake_one; keys: dead, expired
 local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local redriven, next_score, next_member = each_chosen(source, 9, function(id, state, head, row)
-  remember_expiry(id, state)
-  state.part, state.reason, state.due = 'live', '', now
-  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  remember(id, 'redriven', state.deliveries, 0, by, '')
-  put(id, state, head)
-  redis.call('ZREM', source, row)
-  redis.call('HINCRBY', counters, 'redriven', 1)
-  outcome('redriven', id, head, state, 0, { consumer = by })
+  bring_back(id, state, head, source, row, by, '')
 end, range)
 if redriven > 0 then
   wake_one()

@@ -3,18 +3,21 @@
 -- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
 -- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the
 -- ids, the records, the states and the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
-local place, order = ARGV[1], ARGV[2] -- place: as in browse; order: oldest or newest first
+local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
 local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
 local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
--- needs: rows_up_to, id_of; keys: messages, states, ready, scheduled, leases, dead, expired
-local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place]
+-- needs: rows_up_to, id_of; keys: messages, states, ready, scheduled, leases, dead, expired, groups
+local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place] or groups
 local part = (place == 'dead' or place == 'expired') and place or 'live'
 
 -- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
 local function is_elsewhere(row, id, text)
   local said, mark = text:match('^(%a+)/?%a* ([+-])')
-  if not said or said == part and mark == '-' then
+  if place == 'groups' then
+    -- needs: left_group
+    return left_group(row, text)
+  elseif not said or said == part and mark == '-' then
     return false
   end
   -- needs: head_of, parse_state, left_over
@@ -33,7 +36,7 @@ end
 local rows = redis.call('ZRANGE', index, low, high - 1)
 local ids, row_of = {}, {}
 for n, row in ipairs(rows) do
-  local id = id_of(row)
+  local id = id_of(place == 'groups' and row:sub(19) or row)
   ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
 end
 

@@ -16,5 +16,5 @@ known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
 if not known then
   return -1
 end
-note_done(#known, table.concat(known, ' ') .. ' ')
+note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
 return known

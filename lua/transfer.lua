@@ -9,7 +9,7 @@ local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV
 if done then
   return done
 end
--- needs: note_done, each_chosen, now, expiry_of, EXPIRES, with_head, new_state, remove, outcome
+-- needs: note_done, each_chosen, now, expiry_of, EXPIRES, with_head, new_state, ungroup, remove, outcome
 -- needs: keys: messages, history, ready, scheduled, dead, expired, counters, to_messages, to_history, to_counters
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local copies = keep == '1'
@@ -28,10 +28,11 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
   local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
   if known and (copies or not same) then return false end -- else an earlier move was cut off before it removed it here
-  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due }
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
   if place == 'dead' or place == 'expired' then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = state.more:gsub(' group=%S*', '')
   end
   if copies and head.expires and not expiry_of(head, state) then -- its death ended the time to live
     record = record:sub(1, 7) .. string.char(record:byte(8) - EXPIRES) .. record:sub(15)
@@ -54,6 +55,9 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
   if not copies then
+    if place == 'dead' then
+      ungroup(was, member)
+    end
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
     outcome('moved', id, head, was, 0, { consumer = by })

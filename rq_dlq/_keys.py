@@ -63,6 +63,10 @@ class QueueKeys(Keys):
         """The progress of a streaming query."""
         return self._key(f"stream:{query}")
 
+    def redrive(self, job: str) -> str:
+        """The ids of the messages of a redrive; it expires."""
+        return self._key(f"redrive:{job}")
+
     @property
     def confirm(self) -> str:
         """The mark that is written before a WAIT for replicas; it expires."""
@@ -109,10 +113,13 @@ NAMES = (
     "leases", "claims",
     "counters", "settings", "wake", "alarm",
     "committed", "outcomes", "acked_ids",
+    "schedules", "ticks",
+    "groups", "cleared", "grouped",
+    "redrives", "redriving", "audit",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
-OTHERS = ("policies", "sender", "job", "staged", "stream")
-"""Other keys of scripts: of the broker, a sender, a job, a query."""
+OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")
+"""Other keys of scripts: of the broker, a sender, a job, a query, a redrive."""
 
 
 def queues(namespace: str) -> str:

@@ -3,6 +3,7 @@
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.queue import Queue
+from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import BrokerSettings
@@ -43,9 +44,12 @@ from rq_dlq.values.failure import Cause, Event
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan
+from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
 
 __all__ = [
+    "AuditRecord",
     "Broker",
     "BrokerRefused",
     "BrokerSettings",
@@ -81,7 +85,11 @@ __all__ = [
     "Received",
     "Redeliver",
     "RedeliveryPolicy",
+    "RedriveCounts",
+    "RedriveJob",
+    "RedrivePlan",
     "RqDlqError",
+    "Schedule",
     "Selection",
     "Session",
     "Settlement",

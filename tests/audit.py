@@ -9,8 +9,13 @@ from typing import Any
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy.fields import WRITTEN
+from rq_dlq.values.schedule import Record
 
-NOTHING_LEFT = {"counters", "settings", "committed", "outcomes"}  # what may stay when a queue is empty
+# What may stay when a queue is empty.
+NOTHING_LEFT = {
+    *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
+    *("redrives", "redriving", "audit"),
+}
 SETTINGS = {*WRITTEN, "version", "declared", "paused", "opening"}
 GONE = ("acked", "purged", "discarded", "moved")
 TOTALS = {
@@ -67,6 +72,11 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
         expires = int.from_bytes(record[8:14]) if lives and record[7:] and record[7] & EXPIRES else None
         assert expiring.pop(message_id, None) == expires, f"{message_id} and its time to live"
     assert not expiring, f"a time to live of nothing: {expiring}"
+    check_groups(
+        raw,
+        keys,
+        {member: states.get(name, "") for name, (place, member, _) in places.items() if place == "dead"},
+    )
 
     leases = {token.decode() for token in raw.zrange(keys["leases"], 0, -1)}
     claims = {key.decode(): value for key, value in raw.hgetall(keys["claims"]).items()}
@@ -80,9 +90,10 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     check_committed(raw, keys)
+    check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hkeys(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
-    for name in ("wake", "alarm", "acked_ids"):
+    for name in ("wake", "alarm", "acked_ids", "cleared", "grouped"):
         assert raw.ttl(keys[name]) != -1, f"{name} does not go by itself"
     if not messages:
         left = {name for name, key in keys.by_name.items() if raw.exists(key) and raw.ttl(key) < 0}
@@ -93,10 +104,25 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
 def check_head(record: bytes, state: list[str]) -> None:
     """The state of a message with a long record has its head, unless an earlier version sent it."""
     assert len(state) >= STATE, state
+    state = [word for word in state if not word.startswith("group=")]
     if len(state) > STATE and state[-1].endswith(f"/{len(record)}"):  # else someone else wrote the record
         expires = int.from_bytes(record[8:14]) if record[7] & EXPIRES else 0
         head = f"head={int.from_bytes(record[:7])}/{record[7]}/{expires}/{len(record)}"
         assert (len(record) > LONG, state[STATE:]) == (True, [head]), state
+
+
+def check_groups(raw: Any, keys: QueueKeys, dead: dict[bytes, str]) -> None:
+    """Each dead letter has a row in its group, and nothing else has one (I16)."""
+    expected = set[bytes]()
+    for member, state in dead.items():
+        words = state.split(" ")
+        group = next((word for word in words[STATE:] if word.startswith("group=")), "group=")
+        assert group in words, f"a dead letter without a group: {state}"
+        name = group.removeprefix("group=").ljust(12).encode()
+        expected.add(name + int(words[2]).to_bytes(6, "big") + member)
+    rows = raw.zrange(keys["groups"], 0, -1, withscores=True)
+    assert {row for row, _ in rows} == expected, f"groups {rows}, not {expected}"
+    assert all(score == 0 for _, score in rows), "the groups are not in the order of their bytes"
 
 
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
@@ -122,13 +148,20 @@ def check_committed(raw: Any, keys: QueueKeys) -> None:
     assert stays == committed, f"committed {committed}, but {stays} stay"
 
 
+def check_schedules(raw: Any, keys: QueueKeys) -> None:
+    """Each schedule that is not paused has an entry in the index, and nothing else has one."""
+    records = {name: Record.read(text) for name, text in raw.hgetall(keys["schedules"]).items()}
+    running = {name: record.due for name, record in records.items() if not record.paused}
+    assert dict(raw.zrange(keys["ticks"], 0, -1, withscores=True)) == running, "schedules and ticks differ"
+
+
 def check_names(raw: Any, namespace: str) -> None:
     """No key that nobody knows of, and what remembers a call goes by itself (I13)."""
     for key in raw.keys(f"{namespace}:*"):
         name = key.decode().removeprefix(f"{namespace}:")
         if f"{namespace}:{name}" in {at(namespace) for at in SHARED}:
             continue
-        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream):.+)", name)
+        of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
         known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
         assert known or raw.ttl(key) > 0, f"{key} is unknown, or stays for ever"

@@ -10,6 +10,7 @@ from typing import Any, Self
 import rq_dlq
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.policies import Policies
+from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection
 from rq_dlq.client.session import Session
 
@@ -19,6 +20,7 @@ _FACES = (
     rq_dlq.Delivery,
     DeadLetters,
     Policies,
+    RedriveJob,
     Selection,
     Session,
     rq_dlq.Task,
@@ -43,6 +45,9 @@ class Awaited:
 
     def __repr__(self) -> str:
         return repr(self.inner)
+
+    def __int__(self) -> int:
+        return int(self.inner)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)

@@ -14,35 +14,37 @@ import redis.asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq._scripts import Scripts
-from rq_dlq.values.durations import Duration, milliseconds
-from tests import servers
+from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
+from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
+from tests import servers, shares
 from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
 
-# In place of lua/lib/now.lua: the same scripts, but the time is what the test says it is.
-MOVED_CLOCK = Scripts({"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('GET', 'clock'))\n"})
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
 
 
-class Clock:
-    """The server's clock, moved by hand; milliseconds."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Before processes of xdist start."""
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        shares.compile_once(config.cache.mkdir("compiled"))
 
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-        self.set(1_790_000_000_000)
 
-    def set(self, now: int) -> None:
-        """Make it this time."""
-        self.now = now
-        self._raw.set("clock", now)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first."""
+    items.sort(key=lambda item: shares.rank(item.nodeid))
 
-    def advance(self, span: Duration) -> None:
-        """Let time pass."""
-        self.set(self.now + milliseconds(span, name="span"))
+
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`."""
+    return shares.processes()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
+    """For `-n`."""
+    return shares.scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)

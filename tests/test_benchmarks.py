@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, idle, shared
+from tests.benchmarks import collisions, groups, idle, shared
+from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
 
 
 @pytest.mark.redis
 def test_collisions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    need("matplotlib", extra="bench")
     picture = tmp_path / "collisions.png"
     collisions.main([*TINY.split(), "--plot", str(picture)])
     said = capsys.readouterr().out
@@ -35,6 +37,14 @@ def test_shared(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert f"$ python -m tests.benchmarks.shared --queues 7 --seconds 0.1 --beside {shared.HERE}" in said
     assert "letters before older ones  │ 0.00" in said
+
+
+@pytest.mark.redis
+def test_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    groups.main(["--letters", "50", "--size", "9"])
+    said = capsys.readouterr().out
+    assert "50 letters of 9 bytes in 3 groups" in said
+    assert all(name in said for name in (*groups.LOOKS, *groups.CHANGES))
 
 
 def test_what_a_round_comes_to() -> None:

@@ -24,7 +24,7 @@ from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.test_doctor import ALWAYS, MASTER, replicated
 
 Said = list[tuple[str, str]]
-UNKNOWN = "unknown: the server does not tell (let this user run {} (+{}))"
+UNKNOWN = "unknown: the server does not report it (let this user run {} (+{}))"
 
 
 class Told:

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError
 import rq_dlq
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed, _calls
 from rq_dlq._keys import MoreKeys, QueueKeys
-from rq_dlq._redis import exchange
+from rq_dlq._redis.exchange import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq._work import jobs
 from rq_dlq._work.confirm import Confirm, taken_in

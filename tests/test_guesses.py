@@ -18,6 +18,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
+from tests.needs import need
 
 DLQ = "DLQ.orders"
 
@@ -56,6 +57,9 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     ),
     (lambda at: at["Broker"].enqueue("orders", "x"), AttributeError, "queue(name) gives a queue"),
     (lambda at: at["Broker"].actor(print), AttributeError, "@broker.task(queue=…)"),
+    (lambda at: at["Broker"].periodic_task(60), AttributeError, '@broker.task(every="1h")'),
+    (lambda at: at["Broker"].task(crontab="* * * * *"), TypeError, 'every="1h" or cron="0 7'),
+    (lambda at: at["Queue"].every(60), AttributeError, "queue.schedule(name, body, every=…)"),
     (lambda at: at["Broker"].start(), AttributeError, "broker.run() runs the handlers"),
     (lambda at: at["Delivery"].delete(), AttributeError, "ack() reports success"),
     (lambda at: at["Delivery"].retry(countdown=5), AttributeError, "nack(error) redelivers by the policy"),
@@ -130,6 +134,10 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         "IndividualDeadLetterStrategy(…)",
     ),
     (lambda _: rq_dlq.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client.connection_pool)"),  # type: ignore[arg-type]
+    (lambda _: rq_dlq.Broker("localhost:6379"), ConfigurationError, "use redis://localhost:6379, "),
+    (lambda _: rq_dlq.Broker("/tmp/redis.sock"), ConfigurationError, "use unix:///tmp/redis.sock, "),  # noqa: S108
+    (lambda _: rq_dlq.Broker("me:secret@localhost"), ConfigurationError, "use redis://host:6379/0, "),
+    (lambda _: rq_dlq.asyncio.Broker("http://localhost"), ConfigurationError, "use redis://host:6379/0, "),
     (lambda _: rq_dlq.Broker(connection=redis.Redis()), ConfigurationError, "pass a URL, Broker("),
     (lambda _: rq_dlq.Broker(host="here"), ConfigurationError, "pass a URL, Broker("),
     (lambda _: rq_dlq.asyncio.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client"),  # type: ignore[arg-type]
@@ -208,6 +216,7 @@ queue.send("x", delay="5m")
 
 
 def test_a_type_checker_sees_the_same_mistakes(tmp_path: Path) -> None:
+    need("mypy", extra="lint")
     program = tmp_path / "user.py"
     program.write_text(USER)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,12 @@ async def post(text: str) -> None:
 @program.task(queue="greetings")
 def welcome(user: int, *, lang: str = "en") -> None:
     handled.append((user, lang))
+
+
+@program.task(queue="greetings", cron="0 7 * * *", missed="skip")
+def greet(*, delivery: library.Delivery[Any] | None = None) -> None:
+    assert delivery is not None
+    handled.append(delivery.headers["tick"])
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -292,3 +298,23 @@ def test_the_page_works(pytester: pytest.Pytester) -> None:
     app, *tests = re.findall(r"```python\n(?:# \w+\.py\n)?(.*?)```", page, re.DOTALL)
     pytester.makepyfile(app=app)
     run(pytester, "\n".join(tests)).assert_outcomes(passed=5)
+
+
+def test_time_fires_the_schedules_that_a_worker_declared(broker: TestBroker) -> None:
+    assert broker.drain(greet) == {}
+    (first,) = broker.schedules()
+    assert first.next_at is not None
+    broker.advance(first.next_at - broker.now - timedelta(seconds=1))
+    assert broker.drain(greet) == {}
+    broker.advance("2d1s")
+    assert broker.drain(greet) == {"acked": 3}, "as a worker would, each tick at its time"
+    ticks = [first.next_at + timedelta(days=day) for day in range(3)]
+    assert [datetime.fromisoformat(tick) for tick in handled] == ticks
+
+
+def test_time_fires_schedules_of_other_namespaces(broker: TestBroker) -> None:
+    shop = library.Broker(namespace="shop").queue("orders")
+    shop.schedule("t", 0, every="1h")
+    broker.queue("orders").schedule("t", 0, every="90m")
+    broker.advance("3h")
+    assert (shop.stats().ready, broker.queue("orders").stats().ready) == (3, 2)

@@ -5,9 +5,10 @@
 -- gives: behind
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
-local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
+local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
+local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
 local fallen_due, outlived = 0, 0
-if redis.call('EXISTS', scheduled, expiring) > 0 then -- many a queue has neither
+if there > 1 then -- many a queue has neither
   fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
   outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 end

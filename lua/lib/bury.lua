@@ -20,6 +20,10 @@ local function bury(id, state, head, part, reason, detail)
     discard(id)
   else
     state.part, state.due = fate, now
+    if fate == 'dead' then
+      -- needs: group_of
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+    end
     put(id, state, head)
   end
   outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)

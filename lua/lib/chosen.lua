@@ -3,7 +3,7 @@
 -- of those around it. What is rarely needed is defined when it is needed.
 -- needs: reply, source, now, rows, ids, texts, long
 -- needs: keys: messages, states, history, expiring, leases, claims; args: token, answer, suspects, lease, consumer
--- gives: chosen
+-- gives: chosen, taken
 local MOST = 524288 -- bytes that it leases, or one message (I9)
 
 local records, read, spent = {}, 0, 0

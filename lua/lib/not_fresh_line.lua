@@ -36,6 +36,10 @@ local function not_fresh_line(source, row, id, record, stated)
     bury(id, state, head, 'expired', 'expired')
     return nil
   end
+  if part == 'dead' then
+    -- needs: row_in_groups; keys: groups
+    redis.call('ZREM', groups, row_in_groups(state, row))
+  end
   state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
   return format_state(state)
 end

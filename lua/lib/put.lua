@@ -4,7 +4,8 @@
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
--- needs: member_of, score_of, expiry_of, format_state; keys: states, ready, scheduled, dead, expired, expiring
+-- needs: member_of, score_of, expiry_of, format_state
+-- needs: keys: states, ready, scheduled, dead, expired, expiring, groups
 -- gives: put
 local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
@@ -21,8 +22,24 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- needs: group_of
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
   redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    -- needs: row_in_groups
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- needs: count_redriven
+    count_redriven(died_again, 'died')
+  end
 end

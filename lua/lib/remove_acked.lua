@@ -1,16 +1,19 @@
 -- Removes messages that were acked, and everything that was kept about them (I13).
 -- needs: keys: messages, states, history, counters, settings
 -- gives: remove_acked
-local function remove_acked(ids)
+local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+
+-- texts: their states
+local function remove_acked(ids, texts)
   local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads, texts = said[1], said[2], {}, nil
+  local noted, window, heads = said[1], said[2], {}
   local note, at
   if noted or window then
     -- needs: now
     at = now
     if noted then
       -- needs: head_of, note_acked
-      note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+      note = note_acked
       for n, id in ipairs(ids) do
         heads[n] = head_of(id, texts[n])
       end
@@ -26,5 +29,12 @@ local function remove_acked(ids)
   redis.call('HINCRBY', counters, 'acked', #ids)
   if noted then
     note(ids, heads, texts)
+  end
+  for n = 1, #ids do
+    local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
+    if job then
+      -- needs: count_redriven
+      count_redriven(job, 'acked')
+    end
   end
 end

@@ -2,8 +2,10 @@
 -- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
 -- rest. And whether only suspects are there.
 -- needs: reply, source, capacity, lapsed_before; keys: states; args: part, suspects
--- gives: rows, ids, texts, long, only_suspects
-local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity - 1) or {}, {}
+-- gives: rows, more, ids, texts, marked, long, only_suspects
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
+local more = #rows > capacity
+rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
   ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
 end

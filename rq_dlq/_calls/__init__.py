@@ -3,5 +3,17 @@
 Nothing here talks to Redis; `_redis` does.
 """
 
-from rq_dlq._calls import claims, delivery, jobs, manage, outcomes, scans, sessions, upkeep
+from rq_dlq._calls import (
+    claims,
+    delivery,
+    groups,
+    jobs,
+    manage,
+    outcomes,
+    redrives,
+    scans,
+    schedules,
+    sessions,
+    upkeep,
+)
 from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Place, Sender, WrongReply, repetition

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from rq_dlq.values.message import Row
 
@@ -19,8 +19,7 @@ Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R]):
+class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen dataclass
     """One run of a script.
 
     Args:
@@ -73,11 +72,10 @@ class Sender:
 
 def repetition(call: Call[R]) -> Call[R]:
     """The same call, as a repetition of one whose outcome is not known."""
-    return replace(call, reader=call.repetition_reader or call.reader)
+    return call._replace(reader=call.repetition_reader or call.reader)
 
 
-@dataclass(frozen=True, slots=True)
-class Command(Generic[R]):
+class Command(NamedTuple, Generic[R]):
     """One plain Redis command, for anything but a transition of a message."""
 
     parts: tuple[Argument, ...]

@@ -227,8 +227,8 @@ def _settle(
         if reply == _LATER:
             raise upgrade("the redelivery policy of this queue", "")
         return [
-            Settlement(i, done) if said == _SETTLED else _settlement(i, said, repeated)
-            for (i, _), said in zip(pairs, whole(reply, len(pairs)), strict=True)
+            Settlement(i, done) if answer == _SETTLED else _settlement(i, answer, repeated)
+            for (i, _), answer in zip(pairs, whole(reply, len(pairs)), strict=True)
         ]
 
     return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))
@@ -239,14 +239,14 @@ _LATER = -2  # lua/nack.lua
 _NOT_OPEN = -1  # lua/send.lua
 
 
-def _settlement(message_id: str, said: Any, repeated: bool) -> Settlement:
+def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
     """The settlement of one message, unless the verdict is just "settled".
 
     A repeated call that finds its message settled by its own token, or gone, was done the first time.
     """
-    if isinstance(said, bytes):
-        outcome, _, delay = said.decode().partition(" ")
+    if isinstance(answer, bytes):
+        outcome, _, delay = answer.decode().partition(" ")
         return Settlement(message_id, outcome, int(delay) / 1000 if delay else None)  # type: ignore[arg-type]
-    if repeated and said in {_SETTLED_BEFORE, GONE}:
+    if repeated and answer in {_SETTLED_BEFORE, GONE}:
         return Settlement(message_id, "settled")
-    return Settlement(message_id, "gone" if said == GONE else "lost")
+    return Settlement(message_id, "gone" if answer == GONE else "lost")

@@ -194,8 +194,9 @@ def was_sent_to(keys: QueueKeys) -> Command[int]:
 
 
 def within(keys: QueueKeys) -> tuple[Command[int], ...]:
-    """How many messages a queue has, and how many lists of jobs that are not moved yet."""
-    return Command((b"HLEN", keys["messages"]), int), Command((b"ZCARD", keys["committed"]), int)
+    """How many messages and schedules a queue has, and how many lists of jobs that are not moved yet."""
+    hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules"))
+    return *hashes, Command((b"ZCARD", keys["committed"]), int)
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:

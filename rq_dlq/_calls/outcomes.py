@@ -18,13 +18,13 @@ def page(keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int) -> Co
         start: the id of an entry, or a time in milliseconds; "-": the oldest.
         end: the same; a time means all of that millisecond; "+": the newest.
     """
-    return Command((b"XRANGE", keys["outcomes"], start, end, b"COUNT", limit), _read_entries)
+    return Command((b"XRANGE", keys["outcomes"], start, end, b"COUNT", limit), read_entries)
 
 
 def newest(keys: QueueKeys, *, limit: int) -> Command[list[RawOutcome]]:
     """The last `limit` entries, the oldest first."""
     command = (b"XREVRANGE", keys["outcomes"], b"+", b"-", b"COUNT", limit)
-    return Command(command, lambda reply: _read_entries(reply)[::-1])
+    return Command(command, lambda reply: read_entries(reply)[::-1])
 
 
 def count(keys: QueueKeys) -> Command[int]:
@@ -37,5 +37,6 @@ def trim(keys: QueueKeys, *, through: str) -> Command[int]:
     return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)
 
 
-def _read_entries(reply: Any) -> list[RawOutcome]:
+def read_entries(reply: Any) -> list[RawOutcome]:
+    """Entries of a stream: the id of each, its fields and values by turns."""
     return [(event_id.decode(), cells) for event_id, cells in reply]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 Index = Literal["ready", "scheduled", "dead", "expired"]
+Readable = Index | Literal["groups"]
 
 
 class Position(NamedTuple):
@@ -64,7 +65,7 @@ class Page:
 
 def scan(
     keys: QueueKeys,
-    index: Index,
+    index: Readable,
     *,
     after: Position,
     upto: Position,
@@ -133,7 +134,7 @@ def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
     return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), int)
 
 
-def size(keys: QueueKeys, index: Index) -> Command[int]:
+def size(keys: QueueKeys, index: str) -> Command[int]:
     """How many rows an index has."""
     return Command((b"ZCARD", keys[index]), int)
 

@@ -42,6 +42,11 @@ def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
     return Call("retire", keys, {"limit": limit}, (), int)
 
 
+def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
+    """Put dead letters into their groups that are in none. Reads as how many rows were checked."""
+    return Call("regroup", keys, {"limit": limit}, (), int)
+
+
 def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
     """Reads as the server's clock (milliseconds) and the counts."""
     return Call("stats", keys, {}, (), lambda reply: (reply[0], _read_stats(name, reply)))

@@ -4,10 +4,27 @@ Our own retries replace redis-py's, which would run a script twice without notic
 marked as a repetition (I12). Connections are redis-py's, without its command layer.
 """
 
-from rq_dlq._redis.awaiting.connections import AsyncConnections
-from rq_dlq._redis.blocking.connections import Connections
-from rq_dlq._redis.exchange import exchange
-from rq_dlq._redis.retries import FAIL_FAST, Retries
-from rq_dlq._redis.urls import masked
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "exchange", "masked"]
+from rq_dlq._redis.retries import FAIL_FAST, Retries
+from rq_dlq._redis.urls import check_scheme, masked
+
+if TYPE_CHECKING:
+    from rq_dlq._redis.awaiting.connections import AsyncConnections
+    from rq_dlq._redis.blocking.connections import Connections
+
+__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "check_scheme", "masked"]
+
+_LATER = {
+    "AsyncConnections": "rq_dlq._redis.awaiting.connections",
+    "Connections": "rq_dlq._redis.blocking.connections",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the connections on their first use: redis-py and asyncio take as long as all the rest."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -5,41 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import tenacity
-
-from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard, is_final
-from rq_dlq._work import Batch
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable
-
 if TYPE_CHECKING:
     import threading
-
-    from rq_dlq._work import Step
-
-
-class Tries:
-    """What became of the tries of a step so far.
-
-    Attributes:
-        indeterminate: one of them may have been carried out. A call was not if no server received it, or if
-            the server refused it; of several calls, others may have been.
-    """
-
-    def __init__(self, step: Step) -> None:
-        self._whole = not isinstance(step, Batch) or len(step.calls) == 1
-        self.indeterminate = False
-
-    def failed(self, error: BaseException) -> None:
-        """A try has ended in this."""
-        self.indeterminate |= not (self._whole and isinstance(error, Passing | Unheard))
-
-    def told(self, error: Exception) -> Exception:
-        """The error that the last try ended in, which tells whether the call may have been carried out."""
-        if isinstance(error, BrokerUnavailable | BrokerRefused):
-            error.indeterminate = self.indeterminate
-        if isinstance(error, BrokerRefused) and self.indeterminate:
-            error.add_note("a try before had no reply and may have been carried out")
-        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +25,10 @@ class Retries:
 
     def settings(self) -> dict[str, Any]:
         """For tenacity; the first try is already over."""
+        import tenacity  # noqa: PLC0415 - not before there are connections
+
+        from rq_dlq._redis.errors import TRANSIENT, is_final  # noqa: PLC0415 - the same
+
         stops: list[Any] = []
         if self.attempts is not None:
             stops.append(tenacity.stop_after_attempt(max(1, self.attempts - 1)))

@@ -10,7 +10,7 @@ from redis import exceptions
 
 from rq_dlq.errors import MissingRights
 
-OF_SEVERAL = {b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
+OF_SEVERAL = {b"ACL", b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
 WITHOUT_KEY = {*OF_SEVERAL, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}
 _QUEUE = re.compile(r".*?\{[^{}]+\}[^:]*:")
 _NAMED = re.compile(r"'([\w|]+)' command")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import Command, claims, jobs, manage, outcomes, scans, upkeep
+from rq_dlq._calls import Command, claims, jobs, manage, outcomes, redrives, scans, schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.proof import refused, trials
@@ -101,6 +101,7 @@ def _key(keys: QueueKeys, name: str) -> str:
         "sender": keys.sender(ID),
         "job": keys.job(ID),
         "stream": keys.stream(ID),
+        "redrive": keys.redrive(ID),
         "policies": manage.policies(keys.namespace).parts[1],
     }
     return str(others.get(name) or keys[name])
@@ -109,7 +110,7 @@ def _key(keys: QueueKeys, name: str) -> str:
 # Every role may send these: the question about rights, which is not asked about itself.
 QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
 # Every role may send these too, though not every server needs them: to look at the server, to end a wait in
-# time, to select a database other than 0, to find the nodes of a cluster.
+# time, to select a database other than 0, to find the nodes of a cluster, to note who redrove.
 USEFUL: Commands = [
     (b"INFO",),
     (b"PING",),
@@ -118,6 +119,7 @@ USEFUL: Commands = [
     (b"CLUSTER", b"SLOTS"),
     (b"CLUSTER", b"INFO"),
     (b"ASKING",),
+    (b"ACL", b"WHOAMI"),
 ]
 # What a durability needs. CONFIG GET shows passwords, too, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
@@ -163,15 +165,18 @@ def _upkeep(keys: QueueKeys) -> Steps:
     """What is due, and what a job left unfinished."""
     yield upkeep.clock()
     yield upkeep.first_score(keys, "ready")
+    yield scans.size(keys, "ready")
     yield upkeep.strategy(keys)
     yield upkeep.discarded(keys)
     yield jobs.next_committed(keys)
     yield jobs.first_of(keys, *JOB)
     yield jobs.remove(keys, *JOB)
+    yield redrives.first(keys)
 
 
 def _sending(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
+    yield from _scheduling(keys)
     yield jobs.note_list(keys, *JOB)
     yield jobs.take_lists(keys, JOB[0], 1)
     yield jobs.stage(keys, *JOB, [ID])
@@ -184,6 +189,7 @@ def _sending(keys: QueueKeys) -> Steps:
 def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
+    yield from _scheduling(keys)
     yield Wait(keys["wake"], 1)
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
@@ -195,6 +201,12 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.note_poisoned(keys, ID, 1)
 
 
+def _scheduling(keys: QueueKeys) -> Steps:
+    """What schedules there are."""
+    yield schedules.record_of(keys, ID)
+    yield schedules.records(keys)
+
+
 def _reading(keys: QueueKeys) -> Steps:
     """What claims hold."""
     yield claims.places(keys, ID)
@@ -203,6 +215,7 @@ def _reading(keys: QueueKeys) -> Steps:
 
 def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
+    yield from _scheduling(keys)
     yield upkeep.clock()
     yield upkeep.maintainers(keys.namespace)
     yield outcomes.page(keys, limit=1)
@@ -213,6 +226,9 @@ def _looking(keys: QueueKeys) -> Steps:
     yield scans.position(keys, "ready", 0)
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
+    yield redrives.record(keys, ID)
+    yield redrives.jobs(keys)
+    yield redrives.audit(keys, 1)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
@@ -223,18 +239,26 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield outcomes.trim(keys, through="0-1")
     yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
     yield upkeep.forget_maintainers(keys.namespace, [ID])
+    yield redrives.list_ids(keys, ID, [ID])
+    yield redrives.cut(keys, ID, 1)
+    yield redrives.keep(keys, ID, 1)
+    yield Wait(keys.silent, 1)
 
 
-_UPKEEP = ("sweep", "promote", "expire", "retire", "move_staged", "commit_job")
-_LOOKING = ("browse", "scan", "stats")
+_SCHEDULES = ("due", "schedule")
+_UPKEEP = (
+    *("sweep", "promote", "expire", "retire", "regroup", "move_staged", "commit_job", "step_redrive"),
+    *_SCHEDULES,
+)
+_LOOKING = ("browse", "scan", "groups", "stats")
 
 ROLES = {
     role.name: role
     for role in (
         Role(
             "producer",
-            "sends, also in sessions and jobs, and sees the counts",
-            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
+            "sends, also in sessions, jobs and by schedules, and sees the counts",
+            ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
             _sending,
         ),
         Role(
@@ -253,6 +277,7 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
+                *("start_redrive", "steer_redrive", "undo_redrive"),
             ),
             _maintaining,
         ),

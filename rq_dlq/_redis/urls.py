@@ -27,6 +27,30 @@ def masked(url: str) -> str:
     return f"{scheme}{slashes}{user + ':' if colon else ''}***@{tail}"
 
 
+_BARE = re.compile(r"/|[\w.-]+(:\d+)?(/\d+)?$")  # a path, or a host
+_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+
+
+def check_scheme(url: str) -> None:
+    """Check that a URL begins as one of Redis does.
+
+    Raises:
+        ConfigurationError: it does not; the text has no password of it.
+    """
+    if not url.startswith(_SCHEMES):
+        raise ConfigurationError(_refusal(url, "it does not begin with redis://"))
+
+
+def _refusal(url: str, reason: object) -> str:
+    shown = masked(url)
+    guess = f"{'unix' if url.startswith('/') else 'redis'}://{url}, "
+    return (
+        f"{shown!r} is not a Redis URL ({reason}): use {guess if shown == url and _BARE.match(url) else ''}"
+        "redis://host:6379/0, rediss://…, unix:///path/redis.sock or "
+        "redis+sentinel://host1,host2:26379/MASTER/0"
+    )
+
+
 @contextmanager
 def readable(url: str) -> Generator[None]:
     """Turn redis-py's errors for a URL that it cannot read into one with an example.
@@ -40,7 +64,4 @@ def readable(url: str) -> Generator[None]:
         shown = masked(str(url))
         # With a password the error is not shown, since it may quote a part of it.
         reason = error if shown == str(url) else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
-        raise ConfigurationError(
-            f"{shown!r} is not a Redis URL ({reason}): use redis://host:6379/0, rediss://…, "
-            "unix:///path/redis.sock or redis+sentinel://host1,host2:26379/MASTER/0"
-        ) from None
+        raise ConfigurationError(_refusal(str(url), reason)) from None

@@ -34,10 +34,10 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
         ValueError: it does not begin with what it needs; or that does not exist, or is not bound.
     """
     _, script = read(name, text)
-    said = [line for line in script if isinstance(line, Needs)]
-    if not said or said[0].indent or said[0].family:
+    needs = [line for line in script if isinstance(line, Needs)]
+    if not needs or needs[0].indent or needs[0].family:
         raise ValueError(f"{name}.lua does not begin with what all of it needs")
-    elsewhere = [one for line in said if line.family for one in reversed(line.among(library))]
+    elsewhere = [one for line in needs if line.family for one in reversed(line.among(library))]
     shared = [one for other in elsewhere for one in (*other.before, other) if not one.has_keys]
     keys, args = defaultdict[str, set[str]](set), set[str]()  # what is met; keys by their family
 
@@ -50,7 +50,7 @@ def assemble(name: str, text: str, library: Mapping[str, Fragment]) -> str:
                 yield line
             else:
                 wanted = line.among(library)
-                if line.family or line is said[0]:
+                if line.family or line is needs[0]:
                     yield f"{line.indent}{_KEYS_OF}{line.family}"
                     family, there = line.family, {one for one in there if not one.has_keys}
                     wanted += [] if family else shared  # here, so that the clock is read once

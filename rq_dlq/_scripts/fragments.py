@@ -52,13 +52,13 @@ def needs(file: str, line: str) -> Needs | None:
     found = _NEEDS.fullmatch(line)
     if not found:
         return None
-    said: dict[str, tuple[str, ...]] = {}
+    lists: dict[str, tuple[str, ...]] = {}
     for text in found[2].split("; "):
         part = _PART.fullmatch(text)
-        if not part or (part[1] or "names") in said:
+        if not part or (part[1] or "names") in lists:
             raise ValueError(f"{file}.lua needs {text!r}: not names, keys, args or family, each once")
-        said[part[1] or "names"] = tuple(part[2].split(", "))
-    names, keys, args, family = (said.get(kind, ()) for kind in ("names", "keys", "args", "family"))
+        lists[part[1] or "names"] = tuple(part[2].split(", "))
+    names, keys, args, family = (lists.get(kind, ()) for kind in ("names", "keys", "args", "family"))
     keys = (*(_keys.NAMES if ALL in keys else ()), *(key for key in keys if key != ALL))
     return Needs(file, found[1], names, keys, args, "".join(family))
 
@@ -114,9 +114,9 @@ def library(texts: Mapping[str, str]) -> dict[str, Fragment]:
 
 def _fragment(lines: list[str | Needs], others: Mapping[str, Fragment]) -> Fragment:
     """A fragment, from others that it needs."""
-    said = [line for line in lines if isinstance(line, Needs)]
-    first = [line for line in said if not line.indent]
+    needs = [line for line in lines if isinstance(line, Needs)]
+    first = [line for line in needs if not line.indent]
     above = [one for line in first for one in reversed(line.among(others))]
     before = dict.fromkeys(each for one in above for each in (*one.before, one))
-    has_keys = any(line.keys or any(one.has_keys for one in line.among(others)) for line in said)
+    has_keys = any(line.keys or any(one.has_keys for one in line.among(others)) for line in needs)
     return Fragment([*first, *(line for line in lines if line not in first)], list(before), has_keys)

@@ -4,7 +4,7 @@ A generator yields a step (a call, a batch of calls, a wait) and is sent what ca
 the result. `_redis` runs the steps, blocking or awaiting.
 """
 
-from rq_dlq._work import batches, select, session
+from rq_dlq._work import batches, redrives, schedules, select, session
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm

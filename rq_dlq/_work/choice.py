@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -47,6 +48,9 @@ class Choice:
         order: which come first.
         all: the caller means every message; see `check_bulk`.
 
+    Attributes:
+        indexed: the index of groups has the letters of `group`, which is a whole one.
+
     Raises:
         InvalidInput: an argument is not valid, or `all` has a condition beside it.
         FilterError: `where` is not valid.
@@ -76,6 +80,7 @@ class Choice:
         self.reason = _reason_of(reason)
         self.since = _moment_of(since)
         self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
+        self.indexed = False
         self.limit = limit
         self.newest = order == "newest"
         self._deliberate = all
@@ -99,7 +104,7 @@ class Choice:
         return self.ids is None and self.limit is None and not self.conditional
 
     def check_bulk(self, verb: str) -> None:
-        """Check that a verb that changes messages was told which: a condition that is None is an accident.
+        """Check that a verb that changes messages has a condition: one that is None is an accident.
 
         Raises:
             InvalidInput: there is no condition, no state, no limit, and not `all`.
@@ -112,11 +117,29 @@ class Choice:
             raise InvalidInput(message)
 
     @property
+    def only_group(self) -> bool:
+        """Whether it has no condition, except perhaps the group."""
+        others = (self.ids, self.where, self.reason, self.since, self.older_than)
+        return all(condition is None for condition in others)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it may leave out messages of the ranges that are read for it."""
+        by_reading = self.group is not None and not self.indexed
+        return by_reading or self.where is not None or self.reason is not None
+
+    def of_group(self, name: str) -> Choice:
+        """The same among the letters of one group, which the index of groups has."""
+        choice = copy(self)
+        choice.group, choice.indexed = name, True
+        return choice
+
+    @property
     def needs(self) -> Wanted:
         """The parts of messages that the conditions read."""
         needs = NOTHING if self.where is None else self.where.needs
         if self._of_dead_letters:
-            needs |= STATE if self.group is None else STORY
+            needs |= STATE if self.group is None or self.indexed else STORY
         return needs
 
     def takes(self, message: Received[Any], now: int) -> bool:
@@ -183,12 +206,17 @@ def _ids_of(ids: Sequence[str] | None) -> Sequence[str] | None:
 def _group_of(group: str | ErrorGroup | None) -> str | None:
     if isinstance(group, ErrorGroup):
         return group.fingerprint
-    if group is None or (isinstance(group, str) and _FINGERPRINT.fullmatch(group)):
+    if group is None or (isinstance(group, str) and is_group(group)):
         return group
     message = (
         f"group {shown(group)}: pass an ErrorGroup, or all twelve digits of its fingerprint, or the first six"
     )
     raise InvalidInput(message)
+
+
+def is_group(text: str) -> bool:
+    """Whether this may name a group: a fingerprint, or its first six digits."""
+    return _FINGERPRINT.fullmatch(text) is not None
 
 
 def _reason_of(reason: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Callable
@@ -18,12 +19,14 @@ from rq_dlq._work.shared import claim_view
 from rq_dlq._work.steps import MAX_BLOCK, Batch, Steps, Wait, seed
 from rq_dlq._work.views import find
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
+from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
     from rq_dlq.values.message import Leased, Row
     from rq_dlq.values.settlement import Settlement
 
+logger = logging.getLogger("rq_dlq")
 ROUNDS = 40  # claims that only sweep, 25 messages each, before one hands out what is ready
 MOST_ROUNDS = 1_000  # claims that have to be repeated at once, so that none goes on for ever
 
@@ -84,7 +87,7 @@ def claim(
         lease: milliseconds; None: the queue's.
         permit: a worker's. With it a message's first lapse is not charged, and a suspect is claimed alone.
             The claim does not wait where only suspects are ready and the permit allows none.
-        undecodable: called with each message whose body does not decode.
+        undecodable: called with each message whose body does not decode; None: it is logged.
         stopped: ends the wait.
     """
     held_for = queue.lease if lease is None else lease
@@ -235,7 +238,13 @@ def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[
             (settlement,) = yield from poison(
                 queue, [delivery._held], error, reason="unprocessable", values=delivery._values
             )
-            if undecodable is not None:
+            if undecodable is None:
+                what = visible_line(str(error))
+                place = f"{delivery.queue} {delivery.id}"
+                logger.log(
+                    logging.ERROR, "%s is not delivered: %s; it is %s", place, what, settlement.outcome
+                )
+            else:
                 undecodable(delivery, settlement, error)
         else:
             good.append(delivery)

@@ -78,12 +78,7 @@ def _explained(
         return _leased(row, message, settings, now)
     if message.part != "live":
         return _buried(queue, row, settings)
-    failures = [event for event in message.history if event.event in FAILURES]
-    story = "it has not been delivered yet" if not message.delivery_count else "it was given back"
-    if failures:
-        ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
-        what = ended.get(failures[-1].event, f"was {failures[-1].event}")
-        story = f"its delivery {failures[-1].delivery} {what}" if failures[-1].delivery else f"it {what}"
+    story = _story(message)
     if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
         over = "is over" if message.expires_at <= moment(now) else "is over before it is due"
         following = f"it expires, since its time to live {over}"
@@ -101,6 +96,20 @@ def _explained(
     return Explanation(row.id, "ready", story, following, None, message)
 
 
+def _story(message: Received[Any]) -> str:
+    """What happened to a live message last, as far as its history says."""
+    last = next(
+        (event for event in reversed(message.history) if event.event in {*FAILURES, "redriven"}), None
+    )
+    if last is None:
+        return "it was given back" if message.delivery_count else "it has not been delivered yet"
+    if last.event == "redriven":
+        return "it was redriven, with a fresh budget"
+    ended = {"lapsed": "ended with its lease", "dead_lettered": "was sent to the dead letters"}
+    what = ended.get(last.event, f"was {last.event}")
+    return f"its delivery {last.delivery} {what}" if last.delivery else f"it {what}"
+
+
 def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
     limit = settings.redelivery.max_redeliveries
     budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
@@ -109,7 +118,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     return Explanation(
         row.id,
         "leased",
-        f"someone works on its delivery {message.delivery_count}{budget}",
+        f"a consumer works on its delivery {message.delivery_count}{budget}",
         f"unless settled or extended before, the lease runs out in {left} and {counts}",
         moment(row.lease_until),
         message,

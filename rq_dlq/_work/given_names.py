@@ -68,8 +68,8 @@ def _unusable(name: str, naming: Naming) -> str | None:
 def why_taken(name: str) -> str:
     """Why the name of a queue cannot be given."""
     return (
-        f"{name!r} is a queue of its own: choose another name for what dies or expires in others, or delete "
-        f"that queue: `rq-dlq queue rm {name}`"
+        f"{name!r} is a queue of its own: choose another name for the dead letters or expired messages of "
+        f"other queues, or delete that queue: `rq-dlq queue rm {name}`"
     )
 
 

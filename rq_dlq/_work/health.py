@@ -29,7 +29,7 @@ class Health:
     Attributes:
         process: host and number.
         period: milliseconds between two reports, at most.
-        done: how many messages it swept, promoted, expired, retired, wrote.
+        done: how many messages it swept, promoted, expired, retired, grouped, wrote, fired, redrove.
         longest: the longest round, milliseconds.
         began: by the server's clock, milliseconds; 0: before its first report.
     """
@@ -75,7 +75,7 @@ class Maintainer(msgspec.Struct, frozen=True):
         ago: seconds since then.
         longest: its longest round, milliseconds.
         period: how often it looks at the queues at least, milliseconds.
-        swept, promoted, expired, retired, written: messages, since it began.
+        swept, promoted, expired, retired, grouped, written, fired, redriven: messages, since it began.
     """
 
     roles: list[str]
@@ -89,7 +89,10 @@ class Maintainer(msgspec.Struct, frozen=True):
     promoted: int = 0
     expired: int = 0
     retired: int = 0
+    grouped: int = 0
     written: int = 0
+    fired: int = 0
+    redriven: int = 0
 
 
 def maintainers(namespace: str) -> Steps[list[Maintainer]]:
@@ -105,13 +108,13 @@ def _alive(namespace: str) -> Steps[tuple[int, list[Maintainer]]]:
     alive: list[Maintainer] = []
     dead: list[bytes] = []
     for process, text in sorted(entries.items()):
-        said = _read(text)
-        silence = max(DEAD_AFTER, MISSED * said.period) if said else 0
-        if said is None or abs(now - said.seen) > silence:  # or the clock was set back meanwhile
+        report = _read(text)
+        silence = max(DEAD_AFTER, MISSED * report.period) if report else 0
+        if report is None or abs(now - report.seen) > silence:  # or the clock was set back meanwhile
             dead.append(process)
         else:
-            name, ago = process.decode(errors="replace"), max(0, now - said.seen) / 1000
-            alive.append(msgspec.structs.replace(said, process=name, ago=ago))
+            name, ago = process.decode(errors="replace"), max(0, now - report.seen) / 1000
+            alive.append(msgspec.structs.replace(report, process=name, ago=ago))
     if dead:
         with suppress(BrokerRefused):  # a user who may only read
             yield upkeep.forget_maintainers(namespace, dead)

@@ -131,8 +131,8 @@ def commit(
     note = f"{NOTE}{order.call}.0.0"
     if others:
         yield from _keep(keys, job, others, ttl)
-        said = jobs.stage(keys, job, note, [msgspec.json.encode(order)])
-        yield Batch([said, jobs.cut(keys, job, note, 1), jobs.keep(keys, job, note, ttl)])
+        staged = jobs.stage(keys, job, note, [msgspec.json.encode(order)])
+        yield Batch([staged, jobs.cut(keys, job, note, 1), jobs.keep(keys, job, note, ttl)])
         here = {note: 1, **here}
     confirm = queues[0].confirm
     while True:

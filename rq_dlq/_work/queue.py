@@ -35,7 +35,7 @@ class Queue(Generic[T]):
     Attributes:
         part: live, or the dead-letter or expiry queue of the same family.
         declared: the policies that the program declares in code, which are written to Redis; None: none.
-        said: the same as the program passed them, to make the queue object again elsewhere.
+        given: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
@@ -49,6 +49,7 @@ class Queue(Generic[T]):
         viewed: this is such a member; its tokens name its family.
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
+        version: of the program, which stands in its failures; empty: none.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Queue(Generic[T]):
     lease: int
     redelivery: RedeliveryPolicy
     declared: Entry | None
-    said: Mapping[str, Any]
+    given: Mapping[str, Any]
     consumer: str
     ids: Ids
     naming: Naming = field(default_factory=Naming)
@@ -74,13 +75,14 @@ class Queue(Generic[T]):
     viewed: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
+    version: str = ""
 
     def __post_init__(self) -> None:
         self.policy = manage.encode_policy(self.redelivery.as_wire())
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
         """What went wrong; `values` is what the failing messages say themselves."""
-        cause = Cause.of(error, values)
+        cause = replace(Cause.of(error, values), version=self.version)
         if self.fingerprint is None or not isinstance(error, BaseException):
             return cause
         try:
@@ -135,7 +137,7 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
     if queue.part not in {part, "live"}:
         only_live(queue, "look for the dead letters of")
     return replace(
-        queue, part=part, declared=None, said={}, indeterminate_claims=deque(), members={}, seen=Seen()
+        queue, part=part, declared=None, given={}, indeterminate_claims=deque(), members={}, seen=Seen()
     )
 
 

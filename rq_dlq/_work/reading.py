@@ -11,8 +11,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rq_dlq._calls import claims, scans, upkeep
+from rq_dlq._calls import claims, groups, scans, upkeep
 from rq_dlq._calls.scans import START, Position
+from rq_dlq._work.group_index import by_group
 from rq_dlq._work.queue import place_of
 from rq_dlq._work.scans import Range, leases, pages
 from rq_dlq._work.steps import CHUNK, Batch, Step, Steps, chunks
@@ -57,6 +58,7 @@ class Found:
         return [Received(row, queue.codec, queue.name) for row in self.rows]
 
 
+Part: TypeAlias = "tuple[Queue[Any], Choice]"
 Reading: TypeAlias = Generator[Step | Found, Any, None]
 """Steps and, between them, the pages that they found; `following` runs it up to the next page."""
 
@@ -96,11 +98,14 @@ def read(
         but: the member of a view that is left out.
     """
     shown = [member for member in (yield from sources(queue, choice)) if member.keys != but]
-    if choice.limit is None or len(shown) < 2:  # noqa: PLR2004 - a single queue has an order
-        for member in shown:
-            yield from _of_one(member, choice, wanted, only)
+    parts: list[Part] = []
+    for member in shown:
+        parts += [(member, part) for part in (yield from by_group(member, choice))]
+    if choice.limit is None or len(parts) < 2:  # noqa: PLR2004 - a single one has an order
+        for member, part in parts:
+            yield from _of_one(member, part, wanted, only)
     else:
-        yield from _first_of_several(shown, choice, wanted, only)
+        yield from _first_of_several(parts, choice, wanted, only)
 
 
 def _of_one(queue: Queue[Any], choice: Choice, wanted: Wanted, only: Sequence[Place] | None) -> Reading:
@@ -138,19 +143,27 @@ def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
 
 
 def _first_of_several(
-    queues: Sequence[Queue[Any]], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
+    parts: Sequence[Part], choice: Choice, wanted: Wanted, only: Sequence[Place] | None
 ) -> Reading:
-    """The first that died among several queues, queue by queue."""
+    """The first that died among several queues or groups, one after the other.
+
+    Only the states of all are read, then the wanted parts of the first.
+    """
+    whole = wanted | STATE != STATE
     first: list[tuple[int, int, Row]] = []
-    for number, queue in enumerate(queues):
-        reading = _of_one(queue, choice, wanted | STATE, only)
+    for number, (queue, part) in enumerate(parts):
+        reading = _of_one(queue, part, STATE, only)
         while found := (yield from following(reading)):
             pairs = zip(found.messages, found.rows, strict=True)
             first += ((letter.due, number, row) for letter, row in pairs)
     first.sort(key=lambda one: one[0], reverse=choice.newest)
-    for number, queue in enumerate(queues):
+    for number, (queue, _) in enumerate(parts):
         for rows in chunks([row for _, whose, row in first[: choice.limit] if whose == number]):
-            yield Found(queue, place_of(queue), rows)
+            found = Found(queue, place_of(queue), rows)
+            if whole:
+                yield from _these(queue, found.place, found.ids, wanted)
+            else:
+                yield found
 
 
 def _at(queue: Queue[Any], place: Place, choice: Choice, now: int, wanted: Wanted) -> Reading:
@@ -159,6 +172,8 @@ def _at(queue: Queue[Any], place: Place, choice: Choice, now: int, wanted: Wante
         yield from _named(queue, place, choice, wanted)
     elif place == "leased":
         yield from _leased(queue, wanted)
+    elif choice.indexed:
+        yield from _grouped(queue, choice, now, wanted)
     else:
         yield from _standing(queue, place, choice, now, wanted)
 
@@ -207,7 +222,23 @@ def _standing(queue: Queue[Any], place: Index, choice: Choice, now: int, wanted:
             after = Position(choice.since)
         if choice.older_than is not None and float(last.score) > (until := now - choice.older_than):
             last = Position(until, _LAST_MEMBER)
-    size = CHUNK if choice.limit is None or choice.conditional else min(CHUNK, choice.limit)
-    for step in pages(Range(queue.keys, place, after, last), limit=size, wanted=wanted, newest=choice.newest):
+    yield from _pages(queue, place, choice, Range(queue.keys, place, after, last), wanted)
+
+
+def _grouped(queue: Queue[Any], choice: Choice, now: int, wanted: Wanted) -> Reading:
+    """The letters of a group up to the last one there is now, in the order of their deaths."""
+    name = choice.group or ""
+    last: Position | None = yield groups.end(queue.keys, name)
+    if last is None:
+        return
+    if choice.older_than is not None:
+        last = min(last, groups.before(name, now - choice.older_than + 1), key=lambda end: end.member)
+    after = groups.before(name, choice.since or 0)
+    yield from _pages(queue, "dead", choice, Range(queue.keys, "groups", after, last), wanted)
+
+
+def _pages(queue: Queue[Any], place: Place, choice: Choice, part: Range, wanted: Wanted) -> Reading:
+    size = CHUNK if choice.limit is None or choice.sparse else min(CHUNK, choice.limit)
+    for step in pages(part, limit=size, wanted=wanted, newest=choice.newest):
         page: Page = yield from step
         yield Found(queue, place, page.rows())

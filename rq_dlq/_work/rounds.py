@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq._calls import manage, upkeep
+from rq_dlq._calls import manage, scans, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
-from rq_dlq._work.upkeep import INDEXES, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
+from rq_dlq._work.upkeep import INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL
@@ -49,10 +49,13 @@ class MaintainedQueue:
         self.keys = keys
         self.policy = policy
         self._indexes = [index for role in roles for index in INDEXES[role]]
+        self._pairs = [pair for role in roles for pair in PAIRS.get(role, ())]
         heads = [upkeep.first_score(keys, index) for index, _, _ in self._indexes]
+        sizes = [scans.size(keys, index) for *pair, _ in self._pairs for index in pair]
         self.looks: Sequence[Command[Any]] = (
             upkeep.clock(),  # of its own node, in a cluster
             *heads,
+            *sizes,
             upkeep.strategy(keys),
             upkeep.discarded(keys),
         )
@@ -61,7 +64,8 @@ class MaintainedQueue:
 
     def due(self, replies: Sequence[Any]) -> tuple[list[str], float | None]:
         """What is due now, by name, and in how many milliseconds the next is; None: not known."""
-        now, *heads, text, discarded = replies
+        now, *found, text, discarded = replies
+        heads, sizes = found[: len(self._indexes)], found[len(self._indexes) :]
         strategy = _strategy(text)
         self._quiet = max(0, self._quiet - 1)
         self._report(strategy, discarded)
@@ -75,6 +79,9 @@ class MaintainedQueue:
                 names[name] = None
             else:
                 later.append(head + kept - now)
+        for (*_, name), size, other in zip(self._pairs, sizes[::2], sizes[1::2], strict=True):
+            if size != other:
+                names[name] = None
         return list(names), min(later, default=None)
 
     def _report(self, strategy: dict[str, Any], discarded: int) -> None:
@@ -105,7 +112,7 @@ class MaintainedNamespace:
     """All queues of a namespace that are maintained.
 
     Attributes:
-        done: how many messages were swept, promoted, expired, retired, written.
+        done: how many messages were swept, promoted, expired, retired, grouped, written, fired.
     """
 
     namespace: str

@@ -12,7 +12,7 @@ from rq_dlq._calls.scans import START, Position
 from rq_dlq._work.steps import Batch, Steps
 
 if TYPE_CHECKING:
-    from rq_dlq._calls.scans import Index, Page
+    from rq_dlq._calls.scans import Index, Page, Readable
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.wanted import Wanted
 
@@ -40,7 +40,7 @@ class Range:
     """The rows of an index between two positions."""
 
     keys: QueueKeys
-    index: Index
+    index: Readable
     after: Position
     upto: Position
 

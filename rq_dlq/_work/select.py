@@ -1,4 +1,4 @@
-"""The verbs of a selection: count, group and change messages in chunks, one script each.
+"""The verbs of a selection: count and change messages in chunks, one script each.
 
 The script checks again whether a message is still where it was seen. So every verb can be stopped half-way
 and repeated; it returns how many messages it changed.
@@ -21,18 +21,16 @@ from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Steps
 from rq_dlq._work.views import find
 from rq_dlq.errors import InvalidInput, UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.codec import check_priority
-from rq_dlq.values.counts import ErrorGroup
 from rq_dlq.values.failure import Cause
-from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.state import length_of
-from rq_dlq.values.wanted import ALL, NOTHING, RECORD, STATE, STORY
+from rq_dlq.values.wanted import ALL, NOTHING, RECORD, STATE
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Call, Place, Sender
     from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import Received, Row
 
 T = TypeVar("T")
 
@@ -44,12 +42,12 @@ VerbOfAll: TypeAlias = "Callable[..., Call[Changed]]"
 
 
 def chosen(queue: Queue[T], choice: Choice, only: Sequence[Place] | None = None) -> Steps[list[Received[T]]]:
-    """The messages, unchanged, in the order of their states; those of a view by the time of death."""
+    """The messages, unchanged, in the order of their states; those of a view or a group by their deaths."""
     reading = read(queue, choice, ALL, only)
     found: list[Received[T]] = []
     while page := (yield from following(reading)):
         found += page.messages
-    if queue.view:
+    if queue.view or choice.group is not None:
         found.sort(key=lambda message: message.due, reverse=choice.newest)
     return found
 
@@ -82,19 +80,6 @@ def _header(message: Received[Any], name: str) -> str | None:
         return message.headers.get(name)
     except (UnprocessableMessage, UpgradeRequired):
         return None
-
-
-def groups(queue: Queue[Any], choice: Choice) -> Steps[list[ErrorGroup]]:
-    """The dead letters among them by fingerprint and reason, the largest group first."""
-    reading = read(queue, choice, STORY)
-    found: dict[tuple[str, str], ErrorGroup] = {}
-    while page := (yield from following(reading)):
-        for letter in page.messages:
-            if isinstance(letter, DeadLetter):
-                group = ErrorGroup.of(letter)
-                key = (group.fingerprint, group.reason)
-                found[key] = found[key] + group if key in found else group
-    return sorted(found.values(), key=lambda group: (-group.count, group.fingerprint))
 
 
 def change(

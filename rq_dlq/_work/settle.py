@@ -26,7 +26,7 @@ GOLDEN = (
 
 def ack(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Ack: the messages are done."""
-    return (yield from _settle(queue, held, delivery.ack, CHUNK))
+    return _settle(queue, held, delivery.ack, CHUNK)
 
 
 def nack(
@@ -81,7 +81,7 @@ def poison(
 
 def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
     """Release: the messages go back to the queue, uncharged."""
-    return (yield from _settle(queue, held, delivery.release))
+    return _settle(queue, held, delivery.release)
 
 
 def settle_by_error(

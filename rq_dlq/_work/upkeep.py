@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import upkeep
+from rq_dlq._work import redrives
 from rq_dlq._work.jobs import roll_forward
+from rq_dlq._work.schedules import fire
 from rq_dlq._work.steps import CHANGED, Batch, Steps, seed
 from rq_dlq._work.views import members
 from rq_dlq.values.counts import QueueStats
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
 
-MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits"]
+MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
 STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
 # By role: an index, what is done when its first entry is due, and the setting for how long that is kept.
 INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
@@ -23,24 +25,39 @@ INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
     "expiry": (("expiring", "expired", ""),),
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
     "commits": (("committed", "written", ""),),
+    "schedules": (("ticks", "fired", ""),),
+    "redrives": (("redriving", "redriven", ""),),
 }
-DONE = {role: dict.fromkeys(name for _, name, _ in rows) for role, rows in INDEXES.items()}
+# By role: two indexes, and what is done while their sizes differ.
+PAIRS: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
+    "retention": (("dead", "groups", "grouped"),),
+}
+DONE = {
+    role: dict.fromkeys([*(name for _, name, _ in rows), *(name for *_, name in PAIRS.get(role, ()))])
+    for role, rows in INDEXES.items()
+}
 ROLES = tuple(INDEXES)
-SEVERAL = frozenset({"written"})  # steps of more than one call
-CALLS = {"promoted": upkeep.promote, "expired": upkeep.expire, "retired": upkeep.retire}
+SEVERAL = {"written": roll_forward, "fired": fire, "redriven": redrives.go_on}  # steps of more than one call
+CALLS = {
+    "promoted": upkeep.promote,
+    "expired": upkeep.expire,
+    "retired": upkeep.retire,
+    "grouped": upkeep.regroup,
+}
 
 
 def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps[int]:
     """Run one step of maintenance, such as "swept"; how many messages it concerned."""
     if name in SEVERAL:
-        return (yield from roll_forward(keys, limit))
+        return (yield from SEVERAL[name](keys, limit))
     return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
 
 
 def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
+    if name in {"swept", "grouped"}:
+        limit = min(limit, CHANGED)  # it writes histories, or reads them
     if name == "swept":
-        limit = min(limit, CHANGED)  # it writes histories
         return upkeep.sweep(keys, limit=limit, seed=seed(), default_policy=default_policy)
     return CALLS[name](keys, limit=limit)
 
@@ -54,7 +71,7 @@ def maintain(queue: Queue[Any]) -> Steps[dict[str, int]]:
         alike = [name for name in busy if name not in SEVERAL]
         counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
         found = dict(zip(alike, counts, strict=True))
-        for name in SEVERAL.intersection(busy):
+        for name in [name for name in busy if name in SEVERAL]:
             found[name] = yield from step(name, queue.keys, queue.policy, limit)
         for name, count in found.items():
             done[name] += count

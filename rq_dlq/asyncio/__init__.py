@@ -5,8 +5,19 @@ from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
+from rq_dlq.asyncio.redrive import RedriveJob
 from rq_dlq.asyncio.selection import Selection
 from rq_dlq.asyncio.session import Session
 from rq_dlq.asyncio.task import Task
 
-__all__ = ["Broker", "DeadLetters", "Delivery", "Policies", "Queue", "Selection", "Session", "Task"]
+__all__ = [
+    "Broker",
+    "DeadLetters",
+    "Delivery",
+    "Policies",
+    "Queue",
+    "RedriveJob",
+    "Selection",
+    "Session",
+    "Task",
+]

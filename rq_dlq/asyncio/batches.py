@@ -67,6 +67,7 @@ class Batches(OwnQueue[T]):
         return await self._settle(
             deliveries,
             lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
+            error,
         )
 
     async def poison(
@@ -86,7 +87,7 @@ class Batches(OwnQueue[T]):
         """
         values = _work.values_of(deliveries)
         return await self._settle(
-            deliveries, lambda held: _work.poison(self._core, held, error, values=values)
+            deliveries, lambda held: _work.poison(self._core, held, error, values=values), error
         )
 
     async def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
@@ -122,12 +123,15 @@ class Batches(OwnQueue[T]):
         return still
 
     async def _settle(
-        self, deliveries: Sequence[Delivery[T]], verb: Callable[[list[Held]], _work.Steps[list[Settlement]]]
+        self,
+        deliveries: Sequence[Delivery[T]],
+        verb: Callable[[list[Held]], _work.Steps[list[Settlement]]],
+        error: BaseException | str | None = None,
     ) -> list[Settlement]:
         """Settle, and mark what was settled, so that a `with` block or a session skips it."""
         given = batch(self, deliveries)
         settlements = await self._broker._run(verb([delivery._held for delivery in given]))
         for delivery, settlement in zip(given, settlements, strict=True):
             if settlement:
-                delivery.outcome = settlement.outcome
+                delivery.outcome, delivery._settled = settlement.outcome, (settlement, error)
         return settlements

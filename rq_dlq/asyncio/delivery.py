@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
-    Claimed from a dead-letter or expiry queue, it tells where the message failed, why and when:
+    Claimed from a dead-letter or expiry queue, it has where the message failed, why and when:
     `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
@@ -84,7 +84,7 @@ class Delivery(Leased[T]):
         steps = _work.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
         )
-        return await self._settle(steps)
+        return await self._settle(steps, error)
 
     async def poison(self, error: BaseException | str | None = None) -> Settlement:
         """Move the message straight to the dead-letter queue.
@@ -98,7 +98,8 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        return await self._settle(_work.poison(self._queue._core, [self._held], error, values=self._values))
+        steps = _work.poison(self._queue._core, [self._held], error, values=self._values)
+        return await self._settle(steps, error)
 
     async def release(self) -> Settlement:
         """Give the message back unprocessed: not charged, ready at once, at its old place.
@@ -137,13 +138,16 @@ class Delivery(Leased[T]):
         if not self.settled and error is None:
             await self.ack()
         elif not self.settled:
-            await self._settle(_work.settle_by_error(self._queue._core, [self._held], error, self._values))
+            steps = _work.settle_by_error(self._queue._core, [self._held], error, self._values)
+            await self._settle(steps, error)
         return isinstance(error, Redeliver | Poison)
 
-    async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
+    async def _settle(
+        self, steps: _work.Steps[list[Settlement]], error: BaseException | str | None = None
+    ) -> Settlement:
         self._refuse_if_deferred()
         settlement = await self._queue._run(_work.one(steps, self.outcome))
-        self.outcome = settlement.outcome
+        self.outcome, self._settled = settlement.outcome, (settlement, error)
         return settlement
 
     def _refuse_if_deferred(self) -> None:

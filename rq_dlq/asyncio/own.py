@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rq_dlq import _work
+from rq_dlq._redis import AsyncConnections  # at once: later it would hold up the event loop
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
 from rq_dlq.errors import RqDlqError
@@ -17,7 +18,7 @@ from rq_dlq.errors.guesses import Answering, part_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
-    from rq_dlq._redis import AsyncConnections
+    from rq_dlq._redis import Retries
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.values.message import Message
@@ -30,6 +31,9 @@ class OwnBroker(BrokerBase):
     """A broker that runs its handlers, and ends its open loops when it is closed."""
 
     _connections: AsyncConnections | None = None
+
+    def _open(self, retries: Retries) -> AsyncConnections:
+        return AsyncConnections(retries=retries, **self._connection_settings())
 
     @cached_property
     def _loops(self) -> WeakKeyDictionary[_work.Consuming[Any], asyncio.Lock]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq._work import Choice, select
+from rq_dlq._work.groups import NEW_WITHIN, groups
 from rq_dlq.client.arguments import work_of
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
 
 T = TypeVar("T")
@@ -56,9 +58,19 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(select.count_by(self._core, self._choice, header))
 
-    async def groups(self) -> list[ErrorGroup]:
-        """Group the dead letters by kind of failure, the largest group first. No bodies are read."""
-        return await self._broker._run(select.groups(self._core, self._choice))
+    async def groups(self, *, new_within: Duration = NEW_WITHIN) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure, the largest group first. No bodies are read.
+
+        Without a condition, a limit or ids, only the groups are read, however many letters they have.
+
+        Args:
+            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+                "24h".
+
+        Raises:
+            InvalidDuration: `new_within` is not valid.
+        """
+        return await self._broker._run(groups(self._core, self._choice, new_within))
 
     async def redrive(self) -> int:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""

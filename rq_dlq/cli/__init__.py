@@ -6,19 +6,30 @@ import click
 
 from rq_dlq import __version__
 from rq_dlq.cli._context import Commands
-from rq_dlq.cli.acl import acl
-from rq_dlq.cli.demo import demo
-from rq_dlq.cli.dlq import dlq
-from rq_dlq.cli.doctor import doctor
-from rq_dlq.cli.maintain import maintain
-from rq_dlq.cli.msg import msg
-from rq_dlq.cli.policy import policy
-from rq_dlq.cli.queues import peek, queue
-from rq_dlq.cli.send import send
-from rq_dlq.cli.worker import worker
+
+SENTENCES = {
+    "acl": "Print the ACL line of a role for Redis.",
+    "bench": "Measure how fast queues are on a server.",
+    "demo": "See it work: real flights, a service that fails, a worker that is killed.",
+    "dlq": "Look at dead letters, bring them back, remove them.",
+    "doctor": "Check whether the server is fit for queues.",
+    "maintain": "Maintain the queues of the namespace.",
+    "msg": "Look at messages, and manage them by their ids or by a condition.",
+    "peek": "Look at the next messages of a queue, without claiming them.",
+    "policy": "Set the policies of queues: redelivery, dead letters, expiry.",
+    "queue": "Look at queues, pause them, empty them, delete them.",
+    "schedule": "Send messages again and again, by cron or at intervals.",
+    "send": "Send messages, one per line, from a file or from stdin.",
+    "worker": "Run the handlers of an app.",
+}
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    rooms={"queue": "queues", "peek": "queues"},
+    sentences=SENTENCES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Queues on Redis, with redelivery and dead letters done right.
@@ -28,7 +39,3 @@ def main() -> None:
     Data go to stdout, messages for people to stderr. Exit codes: 0 ok, 1 failed, 2 usage or
     configuration, 3 broker unreachable, 4 stopped part-way.
     """
-
-
-for command in (demo, doctor, worker, maintain, send, peek, queue, msg, dlq, policy, acl):
-    main.add_command(command)

@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rq_dlq.cli._guesses import COMMANDS, OPTIONS
-from rq_dlq.cli._show import FORMATS, Output
-from rq_dlq.client.broker import Broker
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.visible import visible
 
-FAILED, USAGE, UNREACHABLE, PART_WAY = 1, 2, 3, 4
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rq_dlq.cli._show import Output
+    from rq_dlq.client.broker import Broker
+
+FAILED, USAGE, UNREACHABLE, PART_WAY, INTERRUPTED = 1, 2, 3, 4, 130
+FORMATS = ("table", "json", "jsonl")
 
 
 @dataclass
 class Context:
-    """The global options, for the running command. The broker itself reads the environment."""
+    """The global options, for the running command. The broker itself reads the environment.
+
+    What `--help` does not need is imported when it is used.
+    """
 
     url: str | None = None
     namespace: str | None = None
     verbose: int = 0
-    output: Output = field(default_factory=Output)
+
+    @cached_property
+    def output(self) -> Output:
+        """Where data and messages for people go."""
+        from rq_dlq.cli._show import Output  # noqa: PLC0415
+
+        return Output()
 
     @cached_property
     def broker(self) -> Broker:
         """The broker that the options name."""
+        from rq_dlq.client.broker import Broker  # noqa: PLC0415
+
         options: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
         return Broker(self.url, **options)
 
@@ -94,13 +112,44 @@ class Group(Answering, click.Group):
 
 
 class Commands(Group):
-    """The root command: has the global options, and turns errors into sentences and exit codes."""
+    """The root command: has the global options, and turns errors into sentences and exit codes.
+
+    Args:
+        rooms: the module of a command that is not called like its module. A module is imported when its
+            command is used.
+        sentences: what each command does, for `--help`.
+    """
 
     group_class = Group
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, rooms: Mapping[str, str], sentences: Mapping[str, str], **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
         self.params += _global_options(hidden=False)
+        self._rooms, self._sentences = rooms, sentences
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        del ctx
+        return sorted(self._sentences)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, imported."""
+        del ctx
+        if cmd_name not in self._sentences:
+            return None
+        try:
+            module = import_module(f"rq_dlq.cli.{self._rooms.get(cmd_name, cmd_name)}")
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)  # without a word, as `__main__` does: nothing has begun
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._sentences[name]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

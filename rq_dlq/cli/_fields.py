@@ -32,7 +32,7 @@ def options(fields: Sequence[Field]) -> Callable[[F], F]:
     return decorate
 
 
-def said(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
+def passed(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were passed, as arguments of `Entry.of`."""
     arguments: dict[str, Any] = {}
     for field in fields:

@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ("rq-dlq msg cancel QUEUE ID", "cancel delete remove revoke rm"),
         ("rq-dlq msg explain QUEUE ID", "explain job jobs message messages where"),
         ("rq-dlq peek QUEUE", "browse claim get receive"),
+        ("rq-dlq schedule ls", "beat cron crontab scheduler schedules"),
         ("rq-dlq policy ls", "config policies"),
         ("rq-dlq doctor", "check health ping"),
     ),
@@ -44,6 +45,11 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ("rq-dlq msg cancel QUEUE ID", "delete purge remove rm"),
         ("rq-dlq dlq redrive QUEUE --id ID", "redrive requeue retry"),
         ("rq-dlq send QUEUE", "add create send"),
+    ),
+    "schedule": table(
+        ("rq-dlq schedule ls", "list show"),
+        ("rq-dlq schedule add QUEUE NAME", "create set update"),
+        ("rq-dlq schedule rm QUEUE NAME", "cancel delete remove"),
     ),
     "policy": table(
         ("rq-dlq policy ls", "list"),

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
-FORMATS = ("table", "json", "jsonl")
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
 SPANS = ("oldest", "next_due", "delay", "ago", "age")  # seconds
-NESTED = ("totals", "headers", "sums")  # shown line by line
+NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
 
 
@@ -103,12 +102,16 @@ LETTERS = (
     Column("reason", "red"), Column("error", cut=True),
 )  # fmt: skip
 GROUPS = (
-    Column("group", "bold cyan"), Column("count"), Column("reason", "red"), Column("last_seen"),
-    Column("error", wrap=True),
+    Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
+    Column("reason", "red"), Column("last_seen"), Column("error", wrap=True),
 )  # fmt: skip
 HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
+)  # fmt: skip
+SCHEDULES = (
+    Column("queue"), Column("name", "bold"), Column("rule"), Column("missed"), Column("next_at"),
+    Column("last_at"), Column("paused", "bold yellow"), Column("declared"),
 )  # fmt: skip
 OUTCOMES = (
     Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
@@ -117,7 +120,7 @@ OUTCOMES = (
 MAINTAINERS = (
     Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
     Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
-    Column("longest", title="longest ms"),
+    Column("fired"), Column("redriven"), Column("longest", title="longest ms"),
 )  # fmt: skip
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
@@ -182,8 +185,10 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
-    names = ("reason", "error", "count", "first_seen", "last_seen", "sample_id")
-    return {"group": group.fingerprint} | attributes(group, *names)
+    names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
+    trends = [name for name in ("new", "growing", "regressed") if getattr(group, name)]
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(trends)}
+    return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:

@@ -26,7 +26,8 @@ so nobody can log in as this user until you add one: `>secret`, or `#` and its S
 )  # fmt: skip
 @click.option(
     "--durability", type=click.Choice(DURABILITIES), default="memory", show_default=True,
-    help="Of its broker: fsync needs CONFIG GET, which also shows passwords; replicated needs WAIT.",
+    help="The durability of its broker: fsync needs CONFIG GET, which also shows passwords; "
+    "replicated needs WAIT.",
 )  # fmt: skip
 @pass_context
 def acl(context: Context, role: str, user: str | None, queue: str, durability: str) -> None:

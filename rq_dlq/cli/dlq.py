@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from rq_dlq._work.choice import REASONS
+from rq_dlq._work.choice import REASONS, is_group
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
-from rq_dlq.cli.queues import family_of, is_view
-from rq_dlq.client.dlq import DeadLetters
-from rq_dlq.values.fingerprint import is_of
-
-if TYPE_CHECKING:
-    from rq_dlq.client.selection import Selection
-
-ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="The id of one; may be repeated.")
+from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
+from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.cli.redrives import jobs, redrive
 
 
 @click.group(cls=Group)
@@ -35,7 +28,7 @@ def dlq() -> None:
 @click.option(
     "--group",
     metavar="GROUP",
-    help="Only those of this kind, as `groups` names it; its first six digits: of this class and place.",
+    help="Only this kind of failure: a group that `groups` shows, or its first six digits.",
 )
 @click.option("--reason", type=click.Choice(REASONS))
 @where_option
@@ -50,8 +43,8 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
         rows = [_show.queue_row(counts) for counts in stats if counts.dead or counts.expired]
         context.output.rows(rows, _show.QUEUES, "there are no dead letters")
         return
-    letters = _letters(context, name)
-    found = letters.browse(group=_group(letters, group, name), limit=limit, **conditions)
+    letters = letters_of(context, name)
+    found = letters.browse(group=group_of(letters, group, name), limit=limit, **conditions)
     rows = [_show.letter_row(letter) for letter in found]
     context.output.rows(rows, _show.LETTERS, f"there are no such dead letters of {name}")
 
@@ -60,91 +53,58 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
 @queue_argument
 @pass_context
 def groups(context: Context, name: str) -> None:
-    """Group the dead letters of a queue by what went wrong, the largest group first."""
-    rows = [_show.group_row(group) for group in _letters(context, name).groups()]
+    """Group the dead letters of a queue by what went wrong, the largest group first.
+
+    A group is new (its first letter died within a day), growing (many died within the last hour), regressed
+    (it was emptied and died again).
+    """
+    rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
     context.output.rows(rows, _show.GROUPS, f"there are no dead letters of {name}")
 
 
 @dlq.command("show")
 @queue_argument
-@click.argument("message_id", metavar="ID")
+@click.argument("which", metavar="GROUP|ID")
 @pass_context
-def show(context: Context, name: str, message_id: str) -> None:
-    """Show one dead letter with its history."""
-    letters = _letters(context, name).browse(ids=[message_id])
-    if not letters:
-        raise Failure(f"there is no dead letter {message_id} of {name}: `rq-dlq dlq ls {name}` lists them")
-    (letter,) = letters
-    context.output.message(_show.letter_row(letter), letter)
-    if letter.cause.traceback and context.output.format == "table":
-        context.output.tell(f"\n{letter.cause.traceback}", "dim")
+def show(context: Context, name: str, which: str) -> None:
+    """Show one dead letter with its history, or a group.
 
-
-def bulk(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of a verb that takes ids, a condition or all."""
-    for option in (yes_option, all_option, where_option, ids_option, queue_argument):
-        function = option(function)
-    return pass_context(function)
-
-
-@dlq.command("redrive")
-@click.option("--group", metavar="GROUP", help="Those of this kind, as `groups` names it.")
-@bulk
-def redrive(context: Context, /, name: str, *, group: str | None, **chosen: Any) -> None:
-    """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
-    _check(chosen, ("--group", group))
-    letters = _letters(context, name)
-    found = letters.select(chosen["where"], group=_group(letters, group, name), **_these(chosen))
-    _confirm(chosen, found, f"Bring {{}} of {name} back to the queue")
-    done = found.redrive()
-    context.output.say(f"brought {_show.many(done, 'message')} back")
-    _all_found(chosen, done)
+    Of a group it shows under which versions and consumers its newest ten letters died, and the newest of them
+    with its history.
+    """
+    letters = letters_of(context, name)
+    found = letters.browse(ids=[which])
+    groups = letters.groups(group=which) if not found and is_group(which) else []
+    if len(groups) > 1:  # of one class and place
+        context.output.rows([_show.group_row(group) for group in groups], _show.GROUPS, "")
+        return
+    for group in groups:
+        context.output.record(_show.group_row(group))
+        if context.output.format == "table":
+            found = letters.browse(ids=[group.sample_id])
+            context.output.tell("")
+    if not found and not groups:
+        raise Failure(f"there is no dead letter {which} of {name}: `rq-dlq dlq ls {name}` lists them")
+    for letter in found:
+        context.output.message(_show.letter_row(letter), letter)
+        if letter.cause.traceback and context.output.format == "table":
+            context.output.tell(f"\n{letter.cause.traceback}", "dim")
 
 
 @dlq.command("purge")
-@click.option("--older-than", metavar="AGE", help='Those that died longer ago than, say, "30d".')
+@click.option(
+    "--older-than", metavar="AGE", help='Dead letters that died longer ago than this, such as "30d".'
+)
 @bulk
 def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: Any) -> None:
     """Remove dead letters for good."""
-    _check(chosen, ("--older-than", older_than))
-    found = _letters(context, name).select(chosen["where"], older_than=older_than, **_these(chosen))
-    _confirm(chosen, found, f"Remove {{}} of {name} for good")
+    check(chosen, ("--older-than", older_than))
+    found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
+    confirmed(chosen, found, f"Remove {{}} of {name} for good")
     done = found.purge()
     context.output.say(f"removed {_show.many(done, 'dead letter')}")
-    _all_found(chosen, done)
+    all_found(chosen, done)
 
 
-def _check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
-    others = (("--id", chosen["ids"]), ("--where", chosen["where"]), ("--all", chosen["everything"]))
-    exactly_one("dead letters", own, *others)
-
-
-def _these(chosen: dict[str, Any]) -> dict[str, Any]:
-    return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
-
-
-def _confirm(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
-    if not chosen["ids"]:
-        confirm(what.format(_show.many(found.count(), "dead letter")), yes=chosen["yes"])
-
-
-def _all_found(chosen: dict[str, Any], done: int) -> None:
-    missing = len(set(chosen["ids"])) - done
-    if chosen["ids"] and missing > 0:
-        raise Failure(f"{missing} of the ids are not dead letters of this queue")
-
-
-def _letters(context: Context, name: str) -> DeadLetters[Any]:
-    if is_view(context, name):
-        return DeadLetters(context.broker.queue(name)._core, context.broker)
-    queue = context.broker.queue(family_of(context, name))
-    part = context.broker.settings.naming.resolve(name).part
-    return queue.expired if part == "expired" else queue.dlq
-
-
-def _group(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
-    """The fingerprint, if there is such a group."""
-    if given is not None and not any(is_of(group.fingerprint, given) for group in letters.groups()):
-        message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"
-        raise Failure(message)
-    return given
+dlq.add_command(redrive)
+dlq.add_command(jobs)

@@ -29,7 +29,11 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     default="memory",
     help="Check the server against this profile; by default it lists the profiles that the server can keep.",
 )
-@click.option("--replicas", type=click.IntRange(1), help="With replicated: how many have to confirm.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    help="With --durability replicated: how many replicas have to confirm.",
+)
 @click.option("--queue", default="doctor", help="Check the user's rights on this queue, without a change.")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @pass_context

@@ -25,7 +25,11 @@ Found: TypeAlias = Selection[Any]
 
 to_option = click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
 place_option = click.option(
-    "--place", "places", multiple=True, type=click.Choice(PLACES), help="Where to look; may be repeated."
+    "--place",
+    "places",
+    multiple=True,
+    type=click.Choice(PLACES),
+    help="Only messages in this state; may be repeated.",
 )
 
 
@@ -43,9 +47,15 @@ def msg() -> None:
 @queue_argument
 @where_option
 @place_option
-@click.option("--count-by", metavar="HEADER", help="Count them for each value of this header instead.")
 @click.option(
-    "--limit", type=click.IntRange(1), help="At most so many; by default 20, and all for --count-by."
+    "--count-by",
+    metavar="HEADER",
+    help="Count the messages by the values of this header, instead of listing them.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="At most this many messages; by default 20, and all for --count-by.",
 )
 @pass_context
 def ls(
@@ -106,7 +116,9 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
     """The arguments of a verb that takes ids or a condition."""
     for option in (
         yes_option,
-        click.option("--limit", type=click.IntRange(1), help="At most so many, the first in their order."),
+        click.option(
+            "--limit", type=click.IntRange(1), help="At most this many messages, the first in their order."
+        ),
         place_option,
         all_option,
         where_option,

@@ -58,7 +58,7 @@ def ls(context: Context) -> None:
         ]
     else:
         rows = [
-            {"pattern": pattern, **entry.said, "pinned": entry.pinned} for pattern, entry in entries.items()
+            {"pattern": pattern, **entry.stored, "pinned": entry.pinned} for pattern, entry in entries.items()
         ]
     none = "there are no policies: `rq-dlq policy set` makes one, until then the defaults apply"
     context.output.rows(rows, POLICIES, none)
@@ -69,7 +69,7 @@ def ls(context: Context) -> None:
 @policy.command("set")
 @click.argument("pattern", required=False)
 @_fields.options(_fields.ALL)
-@click.option("--pin", is_flag=True, help="It overrides what programs declare in code.")
+@click.option("--pin", is_flag=True, help="Override what programs declare in code.")
 @click.option(
     "--file",
     type=file_type,
@@ -81,14 +81,14 @@ def set_(
     context: Context, /, pattern: str | None, *, pin: bool, file: Path | None, dry_run: bool, **given: Any
 ) -> None:
     """Set the entry of PATTERN; it replaces the one before. Fields that are not set are inherited."""
-    said = _fields.said(_fields.ALL, given)
-    if (file is None) == (pattern is None) or (file is not None and (said or pin)):
+    fields = _fields.passed(_fields.ALL, given)
+    if (file is None) == (pattern is None) or (file is not None and (fields or pin)):
         raise click.UsageError("pass either a PATTERN with options, or --file, which has the patterns in it")
     if file is not None:
         set_all(context, _toml(file), file, dry_run=dry_run)
         return
     text = Pattern.parse(pattern).text
-    reading = Reading({text: Entry.of(**said, pinned=pin)})
+    reading = Reading({text: Entry.of(**fields, pinned=pin)})
     set_all(context, reading, None, dry_run=dry_run)
 
 
@@ -195,7 +195,7 @@ def _text(entry: Entry) -> str:
     for where, value in _fields.fields_of(entry).items():
         part, _, name = where.rpartition(".")
         parts.setdefault(part, []).append(f"{name} {_fields.as_read(where, value)}")
-    lines = {part: ", ".join(said) for part, said in parts.items()}
+    lines = {part: ", ".join(fields) for part, fields in parts.items()}
     return "; ".join(f"{part}: {line}" if part else line for part, line in lines.items())
 
 

@@ -104,7 +104,7 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 
 @queue.command("rm")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="With all messages in it, leased ones too.")
+@click.option("--force", is_flag=True, help="Delete it with all messages in it, also those in work.")
 @yes_option
 @pass_context
 def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:

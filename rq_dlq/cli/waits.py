@@ -21,7 +21,9 @@ queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 @queue_argument
 @_fields.options(_fields.REDELIVERY)
 @click.option(
-    "--rows", type=click.IntRange(0), help="How many redeliveries; by default all, or 12 without a limit."
+    "--rows",
+    type=click.IntRange(0),
+    help="How many redeliveries to show; by default all, or 12 if there is no limit.",
 )
 @pass_context
 def preview(context: Context, /, name: str | None, rows: int | None, **given: Any) -> None:
@@ -40,7 +42,9 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
     "--messages", type=click.IntRange(1), default=1_000, show_default=True, help="How many fail together."
 )
 @click.option("--outage", metavar="SPAN", default="5m", show_default=True, help="How long all fail.")
-@click.option("--rate", type=float, help="Messages per second that succeed then; by default no limit.")
+@click.option(
+    "--rate", type=float, help="How many messages a second succeed after the outage; by default no limit."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
 def simulate(context: Context, /, name: str | None, *, messages: int, outage: str, **given: Any) -> None:
@@ -54,18 +58,18 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
 
 def _policy(context: Context, name: str | None, given: dict[str, Any]) -> RedeliveryPolicy:
     """The policy of a queue, overridden by the options."""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if name is not None:
         sources = context.broker.policies.explain(name).sources
-        said = {
+        fields = {
             one.field.removeprefix("redelivery."): one.value
             for one in sources
             if one.field.startswith("redelivery.") and one.source != "default"
         }
-    options = _fields.said(_fields.REDELIVERY, given)
+    options = _fields.passed(_fields.REDELIVERY, given)
     if options:
-        said |= Entry.of(**options).part("redelivery")
-    return partial.complete(said)
+        fields |= Entry.of(**options).part("redelivery")
+    return partial.complete(fields)
 
 
 def _plain(value: Preview | Simulation) -> dict[str, Any]:

@@ -64,7 +64,9 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
     show_default=True,
     help="The number of processes, each with all queues; one that dies is restarted.",
 )
-@click.option("--burst", is_flag=True, help="Stop when nothing is ready, and say what comes back later.")
+@click.option(
+    "--burst", is_flag=True, help="Stop when nothing is ready; the log says what was done and what is left."
+)
 @click.option(
     "--watch",
     type=click.Path(exists=True, file_okay=False),

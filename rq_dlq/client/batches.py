@@ -68,6 +68,7 @@ class Batches(OwnQueue[T]):
         return self._settle(
             deliveries,
             lambda held: _work.nack(self._core, held, error, delay=delay, charge=charge, values=values),
+            error,
         )
 
     def poison(
@@ -86,7 +87,9 @@ class Batches(OwnQueue[T]):
             InvalidInput: an argument is not valid, or a delivery is of another queue; nothing was settled.
         """
         values = _work.values_of(deliveries)
-        return self._settle(deliveries, lambda held: _work.poison(self._core, held, error, values=values))
+        return self._settle(
+            deliveries, lambda held: _work.poison(self._core, held, error, values=values), error
+        )
 
     def release(self, deliveries: Sequence[Delivery[T]]) -> list[Settlement]:
         """Give the messages back unprocessed: not charged, ready at once, at their old place.
@@ -121,12 +124,15 @@ class Batches(OwnQueue[T]):
         return still
 
     def _settle(
-        self, deliveries: Sequence[Delivery[T]], verb: Callable[[list[Held]], _work.Steps[list[Settlement]]]
+        self,
+        deliveries: Sequence[Delivery[T]],
+        verb: Callable[[list[Held]], _work.Steps[list[Settlement]]],
+        error: BaseException | str | None = None,
     ) -> list[Settlement]:
         """Settle, and mark what was settled, so that a `with` block or a session skips it."""
         given = batch(self, deliveries)
         settlements = self._broker._run(verb([delivery._held for delivery in given]))
         for delivery, settlement in zip(given, settlements, strict=True):
             if settlement:
-                delivery.outcome = settlement.outcome
+                delivery.outcome, delivery._settled = settlement.outcome, (settlement, error)
         return settlements

@@ -6,23 +6,27 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from rq_dlq import _work
 from rq_dlq._calls import upkeep
-from rq_dlq._redis import Connections, Retries
+from rq_dlq._work import redrives
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
-from rq_dlq.client.tasks import TaskFunction, register
+from rq_dlq.client.tasks import TaskFunction, register, rule_of
 from rq_dlq.errors.guesses import answering
+from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self, Unpack
 
+    from rq_dlq._redis import Connections, Retries
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +79,7 @@ class Broker(OwnBroker):
         Raises:
             BrokerRefused: the server is too old, would evict queues, or cannot keep the durability.
         """
-        connections = Connections(retries=retries, **self._connection_settings())
+        connections = self._open(retries)
         try:
             connections.route()
             if checked:
@@ -104,8 +108,8 @@ class Broker(OwnBroker):
         Args:
             name: at most 200 bytes; the name of a dead-letter or expiry queue gives that queue.
             type: of the bodies: a dataclass, an attrs class, a msgspec.Struct, a TypedDict, a pydantic model,
-                or any other type that msgspec supports. The default takes any JSON value, and bytes, which
-                are stored unchanged.
+                or any other type that msgspec supports; what does not fit is not sent. The default takes any
+                JSON value, and bytes, which are stored unchanged; None means the same.
             lease: how long a delivery may be held before it must be settled or extended.
             declared: the queue's policies (`redelivery`, `dead_letter`, `expiry`) and limits; see
                 `rq_dlq.policy.Declared`. They are written to Redis and stay until others are declared. Other
@@ -128,6 +132,10 @@ class Broker(OwnBroker):
         name: str | None = ...,
         concurrency: int | None = ...,
         timeout: Duration | None = ...,
+        every: Duration | None = ...,
+        cron: str | None = ...,
+        timezone: str = ...,
+        missed: Missed = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -139,6 +147,10 @@ class Broker(OwnBroker):
         name: str | None = None,
         concurrency: int | None = None,
         timeout: Duration | None = None,
+        every: Duration | None = None,
+        cron: str | None = None,
+        timezone: str = USUAL_ZONE,
+        missed: Missed = "last",
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent, and `broker.run()` runs them.
 
@@ -147,25 +159,29 @@ class Broker(OwnBroker):
 
         Args:
             function: what to make a task, if this is used as a decorator without brackets.
-            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one.
-                None: one with the name of the task.
+            queue: its name, or the queue, if that has a lease or policies of its own. Tasks may share one:
+                pass the object once, or the same one to each. None: one with the name of the task.
             name: what messages call it; None: the function's name.
             concurrency: how many calls run at once in one process, of all tasks of the queue; None: as
                 another one of them says, or one.
             timeout: of one call, for all tasks of the queue; None: as another one says, or no limit.
+            every, cron, timezone, missed: the workers of the queue send it again and again, without
+                arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
 
         Returns:
             The task; with brackets, a decorator.
 
         Raises:
+            InvalidInput: the schedule is not valid.
             ConfigurationError: this is no function, or it does not go with what else the queue has.
         """
+        rule = rule_of(cron, every, timezone, missed)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name)
+            call = TaskFunction(function, name, rule)
             place = self._place(call.name if queue is None else queue)
-            register(place, call, concurrency, timeout)
-            return Task(call, place)
+            named = queue is None or isinstance(queue, str)
+            return Task(call, register(place, call, concurrency, timeout, named=named))
 
         return make if function is None else make(function)
 
@@ -174,7 +190,7 @@ class Broker(OwnBroker):
         if isinstance(queue, str):
             return self.queue(queue)
         core = work_of(queue, self)
-        return self.queue(core.name, lease=core.lease / 1000, **core.said)
+        return self.queue(core.name, lease=core.lease / 1000, **core.given)
 
     @cached_property
     def policies(self) -> Policies:
@@ -184,6 +200,21 @@ class Broker(OwnBroker):
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used."""
         return self._run(self._step(upkeep.registered(self.settings.namespace)))
+
+    def schedules(self) -> list[Schedule]:
+        """The schedules of all queues: when each sends next, and what it sent last."""
+        return self._run(_work.schedules.read(self.settings.namespace))
+
+    def audit(self, limit: int = 100) -> list[AuditRecord]:
+        """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.
+
+        Args:
+            limit: the most records to read. Each queue keeps about its last thousand.
+
+        Raises:
+            InvalidInput: the limit is not valid.
+        """
+        return self._run(redrives.audit(self.settings.namespace, limit))
 
     def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or self._connected()

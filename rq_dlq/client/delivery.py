@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Delivery(Leased[T]):
     """One delivery of a message: the message, a token and a lease.
 
-    Claimed from a dead-letter or expiry queue, it tells where the message failed, why and when:
+    Claimed from a dead-letter or expiry queue, it has where the message failed, why and when:
     `original_queue`, `reason`, `cause`, `died_at`. Of other messages `reason` is empty and `died_at` None.
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
@@ -85,7 +85,7 @@ class Delivery(Leased[T]):
         steps = _work.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
         )
-        return self._settle(steps)
+        return self._settle(steps, error)
 
     def poison(self, error: BaseException | str | None = None) -> Settlement:
         """Move the message straight to the dead-letter queue.
@@ -99,7 +99,8 @@ class Delivery(Leased[T]):
         Raises:
             LeaseLost: the token is stale; nothing was changed.
         """
-        return self._settle(_work.poison(self._queue._core, [self._held], error, values=self._values))
+        steps = _work.poison(self._queue._core, [self._held], error, values=self._values)
+        return self._settle(steps, error)
 
     def release(self) -> Settlement:
         """Give the message back unprocessed: not charged, ready at once, at its old place.
@@ -138,13 +139,16 @@ class Delivery(Leased[T]):
         if not self.settled and error is None:
             self.ack()
         elif not self.settled:
-            self._settle(_work.settle_by_error(self._queue._core, [self._held], error, self._values))
+            steps = _work.settle_by_error(self._queue._core, [self._held], error, self._values)
+            self._settle(steps, error)
         return isinstance(error, Redeliver | Poison)
 
-    def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
+    def _settle(
+        self, steps: _work.Steps[list[Settlement]], error: BaseException | str | None = None
+    ) -> Settlement:
         self._refuse_if_deferred()
         settlement = self._queue._run(_work.one(steps, self.outcome))
-        self.outcome = settlement.outcome
+        self.outcome, self._settled = settlement.outcome, (settlement, error)
         return settlement
 
     def _refuse_if_deferred(self) -> None:

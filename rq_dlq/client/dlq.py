@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
+from rq_dlq._work import redrive_start, redrives
+from rq_dlq._work.groups import NEW_WITHIN
+from rq_dlq._work.redrive_start import Terms
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection
 from rq_dlq.errors.guesses import Answering
 
@@ -17,7 +21,9 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.choosing import Conditions
     from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
+    from rq_dlq.values.redrive import RedrivePlan
 
 T = TypeVar("T")
 
@@ -62,18 +68,24 @@ class DeadLetters(Answering, Generic[T]):
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
-    def groups(self, *, where: str | None = None, **conditions: Unpack[Conditions]) -> list[ErrorGroup]:
+    def groups(
+        self, *, where: str | None = None, new_within: Duration = NEW_WITHIN, **conditions: Unpack[Conditions]
+    ) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure. No bodies are read.
+
+        Without a condition but `group`, only the groups are read, however many letters they have.
 
         Args:
             where: a condition.
+            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+                "24h".
             conditions: see `Conditions`.
 
         Returns:
             The groups, the largest first.
         """
         wanted = dead_choice(conditions, where=where)
-        return Selection(self._core, self._broker, wanted).groups()
+        return Selection(self._core, self._broker, wanted).groups(new_within=new_within)
 
     def browse(
         self,
@@ -96,6 +108,18 @@ class DeadLetters(Answering, Generic[T]):
         """
         return self.select(where, limit=limit, order=order, **conditions).browse()  # type: ignore[return-value]
 
+    @overload
+    def redrive(
+        self, *, dry_run: Literal[True], where: str | None = ..., limit: int | None = ...,
+        order: Order = ..., all: bool = ..., **conditions: Unpack[Conditions],
+    ) -> RedrivePlan: ...  # fmt: skip
+    @overload
+    def redrive(
+        self, *, dry_run: Literal[False] = ..., where: str | None = ..., limit: int | None = ...,
+        order: Order = ..., all: bool = ..., rate: float | None = ..., canary: int | None = ...,
+        min_success: float | None = ..., by: str | None = ..., detach: bool = ...,
+        **conditions: Unpack[Conditions],
+    ) -> RedriveJob: ...  # fmt: skip
     def redrive(
         self,
         *,
@@ -103,26 +127,65 @@ class DeadLetters(Answering, Generic[T]):
         limit: int | None = None,
         order: Order = "oldest",
         all: bool = False,
+        rate: float | None = None,
+        canary: int | None = None,
+        min_success: float | None = None,
+        by: str | None = None,
+        detach: bool = False,
+        dry_run: bool = False,
         **conditions: Unpack[Conditions],
-    ) -> int:
+    ) -> RedriveJob | RedrivePlan:
         """Move dead letters back to their queue, with the same id, a fresh budget and their history.
 
-        The call can be repeated, and stopped halfway.
+        Without a canary and a rate all are back when the call returns. Otherwise `job.wait()` drives the
+        redrive; if this process does not, workers and maintenance go on with it after ten seconds. What dies
+        again in the meantime stays dead, and of two redrives of the same messages each comes back once.
 
         Args:
             where: a condition.
             limit: the most messages to redrive; None: all.
             order: which come first: "oldest", by time of death, or "newest".
             all: all that are dead when the call begins. Either this, a condition or a limit is required.
+            rate: messages a second; None: no limit.
+            canary: how many come first, at most 1,000. The others follow when these have been acked, or are
+                dead again.
+            min_success: the part of them that has to be acked, else the redrive pauses; None: 0.95 with a
+                canary. With a rate it is judged all along, by at least 20 messages.
+            by: who redrives, for the audit and the messages' history; None: this process.
+            detach: leave it to workers and maintenance from the start.
+            dry_run: count only.
             conditions: see `Conditions`.
 
         Returns:
-            How many were redriven.
+            The job, with its counts; of a dry run, what would come back.
 
         Raises:
-            InvalidInput: nothing says which, or `all` has a condition beside it; nothing was done.
+            InvalidInput: nothing says which, or an argument is not valid; nothing was done.
         """
-        return self.select(where, limit=limit, order=order, all=all, **conditions).redrive()
+        wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
+        wanted.check_bulk("redrive")
+        terms = Terms(rate=rate, canary=canary, min_success=min_success, by=by, detach=detach)
+        if dry_run:
+            return self._broker._run(redrive_start.plan(self._core, wanted))
+        begun = self._broker._run(redrive_start.begin(self._core, wanted, terms))
+        job = RedriveJob(self._core, self._broker, begun)
+        return job if terms.is_gradual else job.wait()
+
+    def jobs(self) -> list[RedriveJob]:
+        """The redrives that go on, and those of the last week, at most a hundred; the newest first."""
+        found = self._broker._run(redrives.jobs(self._core))
+        return [RedriveJob(self._core, self._broker, [one]) for one in found]
+
+    def job(self, id: str) -> RedriveJob:
+        """One redrive.
+
+        Args:
+            id: the job's id.
+
+        Raises:
+            InvalidInput: there is none of this id.
+        """
+        return RedriveJob(self._core, self._broker, self._broker._run(redrives.find(self._core, id)))
 
     def purge(self, *, where: str | None = None, all: bool = False, **conditions: Unpack[Conditions]) -> int:
         """Remove dead letters for good.

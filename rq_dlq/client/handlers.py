@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints, overload
 
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import ConfigurationError, InvalidMessage
 from rq_dlq.errors.guesses import answering, part_of
+from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import Duration, milliseconds, shown
 
 MOST_CONCURRENT = 1_000
@@ -72,6 +75,51 @@ class Handler:
             _takes_delivery(function),
         )
 
+    def body_type(self) -> Any:
+        """The type of the bodies: the queue's, or on a queue without one what the function's parameter says.
+
+        Raises:
+            ConfigurationError: the annotation cannot be evaluated, or is a type that no body can have.
+        """
+        codec: Codec[Any] = self.queue._core.codec
+        if codec.type is not Any:
+            return codec.type
+        try:
+            first = next(iter(inspect.signature(self.function).parameters.values()))
+        except (TypeError, ValueError):  # of a class that C defines
+            return Any
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        kind = annotations_of(self.function, [first], f"handler {name!r}").get(first.name, Any)
+        if kind is object:
+            return Any
+        try:
+            return Codec(kind, 1).type
+        except InvalidMessage as error:
+            raise ConfigurationError(f"the annotation of handler {name!r}: {error}") from None
+
+
+def annotations_of(
+    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], what: str
+) -> Mapping[str, Any]:
+    """The types that these parameters of a function are annotated with.
+
+    Raises:
+        ConfigurationError: an annotation cannot be evaluated.
+    """
+    annotations = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
+    plain: Any = inspect.unwrap(function)
+    while isinstance(plain, partial):
+        plain = plain.func
+    names = getattr(plain if hasattr(plain, "__globals__") else plain.__call__, "__globals__", {})
+    try:
+        return get_type_hints(SimpleNamespace(__annotations__=annotations), names, include_extras=True)
+    except (NameError, AttributeError) as error:
+        message = (
+            f"an annotation of {what}: {error}; define it at the top level of the module, and import it "
+            "outside of `if TYPE_CHECKING`"
+        )
+        raise ConfigurationError(message) from None
+
 
 class Registers(Generic[T]):
     """A decorator that makes a function the handler of a queue, and returns it unchanged."""
@@ -116,8 +164,11 @@ class HandledQueue(Generic[T]):
     ) -> Callable[..., R] | Registers[T]:
         """Register a function as the handler of this queue's messages, for `broker.run()`.
 
-        The function takes the body, or the body and the delivery. It may be an `async def`: then it runs in
-        the worker's event loop, and its delivery is one of `rq_dlq.asyncio`.
+        The function takes the body, or the body and the delivery. If the queue has no type, the annotation of
+        the body says what it is, as with a task: a message that does not fit is dead at once.
+
+        It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
+        `rq_dlq.asyncio`.
 
         Args:
             function: what to register, if this is used as a decorator without brackets.

@@ -12,7 +12,7 @@ from rq_dlq.errors.guesses import Answering, part_of
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from rq_dlq._redis import Connections
+    from rq_dlq._redis import Connections, Retries
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.values.message import Message
@@ -25,6 +25,11 @@ class OwnBroker(BrokerBase):
     """A broker that runs its handlers."""
 
     _connections: Connections | None = None
+
+    def _open(self, retries: Retries) -> Connections:
+        from rq_dlq._redis import Connections  # noqa: PLC0415 - redis-py, whose import takes long
+
+        return Connections(retries=retries, **self._connection_settings())
 
     def close(self) -> None:
         """Close the connections, except those of a pool that was passed in; the next use opens new ones."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rq_dlq.client.broker import Broker
-    from rq_dlq.policy import PolicyMap, QueueSettings, Said
+    from rq_dlq.policy import EntryFields, PolicyMap, QueueSettings
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with how many queues are done, and of how many."""
@@ -35,7 +35,12 @@ class Policies:
         self._broker = broker
 
     def set(
-        self, pattern: str, *, pinned: bool = False, progress: Progress | None = None, **said: Unpack[Said]
+        self,
+        pattern: str,
+        *,
+        pinned: bool = False,
+        progress: Progress | None = None,
+        **fields: Unpack[EntryFields],
     ) -> int:
         """Set the entry of a pattern, in place of an earlier one.
 
@@ -46,8 +51,8 @@ class Policies:
             pattern: of queue names.
             pinned: the entry overrides settings declared in code.
             progress: called now and then with how many queues have the entry, and how many it matches.
-            said: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.Said`. A policy or
-                strategy sets all its fields, a mapping only the fields that it has.
+            fields: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.EntryFields`. A
+                policy or strategy sets all its fields, a mapping only the fields that it has.
 
         Returns:
             How many queues the pattern matches now.
@@ -55,11 +60,11 @@ class Policies:
         Raises:
             PolicyError: an argument is not valid, or they contradict each other; nothing was changed.
         """
-        redelivery = said.get("redelivery")
+        redelivery = fields.get("redelivery")
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
             message = "fatal: classes do not go to Redis. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
-        return self.put(pattern, Entry.of(pinned=pinned, **said), progress=progress)
+        return self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress)
 
     def put(self, pattern: str, entry: Entry, *, progress: Progress | None = None) -> int:
         """Set the entry of a pattern to one that exists already; otherwise like `set`.

@@ -12,6 +12,7 @@ from rq_dlq.client.batches import Batches
 from rq_dlq.client.delivery import Delivery
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.managed import Managed
+from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
 from rq_dlq.errors.guesses import answering
@@ -28,7 +29,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Queue(Batches[T], Managed[T]):
+class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
     def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:
@@ -40,7 +41,7 @@ class Queue(Batches[T], Managed[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         core = self._core
-        return (_again, (self._broker, core.name, core.codec.type, core.lease, core.said))
+        return (_again, (self._broker, core.name, core.codec.type, core.lease, core.given))
 
     @property
     def name(self) -> str:
@@ -222,5 +223,5 @@ class Queue(Batches[T], Managed[T]):
         return self._broker._run(steps)
 
 
-def _again(broker: Broker, name: str, kind: Any, lease: int, said: Any) -> Queue[Any]:
-    return broker.queue(name, type=kind, lease=lease / 1000, **said)
+def _again(broker: Broker, name: str, kind: Any, lease: int, given: Any) -> Queue[Any]:
+    return broker.queue(name, type=kind, lease=lease / 1000, **given)

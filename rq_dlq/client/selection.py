@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq._work import Choice, select
+from rq_dlq._work.groups import NEW_WITHIN, groups
 from rq_dlq.client.arguments import work_of
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
     from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
 
 T = TypeVar("T")
@@ -57,9 +59,19 @@ class Selection(Generic[T]):
         """
         return self._broker._run(select.count_by(self._core, self._choice, header))
 
-    def groups(self) -> list[ErrorGroup]:
-        """Group the dead letters by kind of failure, the largest group first. No bodies are read."""
-        return self._broker._run(select.groups(self._core, self._choice))
+    def groups(self, *, new_within: Duration = NEW_WITHIN) -> list[ErrorGroup]:
+        """Group the dead letters by kind of failure, the largest group first. No bodies are read.
+
+        Without a condition, a limit or ids, only the groups are read, however many letters they have.
+
+        Args:
+            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+                "24h".
+
+        Raises:
+            InvalidDuration: `new_within` is not valid.
+        """
+        return self._broker._run(groups(self._core, self._choice, new_within))
 
     def redrive(self) -> int:
         """Move dead or expired messages back to their queue: same id, fresh budget, history kept."""

@@ -31,7 +31,7 @@ class Session(Generic[T]):
     (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a hash tag.
 
     A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
-    error does not tell which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
+    error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
     releases all deliveries; a lost lease releases the others.
     """

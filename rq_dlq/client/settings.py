@@ -12,10 +12,12 @@ from msgspec import UNSET
 
 from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
+from rq_dlq._redis import check_scheme
 from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Entry, RedeliveryPolicy
+from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MAX_MESSAGE_BYTES = 1 << 20
+LONGEST_VERSION = 60  # characters
 MAX_CONFIRM = 4_000  # milliseconds; shorter than a socket's timeout
 OLDEST_SERVER = (6, 2)
 
@@ -48,6 +51,8 @@ class BrokerSettings:
         confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
         fingerprint: a function of an exception that names its kind, to group dead letters; None from it: by
             the error's class, place and text. To pickle the broker it has to be a module's function.
+        version: of your program, such as "1.4.2", at most 60 characters. It stands in each failure, and a
+            group of dead letters tells under which versions they died.
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
@@ -59,6 +64,7 @@ class BrokerSettings:
     replicas: int = 1
     confirm_within: Duration = "1s"
     fingerprint: Callable[[BaseException], str | None] | None = None
+    version: str = ""
 
     def __post_init__(self) -> None:
         url: object = self.url
@@ -68,6 +74,8 @@ class BrokerSettings:
                 "Broker(pool=client.connection_pool)"
             )
             raise ConfigurationError(message)
+        if url:
+            check_scheme(url)
         check_name(self.namespace, "namespace")
         if type(self.max_message_bytes) is not int or self.max_message_bytes < 1:
             message = f"max_message_bytes {self.max_message_bytes!r}: use a whole number of bytes, at least 1"
@@ -79,6 +87,10 @@ class BrokerSettings:
         fingerprint: object = self.fingerprint
         if fingerprint is not None and not callable(fingerprint):
             message = f"fingerprint {shown(fingerprint)}: pass a function of an exception"
+            raise ConfigurationError(message)
+        version: object = self.version
+        if not isinstance(version, str) or len(version) > LONGEST_VERSION or not version.isprintable():
+            message = f"version {shown(version)}: pass a text of at most {LONGEST_VERSION} characters"
             raise ConfigurationError(message)
         self._check_durability()
 
@@ -122,20 +134,19 @@ class BrokerSettings:
             InvalidName, InvalidDuration, InvalidMessage, PolicyError: an argument is not valid.
         """
         address = self.naming.resolve(name)
-        said = {key: value for key, value in declared.items() if value is not UNSET}
-        if said.get("redelivery", UNSET) is None:
-            del said["redelivery"]
-        if said and address.part != "live":
+        given = {key: value for key, value in declared.items() if value is not UNSET}
+        if given.get("redelivery", UNSET) is None:
+            del given["redelivery"]
+        if given and address.part != "live":
             message = f"{name!r} has no policy: what fails there stays there. Set it on {address.family!r}"
             raise InvalidInput(message)
-        redelivery: object = said.get("redelivery", RedeliveryPolicy())
-        if not isinstance(redelivery, RedeliveryPolicy):
-            message = f"redelivery of {name!r}: pass a RedeliveryPolicy, not {shown(redelivery)}"
-            raise InvalidInput(message)
-        declared_entry = Entry.of(**said) if said else None
+        declared_entry = Entry.of(**given) if given else None
         if declared_entry is not None:
             check_not_own(address.family, declared_entry)
-        codec: Codec[Any] = Codec(kind, self.max_message_bytes)
+        redelivery: object = given.get("redelivery")
+        if not isinstance(redelivery, RedeliveryPolicy):
+            redelivery = complete(declared_entry.part("redelivery") if declared_entry else {})
+        codec: Codec[Any] = Codec(Any if kind is None else kind, self.max_message_bytes)
         return Queue(
             name=name,
             keys=QueueKeys(self.namespace, address.family),
@@ -144,13 +155,14 @@ class BrokerSettings:
             lease=milliseconds(lease, name="lease", minimum=1),
             redelivery=redelivery,
             declared=declared_entry,
-            said=said,
+            given=given,
             consumer=consumer_name(),
             ids=ids,
             senders=senders,
             naming=self.naming,
             confirm=self.confirm,
             fingerprint=self.fingerprint,
+            version=self.version,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:

@@ -12,32 +12,35 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import GenericAlias, SimpleNamespace
-from typing import Any, get_args, get_origin, get_type_hints
+from types import GenericAlias
+from typing import Any, get_args, get_origin
 
 import msgspec
 
-from rq_dlq.client.handlers import Handler
+from rq_dlq import _work
+from rq_dlq.client.handlers import Handler, annotations_of
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.message import Leased
+from rq_dlq.values.schedule import USUAL_ZONE, Missed, Record, Rule
 
 HEADER = "task"
 
 
 class TaskFunction:
-    """A task's function and its name.
+    """A task's function and its name, and the rule by which it is sent again and again, if there is one.
 
     Raises:
         ConfigurationError: it is not a function, or has no name that a message could have.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
         self.function = function
+        self.rule = rule
         self.name = function.__name__ if name is None else name
         self.is_async = inspect.iscoroutinefunction(function)
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
@@ -101,26 +104,27 @@ class TaskFunction:
         """Check that arguments can be read.
 
         Raises:
-            ConfigurationError: an annotation of the function cannot be evaluated.
+            ConfigurationError: an annotation of the function cannot be evaluated, or it is scheduled and has
+                a parameter without a default.
             InvalidMessage: an annotation is a type that no message can have.
         """
         _ = self._codec
+        if self.rule is None:
+            return
+        try:
+            self.body((), {})
+        except InvalidMessage as error:
+            message = (
+                f"task {self.name!r} has a schedule, which sends no arguments: give each parameter a "
+                f"default, or send them by queue.schedule(…) ({error})"
+            )
+            raise ConfigurationError(message) from None
 
     @cached_property
     def _signature(self) -> inspect.Signature:
         """The function's signature, with types as its annotations."""
         signature = inspect.signature(self.function)
-        said = {
-            one.name: one.annotation
-            for one in signature.parameters.values()
-            if one.annotation is not one.empty
-        }
-        names = getattr(inspect.unwrap(self.function), "__globals__", {})
-        try:
-            types = get_type_hints(SimpleNamespace(__annotations__=said), names, include_extras=True)
-        except (NameError, AttributeError) as error:
-            message = f"an annotation of task {self.name!r}: {error}; import it outside of `if TYPE_CHECKING`"
-            raise ConfigurationError(message) from None
+        types = annotations_of(self.function, signature.parameters.values(), f"task {self.name!r}")
         parameters = [
             one.replace(annotation=types.get(one.name, Any)) for one in signature.parameters.values()
         ]
@@ -168,6 +172,7 @@ class Tasks:
     """
 
     queue: Any
+    named: bool = True  # each task gave the queue's name only, so the queue has no settings of its own
     concurrency: int | None = None
     timeout: Duration | None = None
     by_name: dict[str, TaskFunction] = field(default_factory=dict[str, TaskFunction])
@@ -189,6 +194,34 @@ class Tasks:
         """Check that the arguments of all tasks can be read; see `TaskFunction.check`."""
         for task in self.by_name.values():
             task.check()
+
+    def on(self, queue: Any) -> Tasks:
+        """These tasks on the queue object that one more of them passes.
+
+        Raises:
+            ConfigurationError: another one passes an object with other settings.
+        """
+        if not self.named and _settings(queue) != _settings(self.queue):
+            raise ConfigurationError(
+                f"two tasks of queue {queue.name!r} pass queue objects with different settings: make one "
+                "queue object, and pass it to both"
+            )
+        return replace(self, queue=queue, named=False)
+
+    def schedules(self) -> dict[str, Record]:
+        """The schedules that the tasks declare, by their names."""
+        core: _work.Queue[Any] = self.queue._core
+        return {
+            task.name: _work.schedules.recurring(
+                core,
+                task.body((), {}),
+                task.rule,
+                _work.SendOptions(headers=task.headers(None)),
+                declared=True,
+            )
+            for task in self.by_name.values()
+            if task.rule is not None
+        }
 
     def with_task(self, task: TaskFunction, concurrency: int | None, timeout: Duration | None) -> Tasks:
         """These tasks and one more.
@@ -229,15 +262,40 @@ class Tasks:
         return replace(Handler.checked(self.queue, self, concurrency, self.timeout), is_async=is_async)
 
 
+def rule_of(
+    cron: str | None, every: Duration | None, timezone: str = USUAL_ZONE, missed: Missed = "last"
+) -> Rule | None:
+    """The rule that a task declares; None: it declares none.
+
+    Raises:
+        InvalidInput: see `Rule.of`.
+    """
+    if cron is None and every is None and (timezone, missed) == (USUAL_ZONE, "last"):
+        return None
+    return Rule.of(cron, every, timezone, missed)
+
+
 def _ms(timeout: Duration | None) -> int | None:
     return None if timeout is None else milliseconds(timeout, name="timeout", minimum=1)
 
 
-def register(queue: Any, task: TaskFunction, concurrency: int | None, timeout: Duration | None) -> None:
+def _settings(queue: Any) -> tuple[Any, ...]:
+    return queue._core.lease, queue._core.given
+
+
+def register(
+    queue: Any, task: TaskFunction, concurrency: int | None, timeout: Duration | None, *, named: bool
+) -> Any:
     """Add a task to the handler of its queue.
 
+    Args:
+        named: the task gave the queue's name only, so the settings are those of the other tasks' object.
+
+    Returns:
+        The queue object that the tasks share.
+
     Raises:
-        ConfigurationError: the queue has a handler that is not of tasks, or see `Tasks.with_task`.
+        ConfigurationError: the queue has a handler that is not of tasks, or see `Tasks.on` and `with_task`.
     """
     handlers: list[Handler] = queue._broker._handlers
     place = next((n for n, one in enumerate(handlers) if one.queue.name == queue.name), len(handlers))
@@ -245,4 +303,7 @@ def register(queue: Any, task: TaskFunction, concurrency: int | None, timeout: D
     if not isinstance(tasks, Tasks):
         message = f"queue {queue.name!r} has a handler already: give task {task.name!r} another queue"
         raise ConfigurationError(message)
+    if not named:
+        tasks = tasks.on(queue)
     handlers[place : place + 1] = [tasks.with_task(task, concurrency, timeout).handler(task.is_async)]
+    return tasks.queue

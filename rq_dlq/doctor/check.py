@@ -16,7 +16,7 @@ class Check:
 
     Attributes:
         state: fail: queues do not work here, or do not keep their promises. warn: they work, but read the
-            advice; or the server does not tell. ok: all is known to be well.
+            advice; or the server does not report it. ok: all is known to be well.
         found: what the server says now, with figures.
         advice: what to do. It holds no figure that moves: the same fault has the same advice, so that a watch
             reports it once.
@@ -29,9 +29,11 @@ class Check:
 
 
 def untold(name: str, command: str = "INFO") -> Check:
-    """The check whose result is unknown because the server refuses the command that would tell."""
+    """The check whose result is unknown because the server refuses the command that reports it."""
     right = command.lower().replace(" ", "|")
-    return Check(name, "warn", "unknown: the server does not tell", f"let this user run {command} (+{right})")
+    return Check(
+        name, "warn", "unknown: the server does not report it", f"let this user run {command} (+{right})"
+    )
 
 
 def of_all(by_node: Mapping[str, Sequence[Check]]) -> Iterator[Check]:

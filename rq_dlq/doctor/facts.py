@@ -82,10 +82,10 @@ class Facts:
 
 
 def _replica(line: str, offset: int) -> Replica:
-    said = {name: value for name, _, value in (part.partition("=") for part in line.split(","))}
-    behind = max(0, offset - int(said.get("offset", 0)))
-    address = f"{said.get('ip')}:{said.get('port')}"
-    return Replica(address, said.get("state", ""), int(said.get("lag", -1)), behind)
+    fields = {name: value for name, _, value in (part.partition("=") for part in line.split(","))}
+    behind = max(0, offset - int(fields.get("offset", 0)))
+    address = f"{fields.get('ip')}:{fields.get('port')}"
+    return Replica(address, fields.get("state", ""), int(fields.get("lag", -1)), behind)
 
 
 def read_facts(*, with_config: bool = True) -> Steps[Facts]:

@@ -17,10 +17,10 @@ SLOTS = "16384"
 
 def role(facts: Facts) -> Check:
     """Whether the server is a master."""
-    said = facts.info.get("role")
-    if said is None:
+    kind = facts.info.get("role")
+    if kind is None:
         return untold("role")
-    if said == "master":
+    if kind == "master":
         return Check("role", "ok", "master")
     where = f"{facts.info.get('master_host')}:{facts.info.get('master_port')}"
     return Check("role", "fail", "a replica, which refuses changes", f"use the master, {where}")
@@ -127,7 +127,7 @@ def _described(replica: Replica) -> str:
 
 
 def _least(facts: Facts, wanted: int) -> Check:
-    """`min-replicas-to-write`: INFO tells whether it is set and how many keep up, CONFIG tells its value."""
+    """`min-replicas-to-write`: INFO shows whether it is set and how many keep up, CONFIG shows its value."""
     keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
     if keep_up < 0:
         return _guarded("min-replicas-to-write 0", 0, wanted)
@@ -169,7 +169,7 @@ def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
 def _flaws(facts: Facts) -> list[str]:
     """The flaws of this release that break `fsync`."""
     if not facts.release:
-        return [f"its release is unknown, so its flaws are: {untold('version').advice}"]
+        return [f"its release is unknown, and so are its faults: {untold('version').advice}"]
     return [flaw.reason for flaw in FSYNC_FLAWS if flaw.affects(facts)]
 
 

@@ -38,7 +38,7 @@ def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
         for name, role in ROLES.items():
             lacking[name] = connections.alone(missing_rights([role], keys, connections.scripts))
     except RqDlqError as error:
-        return Check("rights", "warn", "the server does not tell", str(error))
+        return Check("rights", "warn", "unknown: the server does not report them", str(error))
     granted = [name for name, rights in lacking.items() if not rights]
     refused = [f"not {name}: {_few(rights)} missing" for name, rights in lacking.items() if rights]
     found = "; ".join([", ".join(granted) or "no role", *refused])

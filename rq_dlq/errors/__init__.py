@@ -58,7 +58,7 @@ class BrokerUnavailable(RqDlqError):
 class Unconfirmed(BrokerUnavailable):
     """The server has it, but too few replicas have confirmed it: a failover may lose it.
 
-    To repeat the call under the same ids is safe.
+    It is safe to repeat the call under the same ids.
 
     Attributes:
         ids: the ids of the messages; empty where a job was not confirmed.
@@ -96,7 +96,7 @@ class MissingRights(BrokerRefused):
 
 
 class DataLoss(RqDlqError):
-    """A checkpoint and its queue disagree about what was done; to go on would skip messages."""
+    """A checkpoint and its queue disagree about what was done; going on would skip messages."""
 
 
 class KnownId(RqDlqError):
@@ -119,7 +119,7 @@ class UpgradeRequired(RqDlqError):
     """A later version wrote it in a form that this one cannot read; it was left alone.
 
     Attributes:
-        version: the least one that reads it; empty: nobody said which.
+        version: the oldest one that can read it; empty: unknown.
     """
 
     def __init__(self, message: str, version: str = "") -> None:

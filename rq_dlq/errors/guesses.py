@@ -15,6 +15,10 @@ K = TypeVar("K", bound=type)
 
 _SEND = "send(body) sends a message, send_many(bodies) any number"
 _LATER = 'send(body, delay="5m") sends a message for later'
+_AGAIN = (
+    '@broker.task(every="1h"), or cron="0 7 * * mon-fri", calls a task again and again, '
+    "queue.schedule(name, body, every=…) sends a body"
+)
 _CLAIM = "claim(count, wait=…) takes messages; each delivery has ack() and nack()"
 _HANDLER = "decorate a function with @queue.handler(): it takes the queue's messages"
 _TASK = "decorate a function with @broker.task(queue=…): its send(…) has a worker call it"
@@ -34,6 +38,7 @@ def table(*rows: tuple[str, ...]) -> dict[str, str]:
 
 ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "Broker": table(
+        (_AGAIN, "add_periodic_task cron every periodic_task schedule scheduler"),
         (_TASK, "actor job shared_task"),
         (_HANDLER.replace("@queue", "@broker.queue(name)"), "handler listen subscribe"),
         (_RUN, "start start_worker work worker worker_main"),
@@ -46,7 +51,8 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
             "add add_bulk apply_async enqueue enqueue_many publish push put",
             "send_batch send_message send_message_batch send_messages",
         ),
-        (_LATER, "delay enqueue_at enqueue_in schedule send_with_options"),
+        (_LATER, "delay enqueue_at enqueue_in send_with_options"),
+        (_AGAIN, "add_repeatable cron every repeat upsert_job_scheduler"),
         (_CLAIM, "dequeue fetch get poll pop receive receive_message receive_messages reserve"),
         (_HANDLER, "actor job listen on_message process subscribe task worker"),
         (_RUN, "run start work"),
@@ -113,6 +119,10 @@ ARGUMENTS: Mapping[str, str] = table(
     (
         'a delay is delay="5m", seconds or a timedelta',
         "countdown defer_by defer_until delay_seconds DelaySeconds eta run_at schedule_at",
+    ),
+    (
+        'what is sent again and again has every="1h" or cron="0 7 * * mon-fri": @broker.task(every="1h")',
+        "crontab interval periodic repeat run_every schedule",
     ),
     ('the time to live is ttl="1h"', "expire expires expiration message_ttl result_ttl x_message_ttl"),
     (

@@ -20,5 +20,5 @@ from rq_dlq.policy.policy_map import PolicyMap
 from rq_dlq.policy.presets import ActiveMQRedelivery, ArtemisRedelivery
 from rq_dlq.policy.preview import Preview, Row, Span
 from rq_dlq.policy.redelivery import RedeliveryPolicy, Wire
-from rq_dlq.policy.settings import Declared, QueueSettings, Said, Source
+from rq_dlq.policy.settings import Declared, EntryFields, QueueSettings, Source
 from rq_dlq.policy.simulation import Simulation

@@ -26,6 +26,13 @@ JSON: TypeAlias = int | float | str | list[int] | list[str] | None
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
 """This very object, as a default, means that no maximum was passed; None means that there is none."""
 
+CLASSES: Final = {
+    "redelivery": "a RedeliveryPolicy",
+    "dead_letter": "a strategy, such as IndividualDeadLetterStrategy()",
+    "expiry": "an ExpiryPolicy",
+}
+"""What a part of an entry may be, beside a mapping."""
+
 LARGEST_WHOLE: Final = 2**53
 """Beyond it Lua, which has only doubles, cannot count."""
 
@@ -106,7 +113,8 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
 def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     """The fields of a mapping, whose names are checked."""
     if not isinstance(given, Mapping):
-        message = f"{what} is {shown(given)}. Pass one of its classes, or a mapping of {', '.join(known)}"
+        one = CLASSES.get(what, "an Entry")
+        message = f"{what} is {shown(given)}. Pass {one}, or a mapping of {', '.join(known)}"
         raise PolicyError(message)
     pairs = cast("Mapping[object, object]", given).items()
     for name, _ in pairs:

@@ -48,8 +48,9 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
     """Each queue has a dead-letter queue of its own; this is the default.
 
     Attributes:
-        prefix: before the queue's name; if it is neither set nor inherited, the broker's ("DLQ.").
-        suffix: after it.
+        prefix: put before the queue's name to name its dead-letter queue; if it is neither set nor inherited,
+            the broker's ("DLQ.").
+        suffix: put after it.
     """
 
     prefix: str | UnsetType
@@ -87,7 +88,7 @@ class SharedDeadLetterStrategy(DeadLetterStrategy):
     """Many queues have one name for their dead letters.
 
     Attributes:
-        name: of the dead-letter queue.
+        name: the name of the dead-letter queue.
     """
 
     name: str
@@ -210,7 +211,7 @@ def _strategy(given: Mapping[str, object]) -> str | None:
     if strategy is not None:
         return strategy
     if "only" in given:
-        message = "only says what is dropped, which has to be said outright. Add strategy: 'discarding'"
+        message = "only is a setting of the discarding strategy. Add strategy: 'discarding'"
         raise PolicyError(message)
     implied = owners - {"discarding"}
     return implied.pop() if implied else None

@@ -19,7 +19,7 @@ from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
-    from rq_dlq.policy.settings import Said
+    from rq_dlq.policy.settings import EntryFields
 
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: what checks its fields together."""
@@ -32,23 +32,23 @@ class Entry:
     Make one with `of`.
 
     Attributes:
-        said: the JSON in Redis, with whole milliseconds: a mapping of fields for each of redelivery,
+        stored: the JSON in Redis, with whole milliseconds: a mapping of fields for each of redelivery,
             dead_letter and expiry, and the fields that are in no part. Fields that a newer version
             wrote, and this one does not know, are kept in it.
         pinned: an operator's entry that overrides what programs declare.
     """
 
-    said: Mapping[str, Any]
+    stored: Mapping[str, Any]
     pinned: bool = False
 
     @classmethod
-    def of(cls, *, pinned: bool = False, **given: Unpack[Said]) -> Entry:
+    def of(cls, *, pinned: bool = False, **given: Unpack[EntryFields]) -> Entry:
         """The entry with these fields and no others.
 
         Args:
             pinned: see the class.
-            given: see `Said`. A policy sets all its fields (except `fatal`, which stays with the client); a
-                mapping sets those that it has, by the policy's names, and `arithmetic`.
+            given: see `EntryFields`. A policy sets all its fields (except `fatal`, which stays with the
+                client); a mapping sets those that it has, by the policy's names, and `arithmetic`.
 
         Raises:
             PolicyError: a field is invalid, or contradicts another one; or there are no fields.
@@ -64,17 +64,17 @@ class Entry:
 
     def part(self, name: str) -> Mapping[str, JSON]:
         """The fields that it sets of "redelivery", "dead_letter" or "expiry"."""
-        part: Mapping[str, JSON] = self.said.get(name, {})
+        part: Mapping[str, JSON] = self.stored.get(name, {})
         return part
 
     def fields(self) -> dict[str, JSON]:
         """All fields that it sets, by "redelivery.initial_delay" and "max_in_flight"."""
         parts = {f"{part}.{name}": value for part in PARTS for name, value in self.part(part).items()}
-        return parts | {name: value for name, value in self.said.items() if name not in PARTS}
+        return parts | {name: value for name, value in self.stored.items() if name not in PARTS}
 
     def encode(self) -> bytes:
         """The JSON text that Redis stores."""
-        return msgspec.json.encode({**self.said, **({"pinned": True} if self.pinned else {})})
+        return msgspec.json.encode({**self.stored, **({"pinned": True} if self.pinned else {})})
 
     @classmethod
     def decode(cls, text: bytes) -> Entry:
@@ -116,7 +116,7 @@ def _read(part: str, stored: object) -> dict[str, Any]:
 
 def _checked(entry: Entry) -> Entry:
     """Check that its parts fit each other."""
-    if not entry.said:
+    if not entry.stored:
         raise PolicyError(f"the entry sets nothing. Pass {', '.join(SETTABLE[:-1])} or {SETTABLE[-1]}")
     dead, expired = entry.part("dead_letter"), entry.part("expiry")
     one_name = dead.get("name") is not None and dead.get("name") == expired.get("name")

@@ -28,15 +28,15 @@ class ExpiryPolicy:
     A field that is not set is inherited. Durations are seconds; None: none.
 
     Attributes:
-        expiry_delay: of a message sent without a ttl. With it the next two are ignored.
+        expiry_delay: the ttl of a message that is sent without one. With it the next two are ignored.
         min_expiry_delay: the shortest ttl; a shorter one is raised to it.
         max_expiry_delay: the longest ttl; a longer one is lowered to it, and a message without one
             gets this (where there is none, the shortest).
         no_expiry: messages never expire, whatever their ttl.
-        prefix: of each queue's own expiry queue; by default the broker's ("EXP.").
-        suffix: of the same.
-        name: of one expiry queue for many; then there is no prefix and no suffix. None: each has its own.
-        discard: expired messages are dropped, counted.
+        prefix: put before the queue's name to name its own expiry queue; by default the broker's ("EXP.").
+        suffix: put after it.
+        name: the name of one expiry queue for many queues, without prefix and suffix. None: each has its own.
+        discard: drop expired messages, and count them.
         retention: how long expired messages are kept; None, the default: for ever.
     """
 

@@ -42,7 +42,10 @@ def wire_of(given: object) -> dict[str, JSON]:
         return _settled(dict(given.as_wire()))
     known = check.fields(given, (*ROWS, "fatal"), "redelivery")
     if "fatal" in known:
-        message = "fatal has classes, which do not go to Redis. Pass it with the policy of a queue in code"
+        message = (
+            "fatal has classes, which do not go to Redis. Pass it to a queue in code: "
+            "broker.queue(…, redelivery=RedeliveryPolicy(…, fatal=(ValueError,)))"
+        )
         raise PolicyError(message)
     return _alone({name: ROWS[name].given(value, name) for name, value in known.items()})
 

@@ -44,9 +44,9 @@ class RedeliveryPolicy:
 
     Attributes:
         initial_delay: seconds before the first redelivery.
-        multiplier: by which the wait grows from one redelivery to the next.
+        multiplier: the factor by which the wait grows from one redelivery to the next.
         max_delay: seconds; None: no maximum except ten years, which no duration exceeds.
-        collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
+        collision_avoidance: how far a wait is spread at random: a part of it, 0 to 1.
         max_redeliveries: redeliveries, not deliveries; 0: none; None: no limit.
         delays: seconds of each wait, the last one repeated; None: they grow as above.
         fatal: errors after which a message is dead at once. The client judges them, since classes

@@ -40,11 +40,11 @@ class _Everywhere(TypedDict, total=False):
     dedup_window: Duration | UnsetType | None
 
 
-class Said(_Everywhere, total=False):
+class EntryFields(_Everywhere, total=False):
     """The fields of an entry. A field that is left out, or UNSET, is inherited.
 
     redelivery: when failed messages come back: a policy, or a mapping of some of its fields.
-    dead_letter: what becomes of dead letters: a strategy or a mapping; None: they are discarded, and counted.
+    dead_letter: what becomes of dead letters: a strategy or a mapping; None: drop them, and count them.
     expiry: times to live, and what becomes of expired messages: a policy or a mapping.
     max_in_flight: deliveries at a time, of all consumers together; None: no limit.
     outcomes: how many events the queue's outcome history keeps, about; None or 0: it is not written.
@@ -57,11 +57,11 @@ class Said(_Everywhere, total=False):
 class Declared(_Everywhere, total=False):
     """What a program may declare for a queue in code; it stays in Redis until the next declaration.
 
-    redelivery: when failed messages come back; None: not declared.
-    The other fields are those of `Said`.
+    redelivery: as in `EntryFields`; None: not declared.
+    The other fields are those of `EntryFields`.
     """
 
-    redelivery: RedeliveryPolicy | UnsetType | None
+    redelivery: RedeliveryPolicy | Mapping[str, object] | UnsetType | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,9 +112,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, keys: QueueKeys, start: str) -> Steps[None]:
         if start == OLDEST or (yield from outcomes.entries(keys, start=start, end=start)):
             return
-        said = yield from _work.explain_policy(keys, self._broker.settings.naming)
+        settings = yield from _work.explain_policy(keys, self._broker.settings.naming)
         extent = yield from outcomes.extent(keys)
-        if not said.outcomes or extent.count < said.outcomes:
+        if not settings.outcomes or extent.count < settings.outcomes:
             return  # another program has read and trimmed them
         message = (
             f"the outcome history of {keys.family!r} is full, and event {start}, the last one read, is gone: "

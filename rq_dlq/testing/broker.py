@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import rq_dlq.asyncio
 from rq_dlq import _work
+from rq_dlq._calls import upkeep
+from rq_dlq._keys import QueueKeys
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
@@ -48,21 +50,37 @@ class TestBroker(Broker):
     def __init__(self, server: Server, faults: Faults, patch: pytest.MonkeyPatch) -> None:
         super().__init__(server.url)
         self.faults = faults
-        self._server = server
+        self._server, self._clock = server, server.clock
         self._patch = patch
 
     @property
     def now(self) -> datetime:
         """The server's time (UTC)."""
-        return moment(self._server.now)
+        return moment(self._clock.now)
 
     def advance(self, span: Duration) -> None:
-        """Let time pass: what is due by then is due.
+        """Let time pass: what is due by then is due. Schedules send what they would have sent meanwhile.
 
         Raises:
             InvalidDuration: it is not a duration.
         """
-        self._server.move_to(self._server.now + milliseconds(span, name="span"))
+        end = self._clock.now + milliseconds(span, name="span")
+        while (ticks := self._ticks()) and (tick := min(ticks.values())) <= end:
+            self._clock.set(max(self._clock.now, int(tick)))
+            for keys in (keys for keys, due in ticks.items() if due == tick):
+                self._run(_work.schedules.fire(keys, _work.MOST))
+        self._clock.set(end)
+
+    def _ticks(self) -> dict[QueueKeys, float]:
+        """When the next tick of each queue with schedules is due."""
+        names = (key.decode() for key in self._server.client.scan_iter("*:queues"))
+        queues = [
+            QueueKeys(name.removesuffix(":queues"), family.decode())
+            for name in names
+            for family in self._server.client.smembers(name)
+        ]
+        heads = {keys: self._run(self._step(upkeep.first_score(keys, "ticks"))) for keys in queues}
+        return {keys: head for keys, head in heads.items() if head is not None}
 
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
         """Run the queue's handler, or its tasks, as a worker does, until no message is ready.
@@ -95,7 +113,7 @@ class TestBroker(Broker):
             reason: why they died: exhausted, poison, unprocessable or expired.
 
         Raises:
-            AssertionError: it is not so; the text tells what there is.
+            AssertionError: there are others, or none; the text lists what there is.
             ConfigurationError: this is not a queue or task.
         """
         queue = _queue_of(queue)
@@ -118,7 +136,7 @@ class TestBroker(Broker):
     def crash(self, delivery: Delivery[Any] | rq_dlq.asyncio.Delivery[Any]) -> None:
         """Let the consumer that holds it die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
-        self._server.move_to(max(self._server.now, ends) + 1)
+        self._clock.set(max(self._clock.now, ends) + 1)
         self._run(_work.maintain(delivery._queue._core))
 
     @contextmanager

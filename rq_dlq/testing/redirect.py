@@ -13,6 +13,7 @@ from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.testing.broker import TestBroker
+from rq_dlq.testing.clock import MOVED_CLOCK
 from rq_dlq.testing.faults import Faults
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
 
     def settings(broker: BrokerBase) -> dict[str, Any]:
         pool = server.pool(awaiting=isinstance(broker, rq_dlq.asyncio.Broker))
-        return {"url": server.url, "scripts": server.scripts, "pool": pool, "revive": None}
+        return {"url": server.url, "scripts": MOVED_CLOCK, "pool": pool, "revive": None}
 
     def connected(broker: Broker) -> Connections:
         if broker not in blocking:
@@ -49,7 +50,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     patch.setattr(BrokerBase, "_connection_settings", settings)
     patch.setattr(BrokerBase, "_known_url", property(lambda _: server.url))
     patch.setattr(BrokerBase, "_pool", _in_place_of("_pool", None), raising=False)
-    patch.setattr(BrokerBase, "_scripts", _in_place_of("_scripts", server.scripts), raising=False)
+    patch.setattr(BrokerBase, "_scripts", _in_place_of("_scripts", MOVED_CLOCK), raising=False)
     patch.setattr(Broker, "_connections", property(blocking.get))
     patch.setattr(Broker, "_connected", connected)
     patch.setattr(rq_dlq.asyncio.Broker, "_connections", property(awaiting.get))
@@ -57,7 +58,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     patch.setattr(BrokerSettings, "_check_promise", _nothing_to_do)
     patch.setattr(Core, "confirm", _in_place_of("confirm", None))
     patch.setattr(doctor.Watch, "look", _nothing_to_do)
-    return TestBroker(server, Faults(server.scripts, patch), patch)
+    return TestBroker(server, Faults(MOVED_CLOCK, patch), patch)
 
 
 def _in_place_of(name: str, value: object) -> property:

@@ -11,38 +11,25 @@ from typing import Any
 import redis
 
 from rq_dlq._redis.urls import masked
-from rq_dlq._scripts import Scripts
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
-
-CLOCK = "rq_dlq:test:now"
-# In place of lua/lib/now.lua: the same scripts, but the time is what the test says it is.
-MOVED_CLOCK = f"-- gives: now\nlocal now = tonumber(redis.call('GET', '{CLOCK}'))\n"
+from rq_dlq.testing.clock import Clock
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server with a clock.
+    """A server whose clock is moved by hand.
 
     Attributes:
         url: its address, or its name.
-        client: a plain client.
+        client: a plain client of it.
+        clock: for the scripts `MOVED_CLOCK`.
         fake: fakeredis' server; None: it is a real one.
-        scripts: those that read its clock.
     """
 
     url: str
     client: Any
+    clock: Clock
     fake: Any
-    scripts: Scripts
-
-    @property
-    def now(self) -> int:
-        """Its time, milliseconds."""
-        return int(self.client.get(CLOCK))
-
-    def move_to(self, milliseconds: int) -> None:
-        """Make it this time."""
-        self.client.set(CLOCK, milliseconds)
 
     def pool(self, *, awaiting: bool) -> Any:
         """A pool of redis-py to use instead of the URL; None: there is none."""
@@ -69,11 +56,10 @@ def server_at(url: str | None) -> Generator[Server]:
         client = library.FakeRedis(server=fake)
     else:
         client = _empty(url)
-    server = Server(url or "the fake server of the test", client, fake, Scripts({"lib/now": MOVED_CLOCK}))
     seconds, microseconds = client.time()
-    server.move_to(seconds * 1000 + microseconds // 1000)
+    clock = Clock(client, seconds * 1000 + microseconds // 1000)
     try:
-        yield server
+        yield Server(url or "redis://fake-server-of-the-test", client, clock, fake)
     finally:
         client.flushdb()
         client.close()

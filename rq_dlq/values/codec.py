@@ -84,7 +84,7 @@ class Codec(Generic[T]):
 
         Raises:
             InvalidMessage: the priority or a header is not valid. The function raises it too, if a body
-                cannot be encoded.
+                cannot be encoded, or does not fit the type: a consumer could not read it.
             MessageTooLarge: the headers are too long. The function raises it too, if a message is longer than
                 `max_bytes`.
         """
@@ -101,6 +101,7 @@ class Codec(Generic[T]):
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
         room, encode = self._max_bytes - taken, self.encode
+        check = None if self._raw or self.type is Any else self._check
 
         def pack(body: T) -> bytes:
             head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
@@ -109,9 +110,23 @@ class Codec(Generic[T]):
                     f"a message of {taken + len(data):,} bytes is over the limit of "
                     f"{self._max_bytes:,}: send a reference to the data, or raise max_message_bytes"
                 )
+            if check is not None:
+                check(data)
             return head + data
 
         return pack
+
+    def _check(self, data: bytes) -> None:
+        """Check that an encoded body can be read as the type: not each value of a class fits its annotations.
+
+        Raises:
+            InvalidMessage: it cannot.
+        """
+        try:
+            self.decode(data, raw=False)
+        except UnprocessableMessage as error:
+            message = f"the body does not fit the queue's type {_type_name(self.type)}: {error.__cause__}"
+            raise InvalidMessage(message) from None
 
     def encode(self, body: Any) -> bytes:
         """A body as JSON, of whatever type.

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.values.failure import FAILURES, moment
+
 if TYPE_CHECKING:
+    from rq_dlq.values.failure import Event
     from rq_dlq.values.message import DeadLetter
+
+
+NEWEST, _ENOUGH = 10, 100  # letters of a group of which is told under which version and consumer they died
+_HOUR, _DAY = 3_600_000, 86_400_000  # milliseconds
+_TIMES = 2  # as many in the last hour as in an hour of the day before: the group grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +25,17 @@ class ErrorGroup:
     """Dead letters of one kind of failure.
 
     Attributes:
-        error: class and text of the newest failure.
-        sample_id: the id of the newest dead letter.
+        reason: of the newest dead letter, like `error`, class and text of its failure, and `sample_id`.
+        count: how many there are now; those that were redriven, say, do not count.
+        first_seen, last_seen: when the first and the last of them died.
+        last_hour: how many of them died within the last hour.
+        new: the first of them died within `new_within`, and no letter of the group was taken out before.
+        growing: more than twice as many of them died within the last hour as in an average hour of the day
+            before, and more than one.
+        regressed: the group was emptied, by a redrive, a purge, a move or its age, and died again.
+        versions: of its newest ten letters, how many died under each version of the program
+            (`Broker(version=…)`), as far as it is known.
+        consumers: likewise, by the consumer that held them.
     """
 
     fingerprint: str
@@ -27,19 +45,86 @@ class ErrorGroup:
     first_seen: datetime
     last_seen: datetime
     sample_id: str
-
-    @classmethod
-    def of(cls, letter: DeadLetter[Any]) -> ErrorGroup:
-        """The group of one dead letter."""
-        cause = letter.cause
-        died = letter.died_at
-        return cls(cause.fingerprint, letter.reason, str(cause), 1, died, died, letter.id)
+    last_hour: int = 0
+    new: bool = False
+    growing: bool = False
+    regressed: bool = False
+    versions: Mapping[str, int] = field(default_factory=dict[str, int])
+    consumers: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
-        """Merge two groups of the same kind."""
+        """Merge the groups of one kind of two queues."""
         newest = other if other.last_seen >= self.last_seen else self
-        first_seen = min(self.first_seen, other.first_seen)
-        return replace(newest, count=self.count + other.count, first_seen=first_seen)
+        return replace(
+            newest,
+            count=self.count + other.count,
+            first_seen=min(self.first_seen, other.first_seen),
+            last_hour=self.last_hour + other.last_hour,
+            new=self.new and other.new,
+            growing=self.growing or other.growing,
+            regressed=self.regressed or other.regressed,
+            versions=Counter(self.versions) + Counter(other.versions),
+            consumers=Counter(self.consumers) + Counter(other.consumers),
+        )
+
+
+@dataclass(slots=True)
+class GroupCount:
+    """What is counted of a group; times are milliseconds of the server's clock.
+
+    Attributes:
+        newest: its newest letters, the newest last.
+        cleared: when a letter was last taken out of the group; None: not known.
+    """
+
+    name: str
+    count: int = 0
+    first: int = 0
+    last: int = 0
+    hour: int = 0
+    day: int = 0
+    newest: list[DeadLetter[Any]] = field(default_factory=list["DeadLetter[Any]"])
+    cleared: int | None = None
+
+    def add(self, letter: DeadLetter[Any], now: int) -> None:
+        """Count a letter, too."""
+        died = letter.due
+        self.count += 1
+        self.first, self.last = min(self.first, died), max(self.last, died)
+        self.hour += died >= now - _HOUR
+        self.day += died >= now - _DAY
+        self.newest.append(letter)
+        if len(self.newest) > _ENOUGH:
+            self._trim()
+
+    def _trim(self) -> None:
+        self.newest = sorted(self.newest, key=lambda letter: letter.due)[-NEWEST:]
+
+    def group(self, now: int, new_within: int) -> ErrorGroup:
+        """The group, for users."""
+        self._trim()
+        newest, cleared = self.newest[-1], self.cleared
+        failures = [_last_failure(letter) for letter in self.newest]
+        hours_before = min(max((now - _HOUR - self.first) / _HOUR, 1), _DAY / _HOUR - 1)
+        return ErrorGroup(
+            fingerprint=self.name,
+            reason=newest.reason,
+            error=str(newest.cause),
+            count=self.count,
+            first_seen=moment(self.first),
+            last_seen=moment(self.last),
+            sample_id=newest.id,
+            last_hour=self.hour,
+            new=cleared is None and now - self.first < new_within,
+            growing=self.hour > max(1, _TIMES * (self.day - self.hour) / hours_before),
+            regressed=cleared is not None and cleared < self.first,
+            versions=Counter(event.cause.version for event in failures if event and event.cause.version),
+            consumers=Counter(event.consumer for event in failures if event and event.consumer),
+        )
+
+
+def _last_failure(letter: DeadLetter[Any]) -> Event | None:
+    return next((event for event in reversed(letter.history) if event.event in FAILURES), None)
 
 
 @dataclass(frozen=True, slots=True)

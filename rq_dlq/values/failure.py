@@ -28,12 +28,14 @@ class Cause:
         fingerprint: twelve hex digits that failures of one kind share: six for the class of the error and
             the functions of the user's code that were running, six for the text without its variable parts.
         traceback: the end of the traceback, at most 2,000 characters; empty for all but the newest failure.
+        version: of the program that failed (`Broker(version=…)`); empty: it named none.
     """
 
     type: str = ""
     message: str = ""
     fingerprint: str = ""
     traceback: str = ""
+    version: str = ""
 
     @classmethod
     def named(cls, kind: str, text: str) -> Cause:
@@ -66,6 +68,8 @@ class Cause:
     def cells(self) -> str:
         """The two cells of a history line for this cause: the facts, and the traceback."""
         facts = {"type": self.type, "message": self.message, "fingerprint": self.fingerprint}
+        if self.version:
+            facts["version"] = self.version
         return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
 
 
@@ -80,9 +84,9 @@ class Event:
     """One line of a message's history.
 
     Attributes:
-        event: nacked, lapsed, poisoned, redriven, dead_lettered (by an operator), moved, copied, expired
-            (recorded when the message leaves its expiry queue), or kept (it failed as a dead letter; only the
-            newest of such failures is recorded).
+        event: nacked, lapsed, poisoned, redriven, undone (it was redriven, and is dead again), dead_lettered
+            (by an operator), moved, copied, expired (recorded when the message leaves its expiry queue), or
+            kept (it failed as a dead letter; only the newest of such failures is recorded).
         at: when, by the server's clock.
         delivery: which delivery of the message it ended (1 for the first).
         delay: seconds until the redelivery; 0 if the message died or went back at once.
@@ -152,8 +156,9 @@ def _events(text: str) -> Iterator[Event]:
 def _cause(facts: str, tail: str) -> Cause:
     known: dict[str, Any] = msgspec.json.decode(facts, type=dict[str, Any]) if facts else {}
     text = msgspec.json.decode(tail, type=str) if tail else ""
-    kind, message, mark = (str(known.get(name, "")) for name in ("type", "message", "fingerprint"))
-    return Cause(kind, message, mark, text)
+    names = ("type", "message", "fingerprint", "version")
+    kind, message, mark, version = (str(known.get(name, "")) for name in names)
+    return Cause(kind, message, mark, text, version)
 
 
 def moment(milliseconds: float) -> datetime:

@@ -162,14 +162,14 @@ def wording(text: str, values: Iterable[str] = (), *, naming: bool = False) -> s
 
 
 def _without(text: str, values: Iterable[str]) -> str:
-    said = {
+    texts = {
         value
         for value in islice(values, VALUES)
         if len(value) >= SHORTEST and not value.isdigit() and value in text
     }
-    if not said:
+    if not texts:
         return text
-    longest_first = sorted(said, key=len, reverse=True)
+    longest_first = sorted(texts, key=len, reverse=True)
     return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", "?", text)
 
 

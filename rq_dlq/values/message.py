@@ -20,7 +20,7 @@ from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from rq_dlq.values.settlement import Fate
+    from rq_dlq.values.settlement import Fate, Settlement
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that was not decoded yet
@@ -245,13 +245,14 @@ class Received(Answering, Generic[T]):
     @property
     def fingerprint(self) -> str:
         """Identifies its kind of failure."""
-        return self.cause.fingerprint
+        group = states.group_of(self._row.state)
+        return self.cause.fingerprint if group is None else group
 
 
 class Leased(Received[T]):
     """A message that a consumer holds.
 
-    If it was claimed from a dead-letter or expiry queue, it tells what a `DeadLetter` tells.
+    If it was claimed from a dead-letter or expiry queue, it has what a `DeadLetter` has.
 
     Attributes:
         token: the claim's id, which proves that the consumer holds it.
@@ -262,6 +263,7 @@ class Leased(Received[T]):
 
     outcome: Fate | None = None
     lost = False
+    _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
 
     def __init__(
         self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str

@@ -29,7 +29,7 @@ class Outcome:
         queue: where it happened; for dead letters, the queue in which they failed.
         id: the message's id.
         event: acked, redelivered, dead, expired, discarded, released, kept (a dead letter failed), redriven,
-            purged or moved.
+            undone (it was redriven, and is dead again), purged or moved.
         attempt: the number of deliveries up to the event.
         age: seconds since the message was sent.
         delay: seconds until the redelivery; 0: there is none.

@@ -45,6 +45,15 @@ def length_of(text: bytes) -> int:
     return int(found[1]) if found else 0
 
 
+_GROUP: Final = re.compile(rb" group=(\w*)(?= |$)")  # lua/lib/group_of.lua
+
+
+def group_of(text: bytes) -> str | None:
+    """The group of a dead letter; None: an earlier version buried it, or the message is not dead."""
+    found = _GROUP.search(text) if text.startswith(b"dead") else None
+    return found[1].decode() if found else None
+
+
 @lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
 def read_state(text: bytes) -> State | None:
     """A state as a value; None: it is damaged, or in a later form."""

@@ -81,9 +81,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 continue
             self._riding = False
             deliveries = await self._broker._run(_work.riding(self._ack(), self.claim(min(room, MOST))))
-            self._riding = True
             if self.pause:
                 await asyncio.sleep(self.pause)
+            self._riding = True
             if self._stop.finishing.is_set():
                 await self._broker._run(self.release(deliveries))
             elif deliveries:

@@ -13,7 +13,7 @@ from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Patience, Permit
 from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import SettingsInForce, Tally, logger, report
+from rq_dlq.worker.tally import FAILED, SettingsInForce, Tally, logger, report
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -157,7 +157,7 @@ class Consumer(ABC, Generic[D]):
     def settle(self, delivery: D, error: BaseException | None) -> _work.Steps[bool]:
         """Settle by how a call ended, or count what its handler did; False: Redis cannot be reached."""
         if delivery.outcome is not None:
-            self._tally.add([Settlement(delivery.id, delivery.outcome)], "acked")
+            yield from self._note_settled(delivery, error)
             return True
         if error is None:
             return not (yield from self.ack([delivery]))
@@ -169,9 +169,21 @@ class Consumer(ABC, Generic[D]):
         yield from self._note(delivery, settlement, error)
         return True
 
-    def _note(self, delivery: D, settlement: Settlement, error: BaseException) -> _work.Steps[None]:
+    def _note(
+        self, delivery: D, settlement: Settlement, error: BaseException | str | None
+    ) -> _work.Steps[None]:
         """Count a failure, and log it."""
         self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
+
+    def _note_settled(self, delivery: D, error: BaseException | None) -> _work.Steps[None]:
+        """Count, and log, what the handler did with its delivery by itself."""
+        settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
+        if settlement.outcome in FAILED:
+            yield from self._note(delivery, settlement, cause or error)
+            return
+        self._tally.add([settlement], "acked")
+        if isinstance(error, Exception):
+            report(delivery, settlement, error)
 
     def _settle_failed(
         self, delivery: D, error: BaseException

@@ -39,6 +39,8 @@ class Maintenance:
         roles: of `ROLES`. "redelivery" brings back messages of lapsed leases and makes due messages ready.
             "expiry" moves messages whose time to live is over. "retention" drops dead and expired messages
             that were kept long enough. "commits" moves messages of committed jobs into their queues.
+            "schedules" sends what is to be sent again and again. "redrives" goes on with redrives that nobody
+            drives.
         period: time between two checks of the queues, so the longest delay; 10 ms or more.
         checkup: time between two checks of the server; each failure is logged once as an error, each concern
             once as a warning.

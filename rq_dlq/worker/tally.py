@@ -31,6 +31,8 @@ LEVELS: dict[Fate, int] = {
     "discarded": logging.INFO,  # as its strategy says
     "settled": logging.WARNING,
 }
+FAILED = LEVELS.keys() - {"settled"}
+"""What becomes of messages whose handlers fail."""
 
 
 class Tally:
@@ -54,7 +56,7 @@ class Tally:
         self,
         delivery: Received[Any],
         settlement: Settlement,
-        error: BaseException,
+        error: BaseException | str | None,
         settings: QueueSettings | None = None,
     ) -> None:
         """Count a failure, and log it."""
@@ -85,17 +87,18 @@ class SettingsInForce:
 def report(
     delivery: Received[Any],
     settlement: Settlement,
-    error: BaseException | None,
+    error: BaseException | str | None,
     settings: QueueSettings | None = None,
 ) -> None:
-    """Log a failure or a lost lease. A death has its traceback, at the level DEBUG each failure has.
+    """Log a failure, a lost lease, or an error after the message was settled.
+
+    A death has its traceback, at the level DEBUG each failure has.
 
     Args:
         settings: of the queue; None: unknown.
     """
     where = f"{delivery.queue} {delivery.id}"
     if settlement.outcome in LEVELS:
-        text = f"{type(error).__name__}: {Cause.of(error).message[:MOST]}".removesuffix(": ")
         tries, limit = (
             delivery.charged + 1,
             None if settings is None else settings.redelivery.max_redeliveries,
@@ -103,11 +106,22 @@ def report(
         tried = f"try {tries}" if limit is None else f"try {tries} of {limit + 1}"
         level = logging.INFO if isinstance(error, Redeliver) else LEVELS[settlement.outcome]
         seen = settlement.outcome == "dead" or logger.isEnabledFor(logging.DEBUG)
-        what, then = visible_line(text), _then(settlement, settings)  # a message may have chosen the text
-        logger.log(level, "%s: %s failed: %s; %s", where, tried, what, then, exc_info=error if seen else None)
-    elif not settlement:
+        trace = error if seen and isinstance(error, BaseException) else None
+        then = _then(settlement, settings)
+        logger.log(level, "%s: %s failed: %s; %s", where, tried, _text(error), then, exc_info=trace)
+    elif settlement:
+        logger.warning("%s: its handler failed after it was %s: %s", where, settlement.outcome, _text(error))
+    else:
         tries = delivery.delivery_count
         logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)
+
+
+def _text(error: BaseException | str | None) -> str:
+    """An error in one line; a message may have chosen its text."""
+    if error is None:
+        return "without an error"
+    kind = type(error).__name__ if isinstance(error, BaseException) else ""
+    return visible_line(": ".join(filter(None, (kind, Cause.of(error).message[:MOST]))))
 
 
 def _then(settlement: Settlement, settings: QueueSettings | None) -> str:

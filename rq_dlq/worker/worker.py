@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
@@ -24,7 +25,7 @@ from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.tally import Tally, logger
+from rq_dlq.worker.tally import FAILED, Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class Worker:
     Args:
         broker: of either colour.
         until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": nothing is
-            ready; a warning says what is left for later. "drained": no message is ready, scheduled or leased
-            (by any consumer), so redeliveries are awaited, and a paused queue until it is resumed.
+            ready; a line of the log says what was done, and what is left. "drained": no message is ready,
+            scheduled or leased (by any consumer), so redeliveries are awaited, and a paused queue until it
+            is resumed.
         queues: only these, each with its concurrency (None: the handler's own); None: all with a handler.
         checkup: time between two checks of the server, the first before the first claim; each failure is
             logged once as an error, each concern once as a warning.
@@ -73,6 +75,7 @@ class Worker:
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
                 handler.function.check()
+            handler.body_type()  # raises if it cannot be read
         self._lifespan = broker._lifespan
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not broker
@@ -80,7 +83,8 @@ class Worker:
         self._abandoned = False  # calls that could not be cut short
         works = {handler.queue._core.keys: handler.queue._core for handler, _ in self._handlers}
         self._doctor = doctor.Watch(broker.settings, checkup)
-        self._watched = [_work.MaintainedQueue(keys, policy=work.policy) for keys, work in works.items()]
+        roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
+        self._watched = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
 
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
@@ -127,11 +131,13 @@ class Worker:
             ):
                 consumers = list(self._consumers(shared, state))
                 self._doctor.look(tending)
+                self._declare(claiming)
+                self._fire(tending)
                 for consumer in consumers:
                     consumer.start()
                 self._tend(consumers, tending, log_signals)
                 if self._until == "empty":
-                    self._log_left(tending)
+                    self._sum_up(tending)
         finally:
             claiming.close()
             if self._twinned:
@@ -146,10 +152,17 @@ class Worker:
             logger.info("%s: up to %d at once", handler.queue.name, concurrency)
             if handler.is_async:
                 twin = self._broker._twin(asyncio.Broker, Retries(attempts=None, seconds=GRACE))
-                yield AsyncConsumer(handler, _again(handler.queue, twin, state), concurrency, twin, shared)
+                yield AsyncConsumer(handler, _again(handler, twin, state), concurrency, twin, shared)
             else:
-                own = replace(handler, queue=_again(handler.queue, self._broker, state))
+                own = replace(handler, queue=_again(handler, self._broker, state))
                 yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
+
+    def _declare(self, claiming: Connections) -> None:
+        """Write the schedules of the tasks."""
+        for handler, _ in self._handlers:
+            if isinstance(handler.function, Tasks):
+                steps = _work.schedules.declare(handler.queue._core, handler.function.schedules())
+                claiming.run(steps)
 
     def _patience(self) -> float | None:
         """How long to wait for the event loop at the end: a call that cannot be cut short may block it."""
@@ -170,7 +183,7 @@ class Worker:
         self, alive: list[Consumer[Any]], tending: Connections, log_signals: Callable[[], None]
     ) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        kept_up = time.monotonic()
+        kept_up, fire_at = time.monotonic(), 0.0
         give_up = cut_off = inf  # when
         while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
@@ -183,6 +196,8 @@ class Worker:
             elif now - kept_up > UPKEEP:
                 kept_up = now
                 self._keep_up(tending)
+            if now > fire_at and not self.stop.finishing.is_set():
+                fire_at = now + self._fire(tending)
             if now > give_up:
                 self.stop.giving_up.set()
             if self.stop.cancelling.is_set():
@@ -193,13 +208,16 @@ class Worker:
         for consumer in alive:
             consumer.abandon()
 
-    def _log_left(self, tending: Connections) -> None:
-        """Say what is left that will be delivered later."""
+    def _sum_up(self, tending: Connections) -> None:
+        """Say what was done, and what is left."""
+        counts = self.tally.counts
+        failed = sum(counts[outcome] for outcome in FAILED)
+        done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
         with suppress(RqDlqError):
-            for handler, _ in self._handlers:
-                stats = tending.run(_work.stats(handler.queue._core))
-                if left := _left(stats):
-                    logger.warning("%s: nothing more to do now; left: %s", stats.name, left)
+            stats = [tending.run(_work.stats(handler.queue._core)) for handler, _ in self._handlers]
+            left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
+            level = logging.WARNING if left else logging.INFO
+            logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
 
     def _keep_up(self, tending: Connections) -> None:
         """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
@@ -212,6 +230,15 @@ class Worker:
         due = yield from _work.look(self._watched)
         yield from _work.work_off(due.work, Counter(), enough=A_FEW)
 
+    def _fire(self, tending: Connections) -> float:
+        """Fire the schedules that are due; returns how many seconds to wait then."""
+        try:
+            soonest = tending.run(_work.schedules.fire_due([queue.keys for queue in self._watched]))
+        except RqDlqError as error:
+            logger.warning("cannot fire schedules: %s", error)
+            return UPKEEP
+        return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)
+
 
 def _left(stats: QueueStats) -> str:
     """The messages that will be delivered later; empty: there are none."""
@@ -222,10 +249,10 @@ def _left(stats: QueueStats) -> str:
     return ", ".join(parts)
 
 
-def _again(queue: Any, broker: Broker | asyncio.Broker, state: Any) -> Any:
-    """The same queue, of this broker, for a worker with this state."""
-    work: _work.Queue[Any] = queue._core
-    again = broker.queue(queue.name, type=work.codec.type, lease=work.lease / 1000, **work.said)
+def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any:
+    """The queue of a handler, of this broker, for a worker with this state."""
+    work: _work.Queue[Any] = handler.queue._core
+    again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state = state
     return again
 

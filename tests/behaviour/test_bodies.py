@@ -130,3 +130,54 @@ async def test_a_model_with_a_number_that_json_lacks_is_refused(broker: Any) -> 
     kind = pytest.importorskip("pydantic").create_model("Model", total=(float, ...))
     with pytest.raises(InvalidMessage, match=r"body\['total'\] is nan"):
         await broker.queue("a").send(kind(total=float("nan")))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_body_that_no_consumer_could_read_is_not_sent(name: str, many: bool, broker: Any) -> None:
+    kind = KINDS[name]()
+    queue = broker.queue("a", type=kind)
+    wrong = {"id": "a secret", "orderId": "a secret", "at": NOON}
+    with pytest.raises(
+        InvalidMessage, match=rf"does not fit the queue's type {kind.__name__}: .*[iI]d"
+    ) as raised:
+        await (queue.send_many([wrong]) if many else queue.send(wrong))
+    assert "a secret" not in str(raised.value)
+    await queue.send(
+        {"id": 1, "orderId": 1, "at": NOON} if name != "pydantic" else {"orderId": 1, "at": NOON}
+    )
+    assert len(await queue.claim(9)) == 1
+
+
+async def test_an_instance_with_a_wrong_field_is_not_sent(broker: Any) -> None:
+    wrong: Any = "7"
+    with pytest.raises(InvalidMessage, match=r"type Plain: Expected `int`, got `str` - at `\$.id`"):
+        await broker.queue("a", type=Plain).send(Plain(wrong, NOON))
+
+
+async def test_json_in_bytes_is_checked_as_well(broker: Any) -> None:
+    queue = broker.queue("a", type=Plain)
+    await queue.send(b'{"id":1,"at":"2026-09-01T12:00:00Z"}')
+    with pytest.raises(InvalidMessage, match="does not fit the queue's type Plain"):
+        await queue.send(b"1")
+    (delivery,) = await queue.claim(9)
+    assert delivery.body == Plain(1, NOON)
+
+
+async def test_none_is_no_type(broker: Any) -> None:
+    queue = broker.queue("a", type=None)
+    await queue.send_many([{"id": 1}, b"raw"])
+    assert [delivery.body for delivery in await queue.claim(9)] == [{"id": 1}, b"raw"]
+
+
+@pytest.mark.parametrize("way", ["claim", "consume"])
+async def test_a_body_that_cannot_be_read_is_a_line_of_the_log(way: str, broker: Any, caplog: Any) -> None:
+    await broker.queue("a").send("x\n", id="m")
+    queue = broker.queue("a", type=Plain)
+    if way == "claim":
+        assert await queue.claim() == []
+    else:
+        assert [delivery async for delivery in queue.consume()] == []
+    (line,) = caplog.messages
+    assert line.startswith("a m is not delivered: the body cannot be decoded as Plain: Expected `object`")
+    assert line.endswith("; it is dead")

@@ -15,6 +15,7 @@ from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.policies import Policies
 from tests import colours_twin
 from tests.colours import PLAIN
+from tests.needs import need
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
@@ -22,21 +23,23 @@ TWINS = {
     "Delivery": (rq_dlq.Delivery, rq_dlq.asyncio.Delivery),
     "DeadLetters": (DeadLetters, rq_dlq.asyncio.DeadLetters),
     "Policies": (Policies, rq_dlq.asyncio.Policies),
+    "RedriveJob": (rq_dlq.RedriveJob, rq_dlq.asyncio.RedriveJob),
     "Selection": (rq_dlq.Selection, rq_dlq.asyncio.Selection),
     "Session": (rq_dlq.Session, rq_dlq.asyncio.Session),
     "Task": (rq_dlq.Task, rq_dlq.asyncio.Task),
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": "close lifespan policies queue queues run task url",
+    "Broker": "audit close lifespan policies queue queues run schedules task url",
     "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
-        pause
-peek poison purge release reset resume select send send_many session settings stats""",
+        pause pause_schedule peek poison purge release reset resume resume_schedule schedule select send
+        send_many session settings stats unschedule""",
     "Delivery": """ack body cause charged data delivery_count died_at due enqueued_at expires_at extend
         fingerprint headers history lapsed lease_until lost nack nacked original_queue outcome part poison
         priority reason redelivered redriven release released settled state""",
-    "DeadLetters": "browse groups purge redrive select",
+    "DeadLetters": "browse groups job jobs purge redrive select",
     "Policies": "explain put read remove set undeclare",
+    "RedriveJob": "began by cancel chosen counts id pause refresh resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
         purge redrive""",
     "Session": "claim close commit recover rollback send",
@@ -63,7 +66,8 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     await queue.send("a")
     (delivery,) = await queue.claim()
     session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
-    things = (broker, queue, delivery, queue.dlq, broker.policies, chosen, session, task)
+    job = await queue.dlq.redrive(all=True)
+    things = (broker, queue, delivery, queue.dlq, broker.policies, job, chosen, session, task)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))
@@ -105,6 +109,7 @@ def test_same_constructor() -> None:
 
 @pytest.mark.parametrize("made", colours_twin.pairs(), ids=lambda made: f"{made.parent.name}/{made.name}")
 def test_blocking_files_are_made_from_the_awaiting_ones(made: Path) -> None:
+    need("ruff", extra="lint")
     said = f"{made} differs from what it is made from: {colours_twin.REFRESH}"
     assert made.read_text() == colours_twin.blocking(colours_twin.pairs()[made]), said
 

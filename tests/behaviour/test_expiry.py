@@ -181,7 +181,7 @@ async def test_a_redriven_dead_letter_does_not_expire_again(broker: Any, clock: 
 async def test_an_expired_message_can_be_redriven(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await bring_to("expired", queue, clock)
-    assert await queue.expired.redrive(all=True) == 1
+    assert int(await queue.expired.redrive(all=True)) == 1
     clock.advance("1h")
     assert await ids(queue) == ["m"]
 

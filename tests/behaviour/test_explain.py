@@ -81,3 +81,13 @@ async def test_the_time_to_live_is_told(broker: Any, clock: Clock) -> None:
     said = await queue.explain("over")
     assert "its time to live is over" in said.next
     assert said.at == said.message.expires_at
+
+
+async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    await (await one(queue)).poison("bad")
+    await queue.dlq.redrive(all=True)
+    assert (await queue.explain("m")).why == "it was redriven, with a fresh budget"
+    await (await one(queue)).nack("bad again")
+    assert (await queue.explain("m")).why == "its delivery 2 was nacked"

@@ -62,7 +62,7 @@ async def test_deaths_and_redrives_are_bounded(broker: Any, clock: Clock, raw: A
     for _ in range(60):
         await fail(queue, 1, clock)
         sizes.append(size(raw))
-        await queue.dlq.redrive(all=True)
+        await queue.dlq.select(all=True).redrive()
     assert sizes[-1][1] == sizes[20][1]
     assert abs(sizes[-1][0] - sizes[20][0]) < 60
 

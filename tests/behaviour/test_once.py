@@ -138,9 +138,9 @@ async def test_a_redrive_is_one_redrive_though_they_died_at_once(
 ) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(10))
-    lost = await lose_replies(broker, "redrive")
+    lost = await lose_replies(broker, "step_redrive")
     meanwhile(lost, lambda: [delivery.poison("again") for delivery in sync_broker.queue("a").claim(100)])
-    assert await queue.dlq.redrive(ids=dead[:3]) == 3
+    assert int(await queue.dlq.redrive(ids=dead[:3])) == 3
     assert lost.runs == 2
     assert await counts(queue) == {"dead": 10}
     assert sorted(letter.redriven for letter in await queue.dlq.browse()) == [0] * 7 + [1] * 3
@@ -152,7 +152,8 @@ async def test_a_repeated_chunk_goes_on_where_it_would_have(verb: str, broker: A
     queue = broker.queue("a")
     await bury(queue, range(60))
     lost = await lose_replies(broker, verb)
-    assert await (queue.dlq.redrive(all=True) if verb == "redrive" else queue.dlq.purge(all=True)) == 60
+    dlq = queue.dlq.select(all=True)
+    assert await (dlq.redrive() if verb == "redrive" else dlq.purge()) == 60
     assert lost.runs == 4  # three chunks, and the first of them again
     assert await counts(queue) == ({"ready": 60} if verb == "redrive" else {})
 
@@ -226,7 +227,7 @@ BY_HAND: dict[str, Change] = {
     "prioritize": lambda queue: queue.select(all=True).prioritize(9),
     "purge": lambda queue: queue.purge(all=True),
     "transfer": lambda queue: queue.select(all=True).move("b"),
-    "redrive": lambda queue: queue.dlq.redrive(all=True),
+    "redrive": lambda queue: queue.dlq.select(all=True).redrive(),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy
+from rq_dlq import ExpiryPolicy, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.policy import Entry
 from tests.behaviour.helpers import after, bodies, bury, counts, one, wait_of, waits
 from tests.conftest import Clock
@@ -334,3 +334,19 @@ async def test_who_breaks_off_is_told_how_far_it_came(verb: str, broker: Any, ra
     assert len(limits()) == 2
     assert await getattr(broker.policies, verb)("a.#", **options) == 60
     assert limits() == {b"2" if verb == "set" else None}
+
+
+async def test_a_program_declares_some_fields_of_redelivery_as_an_entry_does(broker: Any) -> None:
+    await broker.policies.set("#", redelivery={"initial_delay": "3s", "collision_avoidance": 0})
+    queue = broker.queue("a", redelivery={"max_redeliveries": 1})
+    await queue.send("x")
+    settings = await queue.settings()
+    assert (settings.redelivery.max_redeliveries, settings.redelivery.initial_delay) == (1, 3)
+    assert {one.field: one.source for one in settings.sources}[
+        "redelivery.max_redeliveries"
+    ] == "declared in code"
+    assert queue._core.redelivery == RedeliveryPolicy(max_redeliveries=1)
+    with pytest.raises(PolicyError, match=r"redelivery is 'often'. Pass a RedeliveryPolicy, or a mapping of"):
+        broker.queue("a", redelivery="often")
+    with pytest.raises(PolicyError, match=r"fatal .*RedeliveryPolicy\(…, fatal="):
+        broker.queue("a", redelivery={"fatal": (ValueError,)})

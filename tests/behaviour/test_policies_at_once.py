@@ -219,13 +219,22 @@ def test_who_overwrote_another_declaration_says_so(
             caplog.clear()
 
 
-@pytest.mark.parametrize("namer", [sets("a", SHARED), opens("a", dead_letter={"name": "LOST"})])
+@pytest.mark.parametrize(
+    ("namer", "number"),
+    [
+        (opens("a", dead_letter={"name": "LOST"}), None),
+        (sets("a", SHARED), 500),
+        pytest.param(sets("a", SHARED), None, marks=pytest.mark.slow),  # many thousand
+    ],
+    ids=["declared", "set", "set, every order"],
+)
 def test_a_name_is_a_queue_or_of_dead_letters_never_both(
-    namer: Client, sync_broker: rq_dlq.Broker, raw: Any
+    namer: Client, number: int | None, sync_broker: rq_dlq.Broker, raw: Any
 ) -> None:
-    """One sees the other, and is told; what was sent is never hidden."""
+    """One sees the other, and is told; what was sent is never hidden. Every order, or so many drawn ones."""
     told = [0, 0]
-    for turns in every_order(sync_broker, raw, [opens("a")], [namer, sends("LOST")]):
+    both = sync_broker, raw, [opens("a")], [namer, sends("LOST")]
+    for turns in every_order(*both) if number is None else drawn_orders(*both, number):
         used = check_lost(sync_broker, raw)
         assert used == (turns.errors[1] is None)
         for client, error in enumerate(turns.errors):

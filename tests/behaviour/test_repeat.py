@@ -201,7 +201,7 @@ async def test_redrive_once(broker: Any) -> None:
     """I12."""
     queue = broker.queue("a")
     await bury(queue, range(10))
-    lost = await lose_replies(broker, "redrive")
+    lost = await lose_replies(broker, "step_redrive")
     await queue.dlq.redrive(all=True)
     assert lost.runs >= 2
     claimed = await queue.claim(100)
@@ -212,7 +212,7 @@ async def test_redrive_of_ids_once(broker: Any) -> None:
     """I12."""
     queue = broker.queue("a")
     dead = await bury(queue, range(10))
-    await lose_replies(broker, "redrive")
+    await lose_replies(broker, "step_redrive")
     await queue.dlq.redrive(ids=dead[:3])
     assert await counts(queue) == {"ready": 3, "dead": 7}
 
@@ -399,7 +399,7 @@ async def test_redrive_by_a_condition_once(broker: Any) -> None:
     """I12."""
     queue = broker.queue("a")
     await bury(queue, range(10))
-    lost = await lose_replies(broker, "redrive")
+    lost = await lose_replies(broker, "step_redrive")
     await queue.dlq.redrive(where="body >= 7")
     assert lost.runs == 2
     assert [(delivery.body, delivery.redriven) for delivery in await queue.claim(9)] == [

@@ -156,6 +156,12 @@ REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
         broker.task(queue="a", name=str(n), concurrency=n)(welcome) for n in (1, 2)
     ], "have one concurrency"),
     "concurrency": (lambda broker: broker.task(concurrency=0)(welcome), "concurrency 0: use a whole number"),
+    "two leases": (lambda broker: [
+        broker.task(queue=broker.queue("a", lease=lease), name=lease)(welcome) for lease in ("1m", "2m")
+    ], "two tasks of queue 'a' pass queue objects with different settings: make one queue object"),
+    "two policies": (lambda broker: [
+        broker.task(queue=broker.queue("a", max_in_flight=n), name=str(n))(welcome) for n in (1, 2)
+    ], "different settings"),
     "a handler's queue": (lambda broker: [
         broker.queue("a").handler(print), broker.task(queue="a")(welcome)
     ], "queue 'a' has a handler already: give task 'welcome' another queue"),
@@ -182,3 +188,13 @@ def test_what_one_task_says_of_its_queue_holds_for_the_others(sync_broker: Broke
     sync_broker.task(queue="a", timeout=60)(everything)
     (handler,) = sync_broker._handlers
     assert (handler.concurrency, handler.timeout) == (8, 60)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_queue_object_gives_its_settings_to_the_tasks_that_name_it(last: bool, sync_broker: Broker) -> None:
+    queue = sync_broker.queue("a", lease="7m", max_in_flight=3)
+    given: list[Any] = ["a", queue, queue] if last else [queue, "a", queue]
+    for number, one in enumerate(given):
+        sync_broker.task(queue=one, name=str(number))(welcome)
+    (handler,) = sync_broker._handlers
+    assert (handler.queue._core.lease, handler.queue._core.given) == (420_000, {"max_in_flight": 3})

@@ -171,7 +171,7 @@ def woken(live: rq_dlq.Broker, raw: Any, name: str, delay: str | None) -> int:
 @pytest.mark.parametrize("delay", [None, "0.1s"])
 def test_one_message_wakes_few_of_many(live: rq_dlq.Broker, raw: Any, delay: str | None) -> None:
     """A delayed one: one client has the alarm. A herd would show in every round; a slow machine in some."""
-    assert min(woken(live, raw, f"q{n}", delay) for n in range(5)) <= 4
+    assert any(woken(live, raw, f"q{n}", delay) <= 4 for n in range(5))
 
 
 def test_many_messages_wake_many(live: rq_dlq.Broker, raw: Any) -> None:

@@ -64,6 +64,29 @@ def test_show_tells_the_story(shell: Shell, dead: Die) -> None:
     assert "no dead letter nope" in shell("dlq", "show", "orders", "nope", code=1).stderr
 
 
+def test_show_tells_of_a_group(shell: Shell, dead: Die) -> None:
+    dead("a", why="no such user 17")
+    ids = dead("b", "c", why="out of stock")
+    group = shell.json("dlq", "groups", "orders")[0]["group"]
+    row = shell.json("dlq", "show", "orders", group)
+    assert (row["group"], row["count"], row["last_hour"], row["trend"]) == (group, 2, 2, "new, growing")
+    assert sum(row["consumers"].values()) == 2
+    text = shell("dlq", "show", "orders", group).stdout
+    assert "new, growing" in text
+    assert "poisoned" in text, "the newest letter with its history"
+    assert ids[1] in text
+    both = shell.json("dlq", "show", "orders", group[:6])  # both were poisoned with words alone
+    assert sorted(row["count"] for row in both) == [1, 2]
+    assert "no dead letter 123456abcdef" in shell("dlq", "show", "orders", "123456abcdef", code=1).stderr
+
+
+@pytest.mark.parametrize("group", ["123456abcdef", "nonsense"])
+def test_a_group_that_is_not_there(shell: Shell, dead: Die, group: str) -> None:
+    dead("a")
+    for words in (("ls", "orders"), ("redrive", "orders", "--yes")):
+        assert f"there is no group '{group}'" in shell("dlq", *words, "--group", group, code=1).stderr
+
+
 def test_redrive_by_group(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", why="no such user 17")
     dead("b", "c", why="out of stock")

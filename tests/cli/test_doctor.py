@@ -121,7 +121,10 @@ def test_a_user_with_a_role_passes_and_one_without_fails(tmp_path: Path) -> None
         assert found["rights"]["found"].startswith("producer")
         assert "not consumer: +" in found["rights"]["found"]
         found = checks(bob, code=1)
-        assert found["rights"]["state"] == "fail" or found["rights"]["found"] == "the server does not tell"
+        assert (
+            found["rights"]["state"] == "fail"
+            or found["rights"]["found"] == "unknown: the server does not report them"
+        )
 
 
 def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path:
         raw.execute_command("ACL", "SETUSER", *rules[1:], "-info", ">secret")
         ann = Shell(f"unix://ann:secret@{server.socket}", "rq", tmp_path)
         found = checks(ann)
-        unknown = {name for name in found if found[name]["found"] == "unknown: the server does not tell"}
+        unknown = {name for name in found if found[name]["found"] == "unknown: the server does not report it"}
         assert unknown == {
             "version", "role", "eviction", "persistence", "replicas", "min-replicas",
         }  # fmt: skip

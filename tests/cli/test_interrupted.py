@@ -37,8 +37,8 @@ else:
 
 
 def start(moment: int, way: str) -> subprocess.CompletedProcess[str]:
-    """`rq-dlq --version`, with a SIGINT at an import, counted from the command line's first module."""
-    words = [sys.executable, "-c", PROGRAM, str(moment), way, "--version"]
+    """`rq-dlq worker --help`, with a SIGINT at an import, counted from the command line's first module."""
+    words = [sys.executable, "-c", PROGRAM, str(moment), way, "worker", "--help"]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 

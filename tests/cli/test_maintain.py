@@ -35,9 +35,10 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number
         process.send_signal(number)
         log = end(process)
     assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
-    assert log[0].endswith(": redelivery, expiry, retention, commits, every 50ms")
+    assert log[0].endswith(": redelivery, expiry, retention, commits, schedules, every 50ms")
     assert any(
-        line.startswith("0 swept, 0 promoted, 1,234 expired, 0 retired, 0 written in 1 queue") for line in log
+        line.startswith("0 swept, 0 promoted, 1,234 expired, 0 retired, 0 grouped, 0 written in 1 queue")
+        for line in log
     )
     assert f"{number.name}: finishing what has begun" in log[-3:]  # a line of figures may come between
     assert log[-1].startswith("stopped: 0 swept, 0 promoted, 1,234 expired, 0 retired")

@@ -262,7 +262,7 @@ def test_each_failure_is_a_line_and_verbose_has_the_tracebacks(shell: Shell, bro
         assert re.search(
             r"^\S+ orders m: try 1 of 13 failed: ZeroDivisionError: .*; back in", stderr, re.MULTILINE
         )
-        assert "orders: nothing more to do now; left: 1 scheduled" in stderr
+        assert "nothing is ready any more: 0 done, 1 failed, 0 dead; left: orders: 1 scheduled" in stderr
         assert stderr.count("Traceback") == tracebacks
         broker.queue("orders").purge(all=True)
 
@@ -283,25 +283,3 @@ def test_watch_restarts_it_when_a_file_changes(shell: Shell, broker: rq_dlq.Brok
         _, stderr = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 0
     assert "app.py changed: restarting" in stderr
-
-
-def test_the_program_of_the_readme(shell: Shell, broker: rq_dlq.Broker) -> None:
-    """Typed in, it runs by itself, and as an app of workers."""
-    readme = Path(rq_dlq.__file__).parent.parent / "README.md"
-    program = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    assert program is not None
-    (shell.directory / "app.py").write_text(program[1].replace('delay="5s"', "delay=0"))
-    with shell.process("worker", "app:broker", "--burst") as worker:
-        assert worker.wait(60) == 0
-    orders = broker.queue("orders")
-    assert orders.stats().totals.get("sent", 0) == 0
-    environment = os.environ | shell.env
-    with subprocess.Popen(
-        [sys.executable, "app.py"], cwd=shell.directory, env=environment, stderr=subprocess.PIPE, text=True
-    ) as program_itself:
-        wait_until(lambda: orders.stats().totals.get("acked") == 1)
-        program_itself.send_signal(signal.SIGINT)
-        _, stderr = program_itself.communicate(timeout=60)
-    assert program_itself.returncode == 0
-    assert stderr.count("no logging is set up") == 1
-    assert "SIGINT: finishing what has begun" in stderr

@@ -117,7 +117,7 @@ def keys(raw: Any) -> dict[str, Any]:
         b"zset": lambda key: [list(row) for row in raw.zrange(key, 0, -1, withscores=True)],
         b"list": lambda key: raw.lrange(key, 0, -1),
     }
-    kinds = {key: raw.type(key) for key in sorted(raw.keys()) if raw.ttl(key) < 0}
+    kinds = {key: raw.type(key) for key in sorted(raw.keys("rq:*")) if raw.ttl(key) < 0}
     return {
         key.decode(): [kind.decode(), _plain(readers[kind](key))]
         for key, kind in kinds.items()

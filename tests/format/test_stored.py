@@ -34,6 +34,9 @@ def test_it_reads_as_it_did(stored: dict[str, Any], raw: Any, sync_broker: rq_dl
     now["settings"] = [row for row in now["settings"] if row not in new]
     assert now == then
     assert store.keys(raw) == stored["keys"], "to look changed it"
+    groups = sync_broker.queue("orders").dlq.groups()
+    assert sync_broker.queue("orders").maintain()["grouped"] > 0
+    assert sync_broker.queue("orders").dlq.groups() == groups
 
 
 def test_it_is_worked_on(stored: dict[str, Any], sync_broker: rq_dlq.Broker, clock: Clock) -> None:

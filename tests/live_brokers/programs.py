@@ -37,7 +37,7 @@ def missing() -> dict[str, str]:
         ),
         "a JDK with javac": (shutil.which("javac"), "apt-get install default-jdk-headless"),
         "nats-server": (shutil.which("nats-server"), "apt-get install nats-server"),
-        "nats-py": (find_spec("nats"), "pip install -e '.[dev]'"),
+        "nats-py": (find_spec("nats"), "pip install -e '.[bench]'"),
     }
     return {what: how for what, (found, how) in wanted.items() if not found}
 

@@ -120,6 +120,8 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "purge_other": (2, {}),
     "pause": (1, {"paused": charged}),
     "retire": (1, {"limit": limits}),
+    "regroup": (1, {"limit": st.integers(1, 20), "lost_rows": st.booleans()}),
+    "groups": (1, {"limit": st.integers(1, 9)}),
     "reset": (1, {}),
 }  # fmt: skip
 NUMBERS = st.integers(0, 9_999)  # more even than a choice of few, which hypothesis likes to repeat

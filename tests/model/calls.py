@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from rq_dlq._calls import Call, claims, scans
 from rq_dlq._calls.delivery import Suspects
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy import RedeliveryPolicy
+from rq_dlq.values.redrive import Asked
 from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import CAUSE, packed
 from tests.model.world import World
@@ -28,6 +30,19 @@ RETENTION = '{"dead_for": 1000, "expired_for": 500}'
 
 def held(token: str, *ids: str) -> list[tuple[str, str]]:
     return [(message_id, token) for message_id in ids]
+
+
+def schedule(name: str) -> Step:
+    """A schedule that is new, and sends the message of its first tick."""
+    return lambda world: _calls.schedules.schedule(
+        world.keys, name, known=b"", record=b"{}", at=world.clock.now, items=packed(("n1", 4))
+    )
+
+
+def due(world: World) -> Call[_calls.schedules.Due]:
+    """What is due, where one schedule is."""
+    world.queue.run(schedule("every")(world))
+    return _calls.schedules.due(world.keys, limit=10)
 
 
 def scan(index: scans.Index) -> Step:
@@ -174,9 +189,46 @@ def redrive(part: Any, *ids: str) -> Step:
     )
 
 
+ASKED = Asked("dead", "ids 2", 0, 0, 0, '"op"', "default", 0, CAUSE.cells())
+
+
+def start_redrive(world: World) -> Call[Any]:
+    """Of the dead letters."""
+    world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
+    world.raw.expire(world.keys.redrive("j"), 60)
+    return _calls.redrives.start_redrive(world.keys, "j", ASKED, listed=2, gone=0, grace=0)
+
+
+def step_redrive(world: World) -> Call[Any]:
+    world.queue.run(start_redrive(world))
+    return _calls.redrives.step_redrive(world.keys, "j", limit=10, grace=10_000)
+
+
+def steer_redrive(world: World) -> Call[Any]:
+    world.queue.run(start_redrive(world))
+    return _calls.redrives.steer_redrive(world.keys, "j", "pause", by='"op"', user="", grace=0)
+
+
+def undo_redrive(world: World) -> Call[Any]:
+    world.queue.run(step_redrive(world))
+    return _calls.redrives.undo_redrive(world.keys, "j", by='"op"', user="", cause=CAUSE.cells(), limit=10)
+
+
 def retire(limit: int = 100) -> Step:
     call: Step = later(2, lambda world: _calls.upkeep.retire(world.keys, limit=limit))
     return under({"dead_letter": RETENTION}, call)
+
+
+def regroup(limit: int = 10) -> Step:
+    """When an earlier version buried d1, and x1 has lost its row."""
+
+    def step(world: World) -> Call[Any]:
+        state = world.raw.hget(world.keys["states"], "d1")
+        world.raw.hset(world.keys["states"], "d1", re.sub(rb" group=\w*", b"", state))
+        world.raw.delete(world.keys["groups"])
+        return _calls.upkeep.regroup(world.keys, limit=limit)
+
+    return step
 
 
 def dead_letter(place: Any, *ids: str) -> Step:

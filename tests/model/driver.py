@@ -13,7 +13,7 @@ from rq_dlq import _calls
 from rq_dlq._calls import Call, Command, Held, Part, Sender, scans
 from rq_dlq._calls.delivery import Claimed, Suspects
 from rq_dlq._keys import MoreKeys, QueueKeys
-from rq_dlq._redis import exchange
+from rq_dlq._redis.exchange import exchange
 from rq_dlq._scripts import Scripts
 from rq_dlq._work.steps import Batch, Steps, Wait
 from rq_dlq.policy import RedeliveryPolicy

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 from rq_dlq import _calls
 from rq_dlq._calls import Call, Place, Sender
+from rq_dlq._calls.groups import GroupPage
 from rq_dlq._keys import QueueKeys
 from rq_dlq.values.message import Received
 from tests.audit import audit
@@ -16,6 +18,7 @@ from tests.model.message_model import Message
 from tests.model.operated_model import OperatedModel
 from tests.model.queue_settings import Settings
 
+HOUR = 3_600_000  # milliseconds
 COUNTS = ("nacked", "lapsed", "released", "redriven", "charged")
 
 
@@ -119,6 +122,16 @@ class OperatorSteps:
     def retire(self, limit: int) -> None:
         assert self.queue.run(_calls.upkeep.retire(self.keys, limit=limit)) == self.model.retire(limit)
 
+    def regroup(self, limit: int, lost_rows: bool) -> None:
+        """Also where an earlier version, or a script that was cut off, left letters without a group."""
+        if lost_rows:
+            lose_groups(self.queue)
+        while self.queue.run(_calls.upkeep.regroup(self.keys, limit=limit)):
+            pass
+
+    def groups(self, limit: int) -> None:
+        check_groups(self.queue, self.queue.run(_calls.groups.groups(self.keys, limit=limit)), limit)
+
     def pause(self, paused: bool) -> None:
         changed = self.model.pause(paused=paused)
         assert self.queue.run(_calls.manage.pause(self.keys, paused=paused)) == changed
@@ -130,6 +143,24 @@ class OperatorSteps:
     def other_agrees(self) -> None:
         check_places(self.other, self.other_model)
         audit(self.raw, "other")
+
+
+def lose_groups(queue: Driver) -> None:
+    """As if an earlier version had buried what is dead."""
+    queue.raw.delete(queue.keys["groups"])
+
+
+def check_groups(queue: Driver, page: GroupPage, limit: int) -> None:
+    """The groups count the dead letters that are there."""
+    letters = queue.browse("dead")
+    groups = sorted(Counter(letter.fingerprint for letter in letters).items())
+    assert page.whole
+    assert [(group.name, group.count) for group in page.groups] == groups[:limit]
+    assert bool(page.next) == (len(groups) > limit)
+    for group in page.groups:
+        times = [letter.due for letter in letters if letter.fingerprint == group.name]
+        assert (group.first, group.last) == (min(times), max(times))
+        assert group.hour == sum(time >= page.now - HOUR for time in times)
 
 
 def check_places(queue: Driver, model: OperatedModel) -> None:
@@ -154,4 +185,5 @@ def same(message: Received[Any], modelled: Message) -> None:
         for event in message.history
     ]
     assert story == modelled.history
+    assert modelled.part != "dead" or message.fingerprint == message.cause.fingerprint
     assert not any(event.cause.traceback for event in message.history[:-1]), "an old traceback is kept"

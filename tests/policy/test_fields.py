@@ -13,12 +13,12 @@ from rq_dlq.policy import (
     Declared,
     DiscardingDeadLetterStrategy,
     Entry,
+    EntryFields,
     ExpiryPolicy,
     IndividualDeadLetterStrategy,
     PolicyMap,
     QueueSettings,
     RedeliveryPolicy,
-    Said,
     SharedDeadLetterStrategy,
 )
 from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
@@ -41,7 +41,7 @@ SAID_BY_THE_KIND = {"strategy", "arithmetic", "redelivery_delay"}
 """Fields in Redis that in code are the class, or the preset."""
 
 
-@pytest.mark.parametrize("typed", [Said, Declared], ids=lambda typed: str(typed.__name__))
+@pytest.mark.parametrize("typed", [EntryFields, Declared], ids=lambda typed: str(typed.__name__))
 def test_every_field_has_a_type(typed: Any) -> None:
     assert typed.__annotations__.keys() == set(SETTABLE)
 

@@ -115,7 +115,7 @@ def test_field_by_field(strong: Entry, weak: Entry) -> None:
             allowed = sayers[:1] if part == "redelivery" else [*sayers[:1], "default"]  # a name may be taken
             assert source.source in (allowed or ["default"])
     for row in PLAIN:
-        said = [entry.said[row.name] for _, entry in ranked if row.name in entry.said]
+        said = [entry.stored[row.name] for _, entry in ranked if row.name in entry.stored]
         assert in_redis(row, getattr(got, row.name)) == next(iter(said), row.default)
 
 

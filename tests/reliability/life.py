@@ -33,7 +33,7 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "upkeep"), "it is done until nothing is left, whatever was replied"),
     **dict.fromkeys(names(VERBS, "look"), "it changes nothing"),
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
-    **dict.fromkeys(("pause", "reset"), _ONCE),
+    **dict.fromkeys(("pause", "reset", "start_redrive", "steer_redrive", "undo_redrive"), _ONCE),
 }
 """The verbs that are in no life, and why."""
 
@@ -126,7 +126,7 @@ class Life:
         await self.say("deliver_now", lambda: self.a.select(ids=[nacked]).deliver_now())
         await self.say("dead_letter", lambda: self.a.select(ids=released[:1]).dead_letter("by hand"))
         await self.say("expire_now", lambda: self.a.select(ids=released[1:2]).expire())
-        await self.say("redrive", lambda: self.a.dlq.redrive(ids=[poisoned, released[0]]))
+        await self.say("redrive", lambda: self.a.dlq.select(ids=[poisoned, released[0]]).redrive())
         await self.say("prioritize", lambda: self.a.select(ids=released[2:]).prioritize(9))
         await self.say("transfer", lambda: self.a.select(ids=[nacked]).move(self.b))
         await self.say("purge", lambda: self.a.expired.purge(ids=released[1:2]))

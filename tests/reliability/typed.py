@@ -103,7 +103,7 @@ def _its_group(broker: rq_dlq.Broker) -> str:
 
 def _has_three(broker: rq_dlq.Broker, text: str) -> bool:
     del text
-    return any(entry.said.get("max_in_flight") == 3 for entry in broker.policies.read().entries.values())
+    return any(entry.stored.get("max_in_flight") == 3 for entry in broker.policies.read().entries.values())
 
 
 COMMANDS = (

@@ -122,6 +122,12 @@ class _Refusals(logging.Handler):
         self.errors += (word for word in record.args or () if isinstance(word, Exception))
 
 
+def scheduled(queue: rq_dlq.Queue[Any]) -> bool:
+    """Add a schedule, and whatever else can be done to it."""
+    queue.schedule("hourly", "x", every="1h")
+    return queue.pause_schedule("hourly") and queue.resume_schedule("hourly") and queue.unschedule("hourly")
+
+
 Verb = Callable[[Hands], Any]
 
 PRODUCER: dict[str, Verb] = {
@@ -139,8 +145,10 @@ PRODUCER: dict[str, Verb] = {
     "commit a job": Hands.commit,
     "commit it again": Hands.commit_again,
     "move": lambda me: me.run(jobs.move(me.keys, "moving", me.world.moving)),
+    "schedule": lambda me: scheduled(me.orders),
     "stats": lambda me: me.orders.stats().totals,
     "drop": lambda me: me.run(jobs.drop(me.keys, JOB, [me.world.left])),
+    "drop the rest": lambda me: me.run(jobs.drop_rest(me.keys, JOB)),
 }
 
 CONSUMER: dict[str, Verb] = {
@@ -171,6 +179,7 @@ CONSUMER: dict[str, Verb] = {
     "begin a query's": lambda me: me.run(claims.begin_batch(me.keys, "query", batch=1, run="x")),
     "end a query's": lambda me: me.run(claims.note_done(me.keys, "query", 1)),
     "ask for a query's": lambda me: me.run(claims.progress(me.keys, "query")),
+    "schedule": lambda me: scheduled(me.orders),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
     "drained": lambda me: me.run(_work.is_drained(me.orders._core)),
@@ -189,6 +198,7 @@ READ_ONLY: dict[str, Verb] = {
     "policies": lambda me: len(me.broker.policies.read().entries),
     "policy": lambda me: me.broker.policies.explain(BILLS).dead_name,
     "queues": lambda me: me.broker.queues(),
+    "schedules": lambda me: len(me.broker.schedules()),
     "maintainers": lambda me: me.run(_work.maintainers(NAMESPACE)),
     "scan": Hands.scan,
     "count": lambda me: me.orders.select("body = 1").count(),
@@ -201,11 +211,17 @@ _LOOKED_AT = ("outcomes", "extent", "maintainers", "scan", "view", "leased", "ex
 MAINTENANCE: dict[str, Verb] = {
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
     "round": Hands.round,
+    "schedule": lambda me: scheduled(me.orders),
     "report": lambda me: me.run(_work.Health("me", _work.ROLES, 9).note(NAMESPACE)),
     "sign off": lambda me: me.run(_work.Health("me", _work.ROLES, 9).leave(NAMESPACE)),
     "maintain": lambda me: me.orders.maintain(),
-    "redrive": lambda me: me.orders.dlq.redrive(all=True),
-    "redrive some": lambda me: me.orders.dlq.redrive(where="reason = 'poison'"),
+    "redrive": lambda me: int(me.orders.dlq.redrive(all=True)),
+    "redrive some": lambda me: int(me.orders.dlq.redrive(where="reason = 'poison'")),
+    "redrive selected": lambda me: me.orders.dlq.select(all=True).redrive(),
+    "pause a redrive": lambda me: me.orders.dlq.redrive(all=True, detach=True).pause().state,
+    "undo a redrive": lambda me: me.orders.dlq.redrive(all=True).undo().state,
+    "list redrives": lambda me: len(me.orders.dlq.jobs()),
+    "audit": lambda me: len(me.broker.audit()),
     "purge": lambda me: me.orders.purge(all=True),
     "purge the dead": lambda me: me.orders.dlq.purge(all=True),
     "remove": lambda me: me.orders.select("body = 1").purge(),
@@ -243,12 +259,17 @@ OF_STEPS = {
     "declare": "what is declared is written, then the message is sent",
     "declare a name": "what is declared is written, then the message is sent",
     "commit a job": "it is committed in one queue, told to the other, moved, and tidied up",
+    "drop the rest": "the names of lists are taken, then what they name is dropped",
     "ack in a session": "what it acks was claimed before",
     "ack and send": "what it acks was claimed before",
     "delete": "what a job has committed is moved in, then the queue goes, then its name",
     "maintain": _EACH,
     "upkeep": _EACH,
     "round": _EACH,
+    **dict.fromkeys(
+        ("redrive", "redrive some", "pause a redrive", "undo a redrive"),
+        "it is begun, then it goes on in steps; maintenance ends it",
+    ),
     "set a policy": _SETS,
     "set a name": _SETS,
     "remove a policy": _SETS,

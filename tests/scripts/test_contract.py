@@ -25,8 +25,9 @@ NAMES = SCRIPTS.names()
 FILES = sorted((ROOT / "lua").rglob("*.lua"))
 MOST_LINES = 70
 
-# What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed.
-SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error"
+# What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed,
+# what a redrive is asked for.
+SETTINGS = r"setting\('|text\)\.redelivery|'\[' \.\. consumer|detail\.error|record\)$|cells\[1\] or ''\)"
 # Keys beside those of every queue: the map of policies, and what remembers a session, a job, a stream.
 NO_QUEUES = set(_keys.OTHERS)
 # Verbs that work on all keys of a queue, also on those that they do not name.
@@ -41,6 +42,8 @@ BOUNDED = {
     "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: _work.MOST
     "members", "moved",  # what a claim promotes: _work.MOST and its STEPS
     "bytes",  # of a number
+    "names",  # of the fields of a redrive
+    "back",  # what a step of a redrive moves: _work.CHANGED
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue
 }  # fmt: skip
@@ -75,7 +78,8 @@ def test_every_key_and_argument_is_used(name: str) -> None:
         if name not in WHOLE and not re.search(rf"(?<![.\w']){word}\b(?! = )", body)
     ]
     assert not unused, f"{name}.lua binds what it does not use"
-    takes_items = "ARGV" in body and name != "retire"  # which shares a fragment with those that do
+    shares = name in {"retire", "step_redrive", "undo_redrive"}  # a fragment with those that do
+    takes_items = "ARGV" in body and not shares
     assert bool(script.items) == takes_items, f"{name}.lua and its items"
 
 
@@ -192,7 +196,7 @@ def full_name(key: str) -> str:
     if key.startswith("to_"):
         return f"rq:{{to}}:{key.removeprefix('to_')}"
     others = {"policies": "rq:policies", "sender": "rq:{q}:sender:n", "job": "rq:{q}:job:j"}
-    others["stream"] = "rq:{q}:stream:s"
+    others |= {"stream": "rq:{q}:stream:s", "redrive": "rq:{q}:redrive:j"}
     return {**others, "staged": "rq:{q}:stage:j:a.0.0"}.get(key, f"rq:{{q}}:{key}")
 
 

@@ -20,6 +20,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tests.needs import lack
+
 STARTS = 30.0  # seconds until a server answers, on a machine that is busy
 
 
@@ -148,10 +150,7 @@ def needed() -> str:
     """A redis-server; where there is none the test is skipped, and fails in CI."""
     program = binary()
     if program is None:
-        reason = "no redis-server here: install Redis 6.2 or newer"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        lack("no redis-server here: install Redis 6.2 or newer")
     return program
 
 
@@ -176,10 +175,7 @@ def free_port() -> int:
 def need_java() -> None:
     """Skip the test where there is no Java; in CI it fails."""
     if shutil.which("java") is None:
-        reason = "no java here: install a Java runtime (17 or newer) to run this test"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        lack("no java here: install a Java runtime (17 or newer) to run this test")
 
 
 def answers(path: str) -> bool:

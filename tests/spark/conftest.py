@@ -17,14 +17,20 @@ from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONF = Path(__file__).parent / "conf"
+"""Spark's defaults for tests."""
 
 
 @pytest.fixture(scope="session")
 def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     """A local Spark with two cores; skipped where there is no Java, and fails there in CI."""
     servers.need_java()
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "RQ_DLQ_URL": redis_url}
+    os.environ |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(CONF),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "RQ_DLQ_URL": redis_url,
+    }
     session = (
         SparkSession.builder.master("local[2]")
         .appName("rq_dlq tests")
@@ -32,8 +38,6 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", event_logs.as_uri())
         .config("spark.eventLog.compress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", QUICK_START)
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )

@@ -24,6 +24,7 @@ TOOLS = [
     "pytest",
     "pytest-asyncio",
     "pytest-timeout",
+    "pytest-xdist",
     "pyyaml",
     "time-machine",
     "pandas<3",

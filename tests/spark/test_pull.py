@@ -135,7 +135,7 @@ def test_a_handler_that_takes_its_process_along_leaves_a_lease(
         ({"lease": "0s"}, InvalidInput, "lease"),
         ({"concurrency": 0}, ConfigurationError, "concurrency 0"),
         ({"timeout": "never"}, InvalidInput, "timeout"),
-        ({"policy": "often"}, InvalidInput, "pass a RedeliveryPolicy"),
+        ({"policy": "often"}, InvalidInput, "Pass a RedeliveryPolicy"),
         ({"type": {1: 2}}, InvalidInput, "type"),
         ({"url": "unix:///nowhere/redis.sock"}, ConfigurationError, "nowhere"),
         ({"url": "redis://127.0.0.1:1"}, BrokerUnavailable, "127.0.0.1:1"),

@@ -51,7 +51,7 @@ def start(
 def run(spark: SparkSession, sink: Sink, where: Path, **options: Any) -> StreamingQuery:
     """Run a query until what is ready now is done."""
     query = start(spark, sink, where, **options)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(240)
     return query
 
 

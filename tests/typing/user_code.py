@@ -79,6 +79,11 @@ def welcome(user_id: int, *, lang: str = "en") -> str:
     return lang * user_id
 
 
+@broker.task(queue="reports", cron="0 7 * * mon-fri", timezone="Europe/Berlin", missed="all")
+def report(day: str = "today") -> None:
+    del day
+
+
 @awaiting.task
 async def invoice(order: Order, delivery: AwaitingDelivery[Any] | None = None) -> float:
     return 0.0 if delivery else float(order.id)

@@ -55,6 +55,11 @@ class Scene:
             for body in sent:
                 await session.send(self.queue, body)
 
+    async def redrive(self, verb: str) -> None:
+        """A redrive that is left to others, and a verb for it."""
+        job = await self.queue.dlq.redrive(all=True, detach=True)
+        await getattr(job, verb)()
+
     async def stage(self, job: str) -> dict[str, int]:
         """Write two messages of a job."""
         pack, stage = self.queue._core.codec.packer(4, {}), jobs.Stage(self.keys, job, "task")

@@ -14,6 +14,7 @@ from tests.model.calls import (
     commit_job,
     dead_letter,
     divide,
+    due,
     expire,
     expire_now,
     held,
@@ -23,13 +24,19 @@ from tests.model.calls import (
     prioritize,
     purge,
     redrive,
+    regroup,
     retire,
     scan,
     scanned,
+    schedule,
     set_policy,
     staged,
+    start_redrive,
+    steer_redrive,
+    step_redrive,
     sweep,
     transfer,
+    undo_redrive,
 )
 from tests.verbs.scene import DAY, JOB
 from tests.verbs.verb import Again, Role, Verb, table
@@ -46,6 +53,16 @@ SENDING = (
         name="send", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
         call=lambda w: w.queue.send_call(*NEW), cut_off=frozenset({"n1", "n2"}),
         say=lambda at: at.queue.send("x"),
+    ),
+    Verb(
+        name="schedule", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
+        refused=True,
+        call=schedule("every"), cut_off=frozenset({"n1"}),
+        say=lambda at: at.queue.schedule("every", "x", every="1h"),
+    ),
+    Verb(
+        name="due", kind="upkeep", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.SAME, drains=True,
+        call=due, cut_off=frozenset({"n1"}), say=lambda at: at.queue.maintain(),
     ),
 )  # fmt: skip
 
@@ -154,8 +171,16 @@ UPKEEP = (
         call=expire(), say=lambda at: at.queue.maintain(),
     ),
     Verb(
+        name="step_redrive", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, refused=True,
+        call=step_redrive, say=lambda at: at.queue.dlq.redrive(all=True),
+    ),
+    Verb(
         name="retire", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
         call=retire(), cut_off=frozenset({"d1", "x1", "gone"}), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="regroup", kind="upkeep", roles=CONSUMER | MAINTENANCE, again=Again.GOES_ON, drains=True,
+        call=regroup(), say=lambda at: at.queue.maintain(),
     ),
 )  # fmt: skip
 
@@ -163,7 +188,19 @@ OPERATING = (
     Verb(
         name="redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
         selects="redrive",
-        call=redrive("dead"), say=lambda at: at.queue.dlq.redrive(all=True),
+        call=redrive("dead"), say=lambda at: at.queue.dlq.select(all=True).redrive(),
+    ),
+    Verb(
+        name="start_redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        call=start_redrive, say=lambda at: at.queue.dlq.redrive(all=True),
+    ),
+    Verb(
+        name="steer_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=steer_redrive, say=lambda at: at.redrive("pause"),
+    ),
+    Verb(
+        name="undo_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=undo_redrive, say=lambda at: at.redrive("undo"),
     ),
     Verb(
         name="purge", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
@@ -237,6 +274,10 @@ LOOKING = (
     Verb(
         name="scan", kind="look", roles=LOOKS, again=Again.SAME,
         call=scan("ready"), say=lambda at: at.run(scanned(at.keys, "ready")),
+    ),
+    Verb(
+        name="groups", kind="look", roles=LOOKS, again=Again.SAME,
+        call=lambda w: _calls.groups.groups(w.keys, limit=10), say=lambda at: at.queue.dlq.groups(),
     ),
     Verb(
         name="stats", kind="look", roles=LOOKS | PRODUCER | CONSUMER, again=Again.SAME,

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -444,8 +445,8 @@ def test_a_redelivery_that_was_asked_for_is_no_warning(broker: rq_dlq.Broker, ca
     broker.run(burst=True)
     (record,) = [record for record in caplog.records if "back in 1h" in record.getMessage()]
     assert record.levelname == "INFO"
-    (left,) = [line for line in caplog.messages if line.startswith("a: nothing more to do now")]
-    assert "left: 1 scheduled, the next in " in left
+    (end,) = [line for line in caplog.messages if line.startswith("nothing is ready any more")]
+    assert "0 done, 1 failed, 0 dead; left: a: 1 scheduled, the next in " in end
 
 
 def test_a_message_cannot_steer_the_log(broker: rq_dlq.Broker, caplog: Any) -> None:
@@ -506,3 +507,126 @@ def test_two_handlers_for_a_queue_are_refused(broker: rq_dlq.Broker) -> None:
     register(broker.queue("a"), "def", lambda *_: None)
     with pytest.raises(ConfigurationError, match="has a handler already"):
         register(broker.queue("a"), "def", lambda *_: None)
+
+
+@COLOURS
+@pytest.mark.parametrize("how", ["with", "nack", "batch", "poison"])
+def test_a_handler_that_settles_by_itself_is_logged_as_well(
+    how: str, colour: str, broker: rq_dlq.Broker, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a", redelivery=after("1h"))
+
+    def plain(_: Any, delivery: rq_dlq.Delivery[Any]) -> None:
+        error = ValueError("no card")
+        match how:
+            case "with":
+                with delivery:
+                    raise error
+            case "nack":
+                delivery.nack(error)
+            case "batch":
+                queue.nack([delivery], error)
+            case _:
+                with delivery:
+                    raise Poison("no card")
+
+    async def awaiting(_: Any, delivery: Any) -> None:
+        error = ValueError("no card")
+        match how:
+            case "with":
+                async with delivery:
+                    raise error
+            case "nack":
+                await delivery.nack(error)
+            case "batch":
+                await delivery._queue.nack([delivery], error)
+            case _:
+                async with delivery:
+                    raise Poison("no card")
+
+    queue.handler(plain if colour == "def" else awaiting)
+    queue.send("x", id="m")
+    broker.run(burst=True)
+    (line,) = [line for line in caplog.messages if line.startswith("a m: ")]
+    kind, then = ("Poison", "dead letter in DLQ.a") if how == "poison" else ("ValueError", "back in 1h")
+    assert line == f"a m: try 1 failed: {kind}: no card; {then}"
+
+
+def test_an_error_after_the_ack_is_logged(broker: rq_dlq.Broker, caplog: Any) -> None:
+    queue = broker.queue("a")
+
+    @queue.handler
+    def acks(_: Any, delivery: rq_dlq.Delivery[Any]) -> None:
+        delivery.ack()
+        raise ValueError("too late")
+
+    queue.send("x", id="m")
+    broker.run(burst=True)
+    assert "a m: its handler failed after it was acked: ValueError: too late" in caplog.messages
+    assert totals(queue) == {"sent": 1, "acked": 1} | {
+        k: n for k, n in totals(queue).items() if k == "claimed"
+    }
+
+
+def test_a_burst_ends_with_a_sum(broker: rq_dlq.Broker, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "rq_dlq")
+    queue = broker.queue("a")
+
+    def work(body: Any, _: Any) -> None:
+        if body == "bad":
+            raise Poison
+
+    register(queue, "def", work)
+    queue.send_many(["good", "good", "bad"])
+    broker.run(burst=True)
+    assert "nothing is ready any more: 2 done, 1 failed, 1 dead; left: nothing" in caplog.messages
+
+
+@dataclass
+class Order:
+    total: float
+
+
+def sees_orders(seen: list[Any]) -> Callable[[Any], None]:
+    def charge(order: Order) -> None:
+        seen.append(order)
+
+    return charge
+
+
+@COLOURS
+def test_the_annotation_of_the_body_is_its_type(colour: str, broker: rq_dlq.Broker) -> None:
+    seen: list[Any] = []
+    queue = broker.queue("a")
+    charge = sees_orders(seen)
+
+    async def awaiting(order: Order, _: Any) -> None:
+        charge(order)
+
+    queue.handler(charge if colour == "def" else awaiting)
+    queue.send_many([{"total": 9.5}, {"total": "9.5"}])
+    broker.run(burst=True)
+    assert seen == [Order(9.5)]
+    (letter,) = queue.dlq.browse()
+    assert letter.reason == "unprocessable"
+
+
+def test_the_type_of_a_queue_comes_before_an_annotation(broker: rq_dlq.Broker) -> None:
+    seen: list[Any] = []
+    queue = broker.queue("a", type=dict[str, float])
+    queue.handler(sees_orders(seen))
+    queue.send({"total": 9.5})
+    broker.run(burst=True)
+    assert seen == [{"total": 9.5}]
+
+
+@pytest.mark.parametrize("wrong", ["Nowhere", "threading.Lock"])
+def test_an_annotation_that_is_not_a_type_of_bodies_is_refused(wrong: str, broker: rq_dlq.Broker) -> None:
+    def charge(order: Any) -> None:
+        del order
+
+    charge.__annotations__["order"] = wrong
+    broker.queue("a").handler(charge)
+    with pytest.raises(ConfigurationError, match=r"annotation of handler 'charge'"):
+        Worker(broker)

@@ -184,7 +184,8 @@ def test_a_type_that_is_not_there_is_named_before_the_first_message(broker: Brok
 
     task = broker.task(late)
     said = (
-        "an annotation of task 'late': name 'Unknown' is not defined; import it outside of `if TYPE_CHECKING`"
+        "an annotation of task 'late': name 'Unknown' is not defined; define it at the top level of the "
+        "module, and import it outside of `if TYPE_CHECKING`"
     )
     with pytest.raises(ConfigurationError, match=said):
         Worker(broker)

@@ -19,7 +19,8 @@ from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
 from rq_dlq._redis.exchange import perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import BLOCKING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries, Tries
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries
+from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
@@ -107,11 +108,11 @@ class Connections:
         try:
             return tenacity.Retrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise tries.told(unavailable(self._url, error)) from error
+            raise tries.of_last_try(unavailable(self._url, error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
-            raise tries.told(refusal(error)) from error
+            raise tries.of_last_try(refusal(error)) from error
         except BrokerRefused as error:
-            raise tries.told(error)  # noqa: B904 - the same
+            raise tries.of_last_try(error)  # noqa: B904 - the same
 
     def _again(self, step: Step, tries: Tries) -> Any:
         try:

@@ -7,11 +7,11 @@ all of these up, `play` is the sequence of events, `view` shows it, `sums` check
 from __future__ import annotations
 
 import secrets
-import signal
 
 import click
 
 from rq_dlq.cli._context import FAILED, Command, Context, pass_context
+from rq_dlq.cli._scratch import interrupt_on_signals
 
 SENDING = 12.0  # seconds
 
@@ -35,8 +35,7 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
     from rq_dlq.cli.demo.stage import Stage  # noqa: PLC0415
     from rq_dlq.embedded import ensure  # noqa: PLC0415
 
-    for number in (signal.SIGTERM, signal.SIGHUP):  # closing the terminal interrupts it, too
-        signal.signal(number, _interrupt)
+    interrupt_on_signals()
     url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
     namespace = f"rq-dlq-demo-{secrets.token_hex(4)}"
     example = app.find()
@@ -48,7 +47,3 @@ def demo(context: Context, rows: int | None, seconds: float) -> None:
     context.output.say(example.by_hand())
     if not all(check.holds for check in checks):
         click.get_current_context().exit(FAILED)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

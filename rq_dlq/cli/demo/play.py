@@ -221,7 +221,7 @@ def _redrive_exhausted(play: Play) -> int:
     """Redrive each kind of failure that only ran out of tries; returns the number of messages."""
     letters = play.stage.queue.dlq
     kinds = [group.fingerprint for group in letters.groups() if group.reason == "exhausted"]
-    return sum(letters.redrive(group=kind) for kind in kinds)
+    return sum(letters.redrive(group=kind).counts.moved for kind in kinds)
 
 
 def _quantile(values: list[float], part: float) -> float:

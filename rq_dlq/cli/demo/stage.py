@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import Broker
-from rq_dlq._calls import Command, scans, upkeep
+from rq_dlq._calls import scans, upkeep
 from rq_dlq._work import Batch, batches
+from rq_dlq.cli import _scratch
 from rq_dlq.cli.demo.crew import Crew
 from rq_dlq.cli.demo.payments import Payments
 from rq_dlq.values.failure import moment
@@ -67,18 +68,7 @@ class Stage:
                 with self.payments.open(), self.crew.at_work():
                     yield
             finally:
-                found = self.broker._connected().everywhere(self._keys)
-                self.broker._run(_delete({key for keys in found.values() for key in keys}))
-
-    def _keys(self) -> Steps[list[bytes]]:
-        """All keys of the demo on one server."""
-        found, cursor, pattern = list[bytes](), b"0", f"{self.broker.settings.namespace}:*"
-        while True:
-            scan = (b"SCAN", cursor, b"MATCH", pattern)
-            cursor, page = yield Command(scan)
-            found += page
-            if int(cursor) == 0:
-                return found
+                _scratch.remove(self.broker)
 
     # Called by the play
 
@@ -139,11 +129,6 @@ class Stage:
             for message in self._messages(page.rows())
             if not message.redriven
         ]
-
-
-def _delete(keys: Iterable[bytes]) -> Steps[None]:
-    for key in keys:
-        yield Command((b"DEL", key))
 
 
 def due_at(message: Received[Any]) -> datetime:

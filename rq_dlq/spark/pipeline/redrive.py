@@ -75,6 +75,6 @@ def carry_out(plan: Plan, rules: Sequence[Rule], broker: Broker) -> int:
     for (rule, queue), group in groupby(plan.redrives, attrgetter("rule", "queue")):
         pace = RateLimit(rates[rule] or 0, CHUNK)
         while chunk := list(islice(group, pace.chunk)):
-            redriven += broker.queue(queue).dlq.redrive(ids=[one.id for one in chunk])
+            redriven += broker.queue(queue).dlq.select(ids=[one.id for one in chunk]).redrive()
             pace.note(len(chunk))
     return redriven

@@ -89,6 +89,11 @@ ELSEWHERE = {
     **dict.fromkeys(("transfer", "move_staged"), "of two queues, or of a list beside one: T2 and T4"),
     **dict.fromkeys(("commit_job", "drop_staged"), "of lists that no world has: T2 and T4"),
     **dict.fromkeys(("begin_batch", "note_batch"), "of no message: T2 and T4"),
+    **dict.fromkeys(("due", "schedule"), "of keys that no world has: T4, and behaviour/test_schedules"),
+    **dict.fromkeys(
+        ("start_redrive", "step_redrive", "steer_redrive", "undo_redrive"),
+        "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
+    ),
     "delete": "it ends the world: T4, and behaviour/test_delete",
     **dict.fromkeys(("configure", "set_policy"), "a scope is one world of settings: T2 and T4"),
 }

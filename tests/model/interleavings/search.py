@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from rq_dlq._calls import Call
 from rq_dlq._scripts import Scripts
-from tests.conftest import MOVED_CLOCK
+from tests.conftest import MOVED_CLOCK, Clock
 from tests.model.driver import Driver
 from tests.model.interleavings.reduced import NOW, TICK
 from tests.model.interleavings.replies import check_again, check_reply
@@ -87,7 +87,7 @@ class Search:
     def begin(self) -> Queue:
         """The first world: all is sent, a moment ago."""
         self.raw.flushall()
-        self.raw.set("clock", NOW)
+        Clock(self.raw, NOW)
         for n, (delay, ttl) in enumerate(self.scope.sent):
             self.queue.run(self.queue.send_call((f"m{n}", 4), delay=delay, ttl=ttl))
         if self.scope.settings:

@@ -9,13 +9,14 @@ from redis.exceptions import ResponseError
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
+from rq_dlq.testing.clock import CLOCK
 from tests.model.interleavings.world import HASHES, INDEXES, NAMES, Cells
 
 KEYS = [QueueKeys("rq", "q")[name] for name in NAMES]
 # The cells of all keys as one string, which Redis reads and writes quicker than many.
 PUT = f"""\
 redis.call('FLUSHDB')
-redis.call('SET', 'clock', ARGV[1])
+redis.call('SET', '{CLOCK}', ARGV[1])
 local all = cmsgpack.unpack(ARGV[2])
 for n, key in ipairs(KEYS) do
   local cells = all[n]

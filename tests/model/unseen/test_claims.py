@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def test_who_only_counts_waits_as_well(bench: Bench) -> None:
     bench.raw.hdel(bench.keys["messages"], "gone")
     bench.raw.hincrby(bench.keys["counters"], "purged", 1)
     call = bench.queue.claim_call("t", patience=60_000)
-    assert bench.queue.run(replace(call, args={**call.args, "answer": "count"})).wait == 5_000
+    assert bench.queue.run(call._replace(args={**call.args, "answer": "count"})).wait == 5_000
 
 
 def test_an_old_row_gives_no_message_its_old_place(bench: Bench) -> None:
@@ -155,7 +154,7 @@ def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, a
     bench.send(("m", 4))
     call = bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True)
     call.args["answer"] = answer  # type: ignore[index]
-    bench.queue.run(replace(call, reader=lambda reply: reply))
+    bench.queue.run(call._replace(reader=lambda reply: reply))
     assert bench.raw.hget(bench.keys["claims"], "t:held") == b"1"
     assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
 
@@ -177,7 +176,7 @@ def test_a_batch_that_lapses_is_never_charged(bench: Bench) -> None:
     for number, answer in enumerate(["count", "count", "rows"]):
         call = bench.queue.claim_call(f"t{number}", lease=1_000)
         call.args["answer"] = answer  # type: ignore[index]
-        bench.queue.run(replace(call, reader=lambda reply: reply))
+        bench.queue.run(call._replace(reader=lambda reply: reply))
         bench.step(1_000)
         bench.sweep(1)
     assert bench.raw.hget(bench.keys["states"], "m").split()[4:7] == [b"1", b"0", b"3"]

@@ -169,7 +169,20 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
-    "redrive": (DEAD, lambda shop: (shop.queue.dlq.redrive(all=True), shop.queue.expired.redrive(all=True))),
+    "redrive": (
+        DEAD,
+        lambda shop: (
+            shop.queue.dlq.select(all=True).redrive(),
+            shop.queue.expired.select(all=True).redrive(),
+        ),
+    ),
+    "redrive, undone": (
+        DEAD,
+        lambda shop: (
+            shop.queue.dlq.redrive(all=True).undo(),
+            shop.queue.expired.redrive(all=True).undo(),
+        ),
+    ),
     "purge": (DEAD, lambda shop: (shop.queue.dlq.purge(all=True), shop.queue.expired.purge(all=True))),
     "dead_letter": ((*WAITING, "expired"), lambda shop: _chosen(shop).dead_letter()),
     "expire": (WAITING, lambda shop: _chosen(shop).expire()),
@@ -182,9 +195,10 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
 TRIALS = [(verb, place) for verb, (places, _) in VERBS.items() for place in places]
 WITHOUT = {
     **dict.fromkeys(("commit_job", "drop_staged"), "it reads only what a job staged"),
-    "move_staged": "it adds messages as send does",
+    **dict.fromkeys(("move_staged", "schedule"), "it adds messages as send does"),
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
+    "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
     **dict.fromkeys(
         ("ack_claim", "divide_claim"),

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import rq_dlq
+from rq_dlq._keys import QueueKeys
 from tests.reliability.crowd import Crowd
 from tests.reliability.findings import audited, wrong
 from tests.reliability.harm import ABREAST, BROKEN_OFF, EACH, HARMS, LONG, MOST, queue_of, work
@@ -21,6 +22,7 @@ from tests.servers import Server
 KINDS = {"brief": HARMS, "long": LONG}
 PATIENCE = 30.0  # seconds without progress
 TICK = 0.01  # seconds between two looks
+LAPSED = 6  # which word of a state counts the lapses
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,12 @@ def began(notes: Path) -> list[tuple[Begun, bool]]:
 class Trial:
     """One run: workers that are started again when they die, until all messages are settled."""
 
-    def __init__(self, plan: Plan, url: str, notes: Path, random: Random, crowd: Crowd) -> None:
-        self.plan, self.crowd, self._url, self._notes = plan, crowd, url, notes
-        self.broker = rq_dlq.Broker(url)
+    def __init__(self, plan: Plan, server: Server, notes: Path, random: Random, crowd: Crowd) -> None:
+        self.plan, self.crowd, self._url, self._notes = plan, crowd, server.url, notes
+        self._raw: Any = server.client()
+        self.broker = rq_dlq.Broker(server.url)
         self.queues = {name: queue_of(self.broker, name) for name in KINDS}
+        self.innocent: set[str] = set()  # ids
         self.ends: Counter[int] = Counter()
         self.unexplained: Counter[str] = Counter()
         self.beside = 0  # workers that were ended while they held a suspect that is innocent
@@ -74,7 +78,8 @@ class Trial:
             innocent = range(len(bodies) * plan.innocent)
             bodies += innocent if name == "brief" else [n * EACH for n in innocent]  # none of those is slow
             random.shuffle(bodies)
-            self.queues[name].send_many(bodies)
+            ids = self.queues[name].send_many(bodies)
+            self.innocent |= {id for id, body in zip(ids, bodies, strict=True) if isinstance(body, int)}
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Until all is done, or nothing is done any more."""
@@ -95,7 +100,7 @@ class Trial:
         for worker, process in list(self.crowd.processes.items()):
             if process.exitcode is not None:
                 self.ends[process.exitcode] += 1
-                self._explain(worker, process.exitcode)
+                self._explain(worker, process.exitcode, process.pid)
                 self.crowd.kill(worker)
         for name, number in self.plan.workers.items():
             alive = [worker for worker in self.crowd.processes if worker.startswith(name)]
@@ -104,7 +109,7 @@ class Trial:
                 colour = ("def", "async def")[new % 2]
                 self.crowd.start(f"{name}.{new}", work, self._url, self._notes, name, colour)
 
-    def _explain(self, worker: str, code: int) -> None:
+    def _explain(self, worker: str, code: int, pid: int | None) -> None:
         """What ran may end it; but a connection that a handler has closed may be missed later."""
         calls = began(self._notes / f"{worker}.bodies")
         running = [call for call, ended in calls if not ended]
@@ -112,7 +117,20 @@ class Trial:
         if not any(call.body in HARMS and HARMS[call.body].ends == code for call in to_blame):
             self.unexplained[f"workers that ended with {code} while these ran: {running}"] += 1
         suspects = [call for call, _ in calls if call.lapsed]  # each is settled before the next one begins
-        self.beside += bool(suspects) and suspects[-1].body.isdigit()
+        began_one = bool(suspects) and suspects[-1].body.isdigit()
+        self.beside += began_one or self._held_innocent_suspect(worker.partition(".")[0], pid)
+
+    def _held_innocent_suspect(self, name: str, pid: int | None) -> bool:
+        """Whether a worker that has just died holds one, whose handler perhaps had not begun."""
+        keys = QueueKeys("rq", name)
+        held: set[str] = set()
+        for claim in self._raw.hvals(keys["claims"]):
+            consumer, *ids = claim.decode().split("\n")
+            if f':{pid}"' in consumer:
+                held.update(ids)
+        innocent = [*held & self.innocent]
+        states = self._raw.hmget(keys["states"], innocent) if innocent else []
+        return any(int(state.split()[LAPSED]) > 0 for state in states if state is not None)
 
     @property
     def charged(self) -> int:
@@ -177,7 +195,7 @@ def run(run: Run) -> Figures:
         whole=Plan(100, 20, {"brief": 6, "long": 16}),
     )
     with Server(run.directory / "redis") as server, Crowd() as crowd:
-        trial = Trial(plan, server.url, run.directory, run.random, crowd)
+        trial = Trial(plan, server, run.directory, run.random, crowd)
         trial.run(run.done)
         return judge(trial, server.client())
 

@@ -10,14 +10,12 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy, _work
-from rq_dlq._scripts import Scripts
 from rq_dlq._work import batches
+from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 from tests.reliability.findings import audited, over, wrong
 from tests.reliability.row import Figures, Row, Run
 from tests.servers import Server
 
-# In place of lua/lib/now.lua: all falls due at once, and when the row says so.
-MOVED = Scripts({"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('GET', 'clock'))\n"})
 BEGIN = 1_790_000_000_000  # milliseconds
 LASTS = 60_000  # of each lease and each time to live
 BY_HAND = ((8, 0.1), (1_000, 0.1))  # claims of so many messages, for so many of all; batches claim the others
@@ -73,7 +71,7 @@ class Mass:
     def __init__(self, url: str, raw: Any, messages: int) -> None:
         self.half, self._raw = messages // 2, raw
         self._pass(BEGIN)
-        self.queue = rq_dlq.Broker(url, scripts=MOVED).queue("mass", lease=LASTS / 1000)
+        self.queue = rq_dlq.Broker(url, scripts=MOVED_CLOCK).queue("mass", lease=LASTS / 1000)
         self.queue.send_many({"number": number} for number in range(self.half))
         for size, part in BY_HAND:
             for _ in range(round(self.half * part / size)):
@@ -92,7 +90,7 @@ class Mass:
             self.queue.ack(self.queue.claim(COUNT))
 
     def _pass(self, milliseconds: int) -> None:
-        self._raw.incrby("clock", milliseconds)
+        self._raw.incrby(CLOCK, milliseconds)
 
 
 class Heavy:
@@ -100,7 +98,7 @@ class Heavy:
 
     def __init__(self, url: str, messages: int) -> None:
         self.messages = messages
-        self.broker = rq_dlq.Broker(url, scripts=MOVED)
+        self.broker = rq_dlq.Broker(url, scripts=MOVED_CLOCK)
         self.queue = self.broker.queue("heavy", redelivery=AT_ONCE)
         self.broker.queue("other").send("x")
 

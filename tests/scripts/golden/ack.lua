@@ -2,7 +2,7 @@
 -- drains
 -- items from ARGV[1]: id, token
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, outcomes, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local counters, settings, outcomes, acked_ids, redrives = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
@@ -61,9 +61,12 @@ local function settle(first, width, act, finish)
   return verdicts
 end
 -- Removes messages that were acked, and everything that was kept about them (I13).
-local function remove_acked(ids)
+local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+
+-- texts: their states
+local function remove_acked(ids, texts)
   local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads, texts = said[1], said[2], {}, nil
+  local noted, window, heads = said[1], said[2], {}
   local note, at
   if noted or window then
     -- The server's clock in whole milliseconds, read once a script (I11).
@@ -239,7 +242,7 @@ local function remove_acked(ids)
           end
         end
       end
-      note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+      note = note_acked
       for n, id in ipairs(ids) do
         heads[n] = head_of(id, texts[n])
       end
@@ -278,10 +281,23 @@ local function remove_acked(ids)
   if noted then
     note(ids, heads, texts)
   end
+  for n = 1, #ids do
+    local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'acked')
+    end
+  end
 end
-local acked = {}
-return settle(1, 2, function(id)
-  acked[#acked + 1] = id
+local acked, states_of = {}, {}
+return settle(1, 2, function(id, text)
+  acked[#acked + 1], states_of[#acked + 1] = id, text
 end, function()
-  remove_acked(acked)
+  remove_acked(acked, states_of)
 end)

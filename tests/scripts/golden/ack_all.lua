@@ -3,7 +3,7 @@
 -- drains
 -- items from ARGV[1]: id, token
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, outcomes, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local counters, settings, outcomes, acked_ids, redrives = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -23,9 +23,12 @@ local function refusal(id, token, text)
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
 -- Removes messages that were acked, and everything that was kept about them (I13).
-local function remove_acked(ids)
+local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+
+-- texts: their states
+local function remove_acked(ids, texts)
   local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads, texts = said[1], said[2], {}, nil
+  local noted, window, heads = said[1], said[2], {}
   local note, at
   if noted or window then
     -- The server's clock in whole milliseconds, read once a script (I11).
@@ -201,7 +204,7 @@ local function remove_acked(ids)
           end
         end
       end
-      note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+      note = note_acked
       for n, id in ipairs(ids) do
         heads[n] = head_of(id, texts[n])
       end
@@ -240,6 +243,19 @@ local function remove_acked(ids)
   if noted then
     note(ids, heads, texts)
   end
+  for n = 1, #ids do
+    local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'acked')
+    end
+  end
 end
 -- Takes settled messages off their claims. A lease goes with the last of its messages.
 --   counts: token → how many
@@ -251,19 +267,20 @@ local function let_go(counts)
     end
   end
 end
-local ids, held, lost, seen = {}, {}, {}, {}
+local ids, texts, held, lost, seen = {}, {}, {}, {}, {}
 for i = 1, #ARGV, 2 do
   local id, token = ARGV[i], ARGV[i + 1]
   local text = redis.call('HGET', states, id)
   local verdict = holds(token, text) and SETTLED or refusal(id, token, text)
   if verdict == SETTLED and not seen[id] then -- an item may come twice
-    ids[#ids + 1], held[token], seen[id] = id, (held[token] or 0) + 1, true
+    ids[#ids + 1], texts[#ids + 1] = id, text
+    held[token], seen[id] = (held[token] or 0) + 1, true
   elseif verdict ~= SETTLED then
     lost[#lost + 1], lost[#lost + 2] = (i + 1) / 2, verdict
   end
 end
 if #lost == 0 then
-  remove_acked(ids)
+  remove_acked(ids, texts)
   let_go(held)
 end
 return lost

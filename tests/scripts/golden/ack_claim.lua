@@ -3,7 +3,7 @@
 -- drains
 local token = ARGV[1]
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, outcomes, acked_ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local counters, settings, outcomes, acked_ids, redrives = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The ids that a claim was given, but for those that a sweep or a division took away. These leave their lines of its
 -- list empty, so a line means the same message for as long as the claim lives.
 local MOST = 1000 -- messages that a claim is given at most
@@ -28,9 +28,12 @@ local function holds(token, text)
   return text and text:find(needle, 1, true) ~= nil
 end
 -- Removes messages that were acked, and everything that was kept about them (I13).
-local function remove_acked(ids)
+local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+
+-- texts: their states
+local function remove_acked(ids, texts)
   local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads, texts = said[1], said[2], {}, nil
+  local noted, window, heads = said[1], said[2], {}
   local note, at
   if noted or window then
     -- The server's clock in whole milliseconds, read once a script (I11).
@@ -206,7 +209,7 @@ local function remove_acked(ids)
           end
         end
       end
-      note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+      note = note_acked
       for n, id in ipairs(ids) do
         heads[n] = head_of(id, texts[n])
       end
@@ -245,16 +248,29 @@ local function remove_acked(ids)
   if noted then
     note(ids, heads, texts)
   end
+  for n = 1, #ids do
+    local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'acked')
+    end
+  end
 end
-local ids, held = claimed(token), {}
+local ids, held, held_texts = claimed(token), {}, {}
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   if holds(token, texts[n]) then
-    held[#held + 1] = id
+    held[#held + 1], held_texts[#held + 1] = id, texts[n]
   end
 end
 if #held > 0 then
-  remove_acked(held)
+  remove_acked(held, held_texts)
 end
 redis.call('HDEL', claims, token, token .. ':held')
 redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off

@@ -15,6 +15,7 @@ local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local groups, redrives = KEYS[16], KEYS[17]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -63,9 +64,10 @@ end
 -- command.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
 local BEHIND = 15 -- messages that it sweeps besides where it does nothing else
-local lapsed = redis.call('ZCOUNT', leases, '-inf', now)
+local there = redis.call('EXISTS', leases, scheduled, scheduled, expiring, expiring) -- a key counts each time it is named
+local lapsed = there % 2 > 0 and redis.call('ZCOUNT', leases, '-inf', now) or 0
 local fallen_due, outlived = 0, 0
-if redis.call('EXISTS', scheduled, expiring) > 0 then -- many a queue has neither
+if there > 1 then -- many a queue has neither
   fallen_due = redis.call('ZCOUNT', scheduled, '-inf', now)
   outlived = redis.call('ZCOUNT', expiring, '-inf', now)
 end
@@ -232,10 +234,67 @@ if lapsed + fallen_due + outlived > 0 then
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    if died_again then
+      state.more = state.more:gsub(' redrive=%S*', '')
+    end
     if rest or state.more:find(' rest=') then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
+    if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more .. ' group=' .. group_of(id, state)
+    end
     redis.call('HSET', states, id, format_state(state))
+    if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    if died_again then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(died_again, 'died')
+    end
   end
   -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
   -- the same operations on doubles in the same order. Change both or neither.
@@ -379,6 +438,36 @@ if lapsed + fallen_due + outlived > 0 then
       discard(id)
     else
       state.part, state.due = fate, now
+      if fate == 'dead' then
+        -- The group of a dead letter: the fingerprint of the failure that it died of.
+        --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+        local function group_of(id, state, failure)
+          local expired = state.reason == 'expired'
+          if not failure then
+            -- The line of the newest failure in a history (lib/remember); empty: there is none.
+            local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+            local function last_failure(story)
+              local first, from, to = 1, 1, 0
+              while first <= #story do
+                local last = (story:find('\n', first, true) or #story + 1) - 1
+                if FAILURES[story:match('^[%a_]*', first)] then
+                  from, to = first, last
+                end
+                first = last + 2
+              end
+              return story:sub(from, to)
+            end
+            failure = last_failure(redis.call('HGET', history, id) or '')
+            if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+              failure = '' -- it expired by itself
+            end
+          end
+          local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+          return group == '' and expired and 'expired' or group:sub(1, 12)
+        end
+        state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+      end
       put(id, state, head)
     end
     outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
@@ -759,7 +848,9 @@ local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
 -- The first rows of the index that a claim takes from, as many as it may lease, with their ids and states. A worker's
 -- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
 -- rest. And whether only suspects are there.
-local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity - 1) or {}, {}
+local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
+local more = #rows > capacity
+rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
   ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
 end
@@ -1145,10 +1236,67 @@ for place = 1, #ids do
           redis.call('ZADD', expiring, head.expires, id)
         end
         state.mark = '-'
+        local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+        if died_again then
+          state.more = state.more:gsub(' redrive=%S*', '')
+        end
         if rest or state.more:find(' rest=') then
           state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
         end
+        if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+          -- The group of a dead letter: the fingerprint of the failure that it died of.
+          --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+          local function group_of(id, state, failure)
+            local expired = state.reason == 'expired'
+            if not failure then
+              -- The line of the newest failure in a history (lib/remember); empty: there is none.
+              local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+              local function last_failure(story)
+                local first, from, to = 1, 1, 0
+                while first <= #story do
+                  local last = (story:find('\n', first, true) or #story + 1) - 1
+                  if FAILURES[story:match('^[%a_]*', first)] then
+                    from, to = first, last
+                  end
+                  first = last + 2
+                end
+                return story:sub(from, to)
+              end
+              failure = last_failure(redis.call('HGET', history, id) or '')
+              if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+                failure = '' -- it expired by itself
+              end
+            end
+            local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+            return group == '' and expired and 'expired' or group:sub(1, 12)
+          end
+          state.more = state.more .. ' group=' .. group_of(id, state)
+        end
         redis.call('HSET', states, id, format_state(state))
+        if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+          -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+          -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+          --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+          local function group_row(group, died, member)
+            return string.format('%-12s', group) .. pack_number(died, 6) .. member
+          end
+          -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+          local function row_in_groups(state, member)
+            return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+          end
+          redis.call('ZADD', groups, 0, row_in_groups(state, member))
+        end
+        if died_again then
+          -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+          -- has been forgotten.
+          local function count_redriven(job, what)
+            if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+              redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+            end
+          end
+          count_redriven(died_again, 'died')
+        end
       end
       -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
       -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
@@ -1193,6 +1341,36 @@ for place = 1, #ids do
           discard(id)
         else
           state.part, state.due = fate, now
+          if fate == 'dead' then
+            -- The group of a dead letter: the fingerprint of the failure that it died of.
+            --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+            local function group_of(id, state, failure)
+              local expired = state.reason == 'expired'
+              if not failure then
+                -- The line of the newest failure in a history (lib/remember); empty: there is none.
+                local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+                local function last_failure(story)
+                  local first, from, to = 1, 1, 0
+                  while first <= #story do
+                    local last = (story:find('\n', first, true) or #story + 1) - 1
+                    if FAILURES[story:match('^[%a_]*', first)] then
+                      from, to = first, last
+                    end
+                    first = last + 2
+                  end
+                  return story:sub(from, to)
+                end
+                failure = last_failure(redis.call('HGET', history, id) or '')
+                if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+                  failure = '' -- it expired by itself
+                end
+              end
+              local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+              return group == '' and expired and 'expired' or group:sub(1, 12)
+            end
+            state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+          end
           put(id, state, head)
         end
         outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)
@@ -1273,6 +1451,19 @@ for place = 1, #ids do
           bury(id, state, head, 'expired', 'expired')
           return nil
         end
+        if part == 'dead' then
+          -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+          -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+          --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+          local function group_row(group, died, member)
+            return string.format('%-12s', group) .. pack_number(died, 6) .. member
+          end
+          -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+          local function row_in_groups(state, member)
+            return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+          end
+          redis.call('ZREM', groups, row_in_groups(state, row))
+        end
         state.deliveries, state.mark, state.token = state.deliveries + 1, '+', token
         return format_state(state)
       end
@@ -1317,7 +1508,7 @@ if #taken > 0 then
   end
 end
 if part == 'live' then
-  local left = redis.call('ZCARD', ready) > 0
+  local left = more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0
   if left and capacity > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.

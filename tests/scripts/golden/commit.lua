@@ -7,7 +7,7 @@ local number = ARGV[1]
 -- For each queue its opening (`lib/is_open.lua`); the number of its acks and those; then the number of its groups of
 -- messages and those, each with its delay and ttl (milliseconds; 0: none) and the number of messages.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes, acked_ids
+-- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, outcomes, acked_ids, redrives
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -97,10 +97,10 @@ local function read()
 end
 
 local function queue(n)
-  local base = 1 + (n - 1) * 13
+  local base = 1 + (n - 1) * 14
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
   local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
-  local wake, outcomes, acked_ids = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13]
+  local wake, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -247,9 +247,12 @@ local function queue(n)
     return known
   end
   -- Removes messages that were acked, and everything that was kept about them (I13).
-  local function remove_acked(ids)
+  local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+
+  -- texts: their states
+  local function remove_acked(ids, texts)
     local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-    local noted, window, heads, texts = said[1], said[2], {}, nil
+    local noted, window, heads = said[1], said[2], {}
     local note, at
     if noted or window then
       at = now
@@ -420,7 +423,7 @@ local function queue(n)
             end
           end
         end
-        note, texts = note_acked, redis.call('HMGET', states, unpack(ids))
+        note = note_acked
         for n, id in ipairs(ids) do
           heads[n] = head_of(id, texts[n])
         end
@@ -459,6 +462,19 @@ local function queue(n)
     if noted then
       note(ids, heads, texts)
     end
+    for n = 1, #ids do
+      local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
+      if job then
+        -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+        -- has been forgotten.
+        local function count_redriven(job, what)
+          if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+            redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+          end
+        end
+        count_redriven(job, 'acked')
+      end
+    end
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.
   --   counts: token → how many
@@ -470,7 +486,8 @@ local function queue(n)
       end
     end
   end
-  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go, ids = {}, held = {}, groups = {} }
+  local q = { states = states, add = add, remove_acked = remove_acked, let_go = let_go }
+  q.ids, q.texts, q.held, q.groups = {}, {}, {}, {}
   q.opening = redis.call('HGET', settings, 'opening')
   return q
 end
@@ -484,9 +501,11 @@ while at <= #ARGV do
   for _ = 1, read() do
     local id, token = ARGV[at], ARGV[at + 1]
     at = at + 2
-    local held = holds(token, redis.call('HGET', q.states, id))
+    local text = redis.call('HGET', q.states, id)
+    local held = holds(token, text)
     if held and not seen[id] then -- an item may come twice
-      q.ids[#q.ids + 1], q.held[token], seen[id] = id, (q.held[token] or 0) + 1, true
+      q.ids[#q.ids + 1], q.texts[#q.ids + 1] = id, text
+      q.held[token], seen[id] = (q.held[token] or 0) + 1, true
     elseif not held and not done then
       lost[#lost + 1], lost[#lost + 2] = n, id
     end
@@ -512,7 +531,7 @@ if not done then
 end
 for _, q in ipairs(queues) do
   if #q.ids > 0 then
-    q.remove_acked(q.ids)
+    q.remove_acked(q.ids, q.texts)
     q.let_go(q.held)
   end
 end

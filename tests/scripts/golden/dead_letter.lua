@@ -4,7 +4,7 @@ local number, place, by, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- items from ARGV[5]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, outcomes, sender = KEYS[11], KEYS[12], KEYS[13]
+local settings, outcomes, groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -215,7 +215,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -225,6 +225,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -390,10 +392,67 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
   redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+    local function group_row(group, died, member)
+      return string.format('%-12s', group) .. pack_number(died, 6) .. member
+    end
+    -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+    local function row_in_groups(state, member)
+      return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+    end
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
@@ -438,6 +497,36 @@ local function bury(id, state, head, part, reason, detail)
     discard(id)
   else
     state.part, state.due = fate, now
+    if fate == 'dead' then
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+    end
     put(id, state, head)
   end
   outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)

@@ -3,7 +3,7 @@
 local limit = ARGV[1]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local outcomes = KEYS[11]
+local outcomes, groups, redrives = KEYS[11], KEYS[12], KEYS[13]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -223,10 +223,67 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
   redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+    local function group_row(group, died, member)
+      return string.format('%-12s', group) .. pack_number(died, 6) .. member
+    end
+    -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+    local function row_in_groups(state, member)
+      return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+    end
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
 -- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
@@ -271,6 +328,36 @@ local function bury(id, state, head, part, reason, detail)
     discard(id)
   else
     state.part, state.due = fate, now
+    if fate == 'dead' then
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+    end
     put(id, state, head)
   end
   outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)

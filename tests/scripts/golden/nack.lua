@@ -6,7 +6,8 @@ local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local counters, settings, wake, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives = KEYS[16]
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
@@ -309,10 +310,67 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
   redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+    local function group_row(group, died, member)
+      return string.format('%-12s', group) .. pack_number(died, 6) .. member
+    end
+    -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+    local function row_in_groups(state, member)
+      return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+    end
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do
 -- the same operations on doubles in the same order. Change both or neither.
@@ -459,6 +517,36 @@ local function bury(id, state, head, part, reason, detail)
     discard(id)
   else
     state.part, state.due = fate, now
+    if fate == 'dead' then
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more:gsub(' group=%S*', '') .. ' group=' .. group_of(id, state, detail and detail.error)
+    end
     put(id, state, head)
   end
   outcome(reason == 'expired' and 'expired' or 'dead', id, head, state, 0, detail)

@@ -7,7 +7,7 @@ local last_score, last_member = ARGV[6], ARGV[7] -- of the last row of the range
 -- items from ARGV[8]: id; none: the first `limit` of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, outcomes, sender = KEYS[11], KEYS[12], KEYS[13]
+local settings, outcomes, groups, cleared, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -224,7 +224,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -234,6 +234,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -305,6 +307,39 @@ local function each_chosen(index, first, visit, range)
   end
   return count, next_score, next_member
 end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
 -- Removes a waiting message and everything that was kept about it (I13).
 local function remove(id, index, member)
   redis.call('HDEL', messages, id) -- from here on it is gone
@@ -319,9 +354,6 @@ local function setting(name)
   found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
   return found[FIELDS[name]]
 end
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
@@ -353,6 +385,9 @@ end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local purged, next_score, next_member = each_chosen(index, 8, function(id, state, head, row)
+  if place == 'dead' then
+    ungroup(state, row)
+  end
   remove(id, index, row)
   outcome('purged', id, head, state, 0)
 end, range)

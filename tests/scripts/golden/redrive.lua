@@ -7,7 +7,8 @@ local last_score, last_member = ARGV[7], ARGV[8] -- of the last row of the range
 -- items from ARGV[9]: id; none: the first `limit` of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, wake, outcomes, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives, sender = KEYS[16], KEYS[17]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -224,7 +225,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -234,6 +235,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -355,6 +358,36 @@ local function remember_expiry(id, state)
     remember(id, 'expired', state.deliveries, 0, '', '', state.due)
   end
 end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
 -- contradicts, and whoever meets that row removes it (I9).
@@ -376,10 +409,57 @@ local function put(id, state, head, waits, rest)
     redis.call('ZADD', expiring, head.expires, id)
   end
   state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
   if rest or state.more:find(' rest=') then
     state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
   end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
   redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 -- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
 local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
@@ -415,6 +495,29 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
+-- Brings a dead letter or an expired message back to its queue: due now, a fresh budget, the history kept.
+--   row: in the index `source`; by: who asked for it; cause: cells of a cause
+--   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
+--   what an undo needs:
+--     redrive=job/reason/death/charged/delay/deliveries
+local function bring_back(id, state, head, source, row, by, cause, job)
+  remember_expiry(id, state)
+  if state.part == 'dead' then
+    ungroup(state, row)
+    state.more = state.more:gsub(' group=%S*', '')
+  end
+  if job then
+    local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.part, state.reason, state.due = 'live', '', now
+  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+  remember(id, 'redriven', state.deliveries, 0, by, cause)
+  put(id, state, head)
+  redis.call('ZREM', source, row)
+  redis.call('HINCRBY', counters, 'redriven', 1)
+  outcome('redriven', id, head, state, 0, { consumer = by })
+end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
 local function wake_one()
@@ -426,14 +529,7 @@ end
 local source = part == 'dead' and dead or expired
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
 local redriven, next_score, next_member = each_chosen(source, 9, function(id, state, head, row)
-  remember_expiry(id, state)
-  state.part, state.reason, state.due = 'live', '', now
-  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  remember(id, 'redriven', state.deliveries, 0, by, '')
-  put(id, state, head)
-  redis.call('ZREM', source, row)
-  redis.call('HINCRBY', counters, 'redriven', 1)
-  outcome('redriven', id, head, state, 0, { consumer = by })
+  bring_back(id, state, head, source, row, by, '')
 end, range)
 if redriven > 0 then
   wake_one()

@@ -5,7 +5,7 @@ local limit = tonumber(ARGV[1])
 local MOST = 1000 -- rows that one call looks at (I9): those of a later form stay where they are, maybe in front
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, leases, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local outcomes = KEYS[11]
+local outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13]
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -199,7 +199,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -209,6 +209,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -283,6 +285,36 @@ end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
 -- Discards a message, as the queue's settings say; it is counted (I14).
 local function discard(id)
   redis.call('HDEL', messages, id) -- from here on it is discarded
@@ -338,6 +370,9 @@ local function retire(index, kept_for)
     range.limit = limit - retired
     looked = looked + range.limit
     local _, score, member = each_chosen(index, #ARGV + 1, function(id, state, head, row)
+      if index == dead then
+        ungroup(state, row)
+      end
       discard(id)
       redis.call('ZREM', index, row)
       outcome('discarded', id, head, state, 0, { cause = 'retired' })

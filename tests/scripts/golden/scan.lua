@@ -3,12 +3,12 @@
 -- where that row is gone (from the newest on, it ends at the row before the first). Returns the score and the member
 -- at which the next page begins or ends (empty: the range is over; a page of about half a megabyte is full), then the
 -- ids, the records, the states and the histories, each a list. An id is nil where there is no such message. Of `leased`, the ids are the claims' tokens.
-local place, order = ARGV[1], ARGV[2] -- place: as in browse; order: oldest or newest first
+local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
 local record, state, story = ARGV[3], ARGV[4], ARGV[5] -- what to return: whole, head or no; yes or no; yes or no
 local limit, score, member = tonumber(ARGV[6]), ARGV[7], ARGV[8] -- of the row after which the range begins
 local last_score, last_member = ARGV[9], ARGV[10] -- of the last row of the range
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, expired, leases = KEYS[6], KEYS[7], KEYS[8]
+local dead, expired, leases, groups = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
 -- score as many as a binary search finds.
 
@@ -40,13 +40,60 @@ end
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
-local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place]
+local index = ({ ready = ready, scheduled = scheduled, leased = leases, dead = dead, expired = expired })[place] or groups
 local part = (place == 'dead' or place == 'expired') and place or 'live'
 
 -- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
 local function is_elsewhere(row, id, text)
   local said, mark = text:match('^(%a+)/?%a* ([+-])')
-  if not said or said == part and mark == '-' then
+  if place == 'groups' then
+    -- The immutable half of a message, written once by send:
+    --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+    --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+    --            when it fails (persistent=False); the other bits are the sender's
+    --   6 bytes  expiry in milliseconds, only with that flag
+    --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+    -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+    -- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+    local function pack_number(value, width)
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+    end
+
+    -- The births of one call differ only in their last two bytes, so the first five are kept.
+    local packed_high, packed_prefix
+    local function pack_birth(birth)
+      local low = birth % 65536
+      local high = (birth - low) / 65536
+      if high ~= packed_high then
+        packed_high, packed_prefix = high, pack_number(high, 5)
+      end
+      local last = low % 256
+      return packed_prefix .. string.char((low - last) / 256, last)
+    end
+    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+    local function group_row(group, died, member)
+      return string.format('%-12s', group) .. pack_number(died, 6) .. member
+    end
+    -- Whether a row of `groups` contradicts the state of its message, so that someone else left it behind.
+    local function left_group(row, text)
+      local part, mark, died = text:match('^(%a+)/?%a* ([+-])%S* (%d+)')
+      local expected = died and group_row(text:match(' group=(%S*)') or '', died, '')
+      return part ~= nil and (part ~= 'dead' or mark == '+' or row:sub(1, 18) ~= expected)
+    end
+    return left_group(row, text)
+  elseif not said or said == part and mark == '-' then
     return false
   end
   -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
@@ -252,7 +299,7 @@ end
 local rows = redis.call('ZRANGE', index, low, high - 1)
 local ids, row_of = {}, {}
 for n, row in ipairs(rows) do
-  local id = id_of(row)
+  local id = id_of(place == 'groups' and row:sub(19) or row)
   ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
 end
 

@@ -7,9 +7,10 @@ local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV
 -- items from ARGV[7]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local settings, outcomes, to_messages, to_states, to_history = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local to_ready, to_scheduled, to_dead, to_expired, to_expiring = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local to_counters, to_settings, to_wake, sender = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
+local settings, outcomes, groups, cleared, to_messages = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_expired, to_expiring, to_counters, to_settings, to_wake = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_groups, to_redrives, sender = KEYS[26], KEYS[27], KEYS[28]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -223,7 +224,7 @@ local function left_over(index, row, id, state, head)
   return false
 end
 -- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
--- on, or, where there are none, those of the rows of `range` (lib/rows_of_range). Skips those that do not wait there, and
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
 -- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
 -- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
 local function each_chosen(index, first, visit, range)
@@ -233,6 +234,8 @@ local function each_chosen(index, first, visit, range)
     for i = first, #ARGV do
       ids[#ids + 1] = ARGV[i]
     end
+  elseif range and range.ids then
+    ids = range.ids
   elseif range then
     -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
     -- score as many as a binary search finds.
@@ -320,6 +323,36 @@ end
 local function with_head(more, record)
   return more:gsub(' head=%S*', '') .. head_word(record)
 end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
 -- Removes a waiting message and everything that was kept about it (I13).
 local function remove(id, index, member)
   redis.call('HDEL', messages, id) -- from here on it is gone
@@ -366,7 +399,8 @@ local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = ex
 local copies = keep == '1'
 local function there()
   local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
-  local expired, expiring, settings, wake = to_expired, to_expiring, to_settings, to_wake
+  local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
+  local redrives = to_redrives
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
   -- contradicts, and whoever meets that row removes it (I9).
@@ -388,10 +422,57 @@ local function there()
       redis.call('ZADD', expiring, head.expires, id)
     end
     state.mark = '-'
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    if died_again then
+      state.more = state.more:gsub(' redrive=%S*', '')
+    end
     if rest or state.more:find(' rest=') then
       state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
     end
+    if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more .. ' group=' .. group_of(id, state)
+    end
     redis.call('HSET', states, id, format_state(state))
+    if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+      redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    if died_again then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(died_again, 'died')
+    end
   end
   -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
   -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
@@ -463,10 +544,11 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
   local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
   if known and (copies or not same) then return false end -- else an earlier move was cut off before it removed it here
-  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due }
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
   if place == 'dead' or place == 'expired' then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = state.more:gsub(' group=%S*', '')
   end
   if copies and head.expires and not expiry_of(head, state) then -- its death ended the time to live
     record = record:sub(1, 7) .. string.char(record:byte(8) - EXPIRES) .. record:sub(15)
@@ -489,6 +571,9 @@ local moved = each_chosen(index, 7, function(id, state, head, member)
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
   if not copies then
+    if place == 'dead' then
+      ungroup(was, member)
+    end
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
     outcome('moved', id, head, was, 0, { consumer = by })

@@ -1,0 +1,14 @@
+-- The schedules that are due: the clock, then name and record of each. An entry without a record is dropped.
+-- drains
+local limit = ARGV[1]
+-- needs: now; keys: schedules, ticks
+local found = { now }
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', now, 'LIMIT', 0, limit)) do
+  local record = redis.call('HGET', schedules, name)
+  if record then
+    found[#found + 1], found[#found + 2] = name, record
+  else
+    redis.call('ZREM', ticks, name)
+  end
+end
+return found

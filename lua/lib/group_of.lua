@@ -1,0 +1,16 @@
+-- The group of a dead letter: the fingerprint of the failure that it died of.
+--   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+-- needs: keys: history
+-- gives: group_of
+local function group_of(id, state, failure)
+  local expired = state.reason == 'expired'
+  if not failure then
+    -- needs: last_failure
+    failure = last_failure(redis.call('HGET', history, id) or '')
+    if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+      failure = '' -- it expired by itself
+    end
+  end
+  local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+  return group == '' and expired and 'expired' or group:sub(1, 12)
+end

@@ -1,0 +1,48 @@
+-- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
+-- its rate. Where that is none, also the milliseconds until it may bring more; nil: it has to pause.
+--   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
+-- needs: now; keys: states, redrive
+-- gives: room_of_redrive
+local POLL = 500 -- milliseconds between two looks at a canary
+local SAMPLE = 20 -- ends by which it is judged where it has no canary
+local LOOKS = 1000 -- messages that one look at a canary reads (I9)
+local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
+
+-- Whether a message of the canary has not come to an end. Not every end is counted: a message may be purged or moved.
+local function has_open(job, position)
+  local ids = redis.call('LRANGE', redrive, math.max(0, position - LOOKS), position - 1)
+  for _, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+    if text and text:find(' redrive=' .. job .. '/', 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+local function room_of_redrive(job, r, limit)
+  local acked = r.acked - r.acked_before
+  local ends = acked + r.died - r.died_before
+  local failing = acked < r.min_success * ends
+  local room = limit
+  if r.canary > 0 and r.passed == 0 then
+    room = math.min(limit, r.canary - r.moved)
+    if room <= 0 and has_open(job, r.position) then
+      return 0, POLL
+    elseif room <= 0 and (failing or acked == 0 and r.min_success > 0) then
+      return 0, nil
+    elseif room <= 0 then
+      r.passed, room = 1, limit
+    end
+  elseif failing and ends >= SAMPLE then
+    return 0, nil
+  end
+  if r.rate > 0 then
+    r.next = math.max(r.next, now - BURST)
+    local due = math.floor((now - r.next) * r.rate / 1000) + 1
+    if due < 1 then
+      return 0, math.ceil(r.next - now)
+    end
+    room = math.min(room, due)
+  end
+  return room, 0
+end

@@ -1,0 +1,30 @@
+-- Writes the record of a schedule, or removes it, and sends the message of a tick with it. If the record is not the one
+-- that the client read, another client was faster: then nothing is done, so each tick is sent once. Nor is it before the
+-- tick. Returns 1, or 0 where nothing was done; -1 where the queue was deleted since the client opened it.
+local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: what was read; both empty: no record
+local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to look; empty: never
+-- items from ARGV[8]: id, payload
+-- needs: now, is_open; keys: schedules, ticks
+if not is_open then
+  return -1
+elseif (redis.call('HGET', schedules, name) or '') ~= known or tick > now then
+  return 0
+end
+if #ARGV > 7 then
+  -- needs: add
+  add(ARGV, 8, #ARGV, 0, ttl)
+end
+if at ~= '' then
+  redis.call('ZADD', ticks, 'NX', at, name) -- first, so that each record is found
+end
+if record == '' then
+  redis.call('HDEL', schedules, name)
+else
+  redis.call('HSET', schedules, name, record) -- from here on the tick is sent
+end
+if at ~= '' then
+  redis.call('ZADD', ticks, at, name)
+else
+  redis.call('ZREM', ticks, name)
+end
+return 1

@@ -1,0 +1,48 @@
+-- Begins a redrive. The ids of its messages stand in its list, in order; or it takes all that are in its part of the queue
+-- now. Returns 1, also where it was begun before; 0 where the list is not whole; -1 where too many redrives go on; -2 where
+-- there is nothing to bring back. In the last three cases nothing was done.
+local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
+-- grace: milliseconds until maintenance drives it
+local MOST_REDRIVES = 100 -- that a queue remembers
+-- needs: now, read_json, KEPT, read_redrive, write_redrive, note_audit
+-- needs: keys: redrives, redriving, redrive, dead, expired
+if redis.call('HEXISTS', redrives, job) == 1 then
+  return 1
+elseif listed ~= '' and redis.call('LLEN', redrive) ~= tonumber(listed) then
+  return 0
+end
+local asked = read_json(record)
+local source = asked.part == 'dead' and dead or expired
+local last = redis.call('ZRANGE', source, -1, -1, 'WITHSCORES')
+if listed == '' and not last[1] then
+  return -2
+end
+if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that is over goes
+  local over
+  for _, other in ipairs(redis.call('ZRANGE', redriving, 0, -1)) do
+    local state = redis.call('HGET', redrives, other .. ' state')
+    if state ~= 'running' and state ~= 'paused' then
+      over = other
+      break
+    end
+  end
+  if not over then
+    return -1
+  end
+  -- needs: forget_redrive
+  forget_redrive(over)
+end
+local latest = math.max(now, tonumber(last[2] or 0)) -- the clock may have stepped back
+local eligible = listed == '' and redis.call('ZCARD', source) or listed
+redis.call('ZADD', redriving, now + grace, job)
+redis.call('PEXPIRE', redrive, KEPT)
+write_redrive(job, {
+  state = 'running', eligible = eligible, gone = gone, latest = latest, next = now, acked = 0, died = 0,
+})
+if listed == '' then
+  write_redrive(job, { score = '-inf', member = '', last_score = last[2], last_member = last[1] })
+end
+redis.call('HSET', redrives, job, record) -- from here on it has begun
+note_audit(job, read_redrive(job), 'started', asked.by, asked.user)
+return 1

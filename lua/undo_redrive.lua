@@ -1,0 +1,40 @@
+-- Ends a redrive and takes back what it brought back, a chunk at a time: the messages that nobody has touched since are dead
+-- again, as they were. Returns how many of this chunk, and how many are left to look at; -1 where there is no such redrive.
+local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+-- needs: now, KEPT, read_redrive, write_redrive, note_audit; keys: redriving, redrive
+local r = read_redrive(job)
+if not r then
+  return { 0, -1 }
+end
+if r.state ~= 'undone' then
+  r.state = 'undone'
+  write_redrive(job, { state = 'undone', why = '', position = 0 })
+  redis.call('ZADD', redriving, now + KEPT, job)
+  r.position = 0
+end
+local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
+if #ids == 0 then
+  return { 0, 0 }
+end
+-- needs: each_chosen, remember, put, outcome; keys: ready
+local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
+  local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
+  local reason, due, charged, delay, deliveries = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  if tonumber(deliveries) ~= state.deliveries then
+    return false
+  end
+  state.part, state.reason, state.due = r.part, reason, tonumber(due)
+  state.charged, state.delay = tonumber(charged), tonumber(delay)
+  state.more = state.more:gsub(' redrive=%S*', '')
+  remember(id, 'undone', state.deliveries, 0, by, cause)
+  put(id, state, head)
+  redis.call('ZREM', ready, row)
+  outcome('undone', id, head, state, 0, { consumer = by })
+end, { ids = ids })
+r.position, r.undone = r.position + #ids, r.undone + undone
+write_redrive(job, { position = r.position, undone = r.undone })
+local left = redis.call('LLEN', redrive) - r.position
+if left <= 0 then
+  note_audit(job, r, 'undone', by, user)
+end
+return { undone, math.max(left, 0) }

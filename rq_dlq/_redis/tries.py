@@ -1,0 +1,37 @@
+"""What became of the tries of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rq_dlq._redis.errors import Passing, Unheard
+from rq_dlq._work import Batch
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+
+if TYPE_CHECKING:
+    from rq_dlq._work import Step
+
+
+class Tries:
+    """What became of the tries of a step so far.
+
+    Attributes:
+        indeterminate: one of them may have been carried out. A call was not if no server received it, or if
+            the server refused it; of several calls, others may have been.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._whole = not isinstance(step, Batch) or len(step.calls) == 1
+        self.indeterminate = False
+
+    def failed(self, error: BaseException) -> None:
+        """A try has ended in this."""
+        self.indeterminate |= not (self._whole and isinstance(error, Passing | Unheard))
+
+    def of_last_try(self, error: Exception) -> Exception:
+        """The error that the last try ended in, which says whether the call may have been carried out."""
+        if isinstance(error, BrokerUnavailable | BrokerRefused):
+            error.indeterminate = self.indeterminate
+        if isinstance(error, BrokerRefused) and self.indeterminate:
+            error.add_note("a try before had no reply and may have been carried out")
+        return error

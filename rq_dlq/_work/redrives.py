@@ -1,0 +1,176 @@
+"""Redrives that are jobs: begun once, driven by whoever is there, judged by what becomes of the messages.
+
+1. `redrive_start.begin` lists the ids of the chosen messages, and starts the redrive; one of all takes what
+   is there.
+2. `drive` moves them in steps. Each step is one script, which counts what it moved, so any number of drivers
+   may be at it. If the caller ends, maintenance goes on (`go_on`).
+3. An ack or a death of a message counts for its redrive, in the scripts that ack and bury.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq._calls import redrives as calls
+from rq_dlq._calls import upkeep
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work.queue import check_limit
+from rq_dlq._work.steps import CHANGED, MAX_BLOCK, WINDOW, Batch, Steps, Wait
+from rq_dlq._work.views import members
+from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.values.durations import shown
+from rq_dlq.values.failure import Cause
+
+if TYPE_CHECKING:
+    from rq_dlq._calls.redrives import Steering, Stepped, Undone
+    from rq_dlq._work.queue import Queue
+    from rq_dlq.values.redrive import AuditRecord, Redrive
+
+GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
+MOST_NAME = 200  # characters of who asks
+LEADS_TO = {"pause": {"paused"}, "resume": {"running", "done"}, "cancel": {"cancelled"}}
+
+
+def who(queue: Queue[Any], by: str | None) -> str:
+    """Who asks, as JSON; None: this process.
+
+    Raises:
+        InvalidInput: this is no name.
+    """
+    if by is None:
+        return queue.consumer
+    if not isinstance(by, str) or not 0 < len(by) <= MOST_NAME:
+        raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
+    return msgspec.json.encode(by).decode()
+
+
+def whoami() -> Steps[str]:
+    """The Redis user; empty where the server does not tell."""
+    try:
+        return (yield calls.whoami())  # type: ignore[no-any-return]
+    except BrokerRefused:
+        return ""
+
+
+def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
+    """A redrive as it stands.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    found: Redrive | None = yield calls.record(keys, job)
+    if found is None:
+        raise _unknown(keys, job)
+    return found
+
+
+def _unknown(keys: QueueKeys, job: str) -> InvalidInput:
+    message = (
+        f"there is no redrive {shown(job)} of {keys.family!r}: dlq.jobs() lists those of the last seven days"
+    )
+    return InvalidInput(message)
+
+
+def drive(
+    keys: QueueKeys, job: str, timeout: int | None = None, told: Callable[[Redrive], None] | None = None
+) -> Steps[Redrive]:
+    """Drive a redrive until it does not run any more.
+
+    Args:
+        timeout: milliseconds to wait in all; None: no limit.
+        told: gets the redrive after each step.
+    """
+    steps = [calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)] * WINDOW
+    left = timeout
+    while True:
+        *stepped, found = yield Batch([*steps, calls.record(keys, job)])
+        if found is None:
+            raise _unknown(keys, job)
+        if told is not None:
+            told(found)
+        last: Stepped = stepped[-1]
+        if found.state != "running" or (left is not None and left <= 0):
+            return found  # type: ignore[no-any-return]
+        if last.wait:
+            wait = min(last.wait, MAX_BLOCK, MAX_BLOCK if left is None else left)
+            took: float = yield Wait(keys.silent, wait)
+            left = None if left is None else left - max(round(took), 1)
+
+
+def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Go on with redrives that nobody drives, and forget old ones; how many messages came back."""
+    moved = 0
+    before = ""
+    while moved < limit and (some := (yield calls.first(keys))):
+        (job,) = some
+        stepped: Stepped = yield calls.step_redrive(keys, job, limit=min(CHANGED, limit - moved), grace=0)
+        if not stepped.moved and job == before:
+            break
+        moved, before = moved + stepped.moved, job
+    return moved
+
+
+def steer(queue: Queue[Any], redrive: Redrive, verb: Steering, by: str | None = None) -> Steps[Redrive]:
+    """Pause, resume or cancel a redrive.
+
+    Raises:
+        InvalidInput: its state does not allow that, or there is no such redrive.
+    """
+    keys = replace(queue.keys, family=redrive.family)
+    user = yield from whoami()
+    name = who(queue, by)
+    yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=GRACE)
+    found = yield from look(keys, redrive.id)
+    if found.state not in LEADS_TO[verb]:
+        raise InvalidInput(f"cannot {verb} redrive {redrive.id}: it is {found.state}")
+    return found
+
+
+def undo(queue: Queue[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
+    """End a redrive, and take back what nobody has touched since."""
+    keys = replace(queue.keys, family=redrive.family)
+    user = yield from whoami()
+    name = who(queue, by)
+    cause = Cause.of(f"redrive {redrive.id} was undone").cells()
+    call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=CHANGED)
+    left: int | None = 1
+    while left:
+        undone: Undone = yield call
+        left = undone.left
+    return (yield from look(keys, redrive.id))
+
+
+def jobs(queue: Queue[Any]) -> Steps[list[Redrive]]:
+    """The redrives of a queue, or of those behind a view, the newest first."""
+    found: list[Redrive] = []
+    for keys in {member.keys: None for member in (yield from members(queue))}:
+        ids: list[str] = yield calls.jobs(keys)
+        if ids:
+            records: list[Redrive | None] = yield Batch([calls.record(keys, job) for job in ids])
+            found += (one for one in records if one is not None)
+    return sorted(found, key=lambda one: one.asked.at, reverse=True)
+
+
+def find(queue: Queue[Any], job: str) -> Steps[list[Redrive]]:
+    """The redrive of this id.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    found = [one for one in (yield from jobs(queue)) if one.id == job]
+    if not found:
+        raise _unknown(queue.keys, job)
+    return found
+
+
+def audit(namespace: str, limit: int) -> Steps[list[AuditRecord]]:
+    """What operators did in all queues of a namespace, the newest first."""
+    check_limit(limit)
+    found: list[AuditRecord] = []
+    for family in (yield upkeep.registered(namespace)):
+        found += yield calls.audit(QueueKeys(namespace, family), limit)
+    return sorted(found, key=lambda one: one.at, reverse=True)[:limit]

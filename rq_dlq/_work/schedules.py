@@ -1,0 +1,247 @@
+"""Schedules: recurring sends.
+
+A schedule is a record in its queue. Who maintains the queue fires what is due: it works out the next tick,
+since scripts know no time zones. Then one script checks that the record is still the one that was read, sends
+the message, and writes the record anew. So of any number of processes one fires each tick.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq._calls import schedules, upkeep
+from rq_dlq._keys import QueueKeys
+from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.queue import only_live
+from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
+from rq_dlq.errors import BrokerRefused, InvalidInput, InvalidMessage
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.durations import human, shown
+from rq_dlq.values.names import check_id
+from rq_dlq.values.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
+
+if TYPE_CHECKING:
+    from rq_dlq._calls import Argument, Call
+    from rq_dlq._work.queue import Queue
+    from rq_dlq._work.send import SendOptions
+
+logger = logging.getLogger("rq_dlq")
+NAME, TICK = "schedule", "tick"  # headers of a message
+VERB = "schedule sends to"
+PUT_OFF = MINUTE  # until a record that cannot be read is looked at again
+TOGETHER = 25  # queues that one round trip reads
+AT_ONCE = 50  # ticks of a queue that a worker sends before it looks after its leases again
+CODEC = Codec[Any](Any, sys.maxsize)
+
+
+def recurring(
+    queue: Queue[Any], body: Any, rule: Rule, options: SendOptions, *, declared: bool = False
+) -> Record:
+    """The record of a schedule that sends a body.
+
+    Raises:
+        InvalidInput: it cannot be sent, or is too long.
+    """
+    if isinstance(body, bytes | bytearray | memoryview):
+        raise InvalidMessage("a schedule sends JSON: its body cannot be bytes")
+    headers = dict(options.headers)
+    if taken := {NAME, TICK} & headers.keys():
+        raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
+    queue.codec.packer(options.priority, headers)(body)
+    record = Record(
+        rule=rule,
+        body=msgspec.Raw(queue.codec.encode(body)),
+        headers=headers,
+        priority=options.priority,
+        ttl=options.ttl,
+        declared=declared,
+    )
+    if (size := len(record.written(b""))) > MOST_BYTES:
+        message = f"a schedule of {size:,} bytes: {MOST_BYTES:,} are the most; send a reference to the data"
+        raise InvalidMessage(message)
+    return record
+
+
+def schedule(queue: Queue[Any], name: str, wanted: Record) -> Steps[Schedule]:
+    """Write a schedule, in place of one with this name, which stays paused and keeps its ticks.
+
+    Raises:
+        InvalidInput: the name cannot be one, or the queue is one of dead letters.
+    """
+    only_live(queue, VERB)
+    _check_name(name)
+    while True:
+        yield from open_live(queue, VERB)
+        (now, _), before = yield Batch(
+            [schedules.due(queue.keys, limit=0), schedules.record_of(queue.keys, name)]
+        )
+        record = _renewed(wanted, before, now)
+        text = record.written(before)
+        done: bool | None = text == before or (
+            yield schedules.schedule(
+                queue.keys, name, known=before, record=text, at=record.at, opening=queue.opening
+            )
+        )
+        if done:
+            return Schedule.of(queue.name, name, record)
+        if done is None:
+            yield from open_again(queue, VERB)  # it was deleted
+
+
+def _renewed(wanted: Record, before: bytes, now: int) -> Record:
+    due = wanted.rule.following(now - now % SECOND)
+    try:
+        known = Record.read(before)
+    except InvalidInput:
+        return msgspec.structs.replace(wanted, due=due)
+    if wanted.rule.has_ticks_of(known.rule):
+        due = known.due
+    return msgspec.structs.replace(
+        wanted, due=due, last=known.last, last_id=known.last_id, paused=known.paused
+    )
+
+
+def _check_name(name: object) -> None:
+    try:
+        check_id(f"{name}@{text_of(1)}")
+    except InvalidMessage:
+        name = ""
+    if not isinstance(name, str) or not name:
+        message = f"{shown(name)} cannot name a schedule: use up to 150 characters of text"
+        raise InvalidInput(message)
+
+
+def declare(queue: Queue[Any], wanted: Mapping[str, Record]) -> Steps[None]:
+    """Write the schedules that the tasks of a queue declare; warn of those that none declares any more."""
+    for name, record in wanted.items():
+        yield from schedule(queue, name, record)
+    for found in _readable(queue.name, (yield schedules.records(queue.keys))):
+        if found.declared and found.name not in wanted:
+            logger.warning(
+                "%s: schedule %s goes on, but no task of this program declares it: "
+                "`rq-dlq schedule rm %s %s` removes it",
+                *(queue.name, found.name, queue.name, found.name),
+            )
+
+
+def remove(queue: Queue[Any], name: str) -> Steps[bool]:
+    """Remove a schedule; whether there was one."""
+    while before := (yield schedules.record_of(queue.keys, name)):
+        if (yield schedules.schedule(queue.keys, name, known=before, record=b"", at=None)):
+            return True
+    return False
+
+
+def set_paused(queue: Queue[Any], name: str, *, paused: bool) -> Steps[bool]:
+    """Pause a schedule, or resume it with the next tick from now; whether that changed anything.
+
+    Raises:
+        InvalidInput: there is no such schedule.
+    """
+    while True:
+        (now, _), before = yield Batch(
+            [schedules.due(queue.keys, limit=0), schedules.record_of(queue.keys, name)]
+        )
+        if not before:
+            message = f"{queue.name!r} has no schedule {shown(name)}: `rq-dlq schedule ls` lists them"
+            raise InvalidInput(message)
+        record = Record.read(before)
+        if record.paused == paused:
+            return False
+        due = record.due if paused else record.rule.following(now - now % SECOND)
+        record = msgspec.structs.replace(record, paused=paused, due=due)
+        text = record.written(before)
+        if (yield schedules.schedule(queue.keys, name, known=before, record=text, at=record.at)):
+            return True
+
+
+def read(namespace: str) -> Steps[list[Schedule]]:
+    """The schedules of all queues."""
+    found: list[Schedule] = []
+    for part in chunks((yield upkeep.registered(namespace)), TOGETHER):
+        records = yield Batch([schedules.records(QueueKeys(namespace, family)) for family in part])
+        for family, by_name in zip(part, records, strict=True):
+            found += _readable(family, by_name)
+    return found
+
+
+def _readable(family: str, records: Mapping[str, bytes]) -> list[Schedule]:
+    found: list[Schedule] = []
+    for name in sorted(records):
+        try:
+            found.append(Schedule.of(family, name, Record.read(records[name])))
+        except InvalidInput as error:
+            logger.warning("%s: schedule %s: %s", family, name, error)
+    return found
+
+
+def fire_due(queues: Sequence[QueueKeys]) -> Steps[float | None]:
+    """Fire the schedules of these queues; milliseconds until the next is due, None: there is none."""
+    soonest: list[float] = []
+    for keys in queues:
+        try:
+            now, head = yield Batch([upkeep.clock(), upkeep.first_score(keys, "ticks")])
+            if head is not None:
+                soonest.append(max(0, head - now))
+                if head <= now:
+                    yield from fire(keys, AT_ONCE)
+        except BrokerRefused as error:
+            logger.warning("%s: cannot fire its schedules: %s", keys.family, error)
+    return min(soonest, default=None)
+
+
+def fire(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Send the ticks that are due, `limit` of them at most; how many."""
+    sent = 0
+    while sent < limit:
+        now, rows = yield schedules.due(keys, limit=min(limit - sent, CHANGED))
+        if not rows:
+            break
+        firings = [_firing(keys, name, text, now) for name, text in rows]
+        done = yield Batch([call for call, _ in firings])
+        for call, note in (firing for firing, was_done in zip(firings, done, strict=True) if was_done):
+            sent += bool(call.items)
+            if note:
+                logger.warning("%s: schedule %s %s", keys.family, call.args["name"], note)
+        if not any(done):  # others were faster, and go on
+            break
+    return sent
+
+
+def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
+    """The call that fires a schedule, or puts it off if it cannot be read; what to say of it, if anything."""
+    try:
+        record = Record.read(text)
+        if record.paused or record.due > now:  # a script was interrupted before it wrote the index
+            return schedules.schedule(keys, name, known=text, record=text, at=record.at), ""
+        tick, following = record.firing(now)
+    except InvalidInput as error:
+        call = schedules.schedule(keys, name, known=text, record=text, at=now + PUT_OFF)
+        return call, f"cannot be fired, next try in {human(PUT_OFF)}: {error}"
+    note = ""
+    if tick != record.due:
+        what = "none was sent" if tick is None else "only the last was sent"
+        note = f"has missed ticks since {text_of(record.due)}: {what}"
+    items: list[Argument] = []
+    if tick is not None:
+        message_id = f"{name}@{text_of(tick)}"
+        headers = {**record.headers, NAME: name, TICK: text_of(tick)}
+        items = [message_id, CODEC.packer(record.priority, headers)(record.body)]
+        record = msgspec.structs.replace(record, last=tick, last_id=message_id)
+    record = msgspec.structs.replace(record, due=following)
+    call = schedules.schedule(
+        keys,
+        name,
+        known=text,
+        record=record.written(text),
+        at=following,
+        tick=tick or 0,
+        ttl=record.ttl,
+        items=items,
+    )
+    return call, note

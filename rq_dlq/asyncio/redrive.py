@@ -1,0 +1,169 @@
+"""A redrive as a job: how far it came, and the verbs for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._work import redrives
+from rq_dlq.values.durations import Duration, milliseconds
+from rq_dlq.values.failure import moment
+from rq_dlq.values.redrive import STATES, RedriveCounts, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from typing import Self
+
+    from rq_dlq import _work
+    from rq_dlq._calls.redrives import Steering
+    from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.values.redrive import Redrive, RedriveState
+
+
+class RedriveJob:
+    """What `dlq.redrive(…)` returns, and `dlq.jobs()` lists.
+
+    State and counts are as of the last verb; `refresh` reads them anew. `int(job)` is how many messages came
+    back.
+    """
+
+    def __init__(self, core: _work.Queue[Any], broker: Broker, parts: Sequence[Redrive]) -> None:
+        self._core = core
+        self._broker = broker
+        self._parts = list(parts)  # one, but for a name that several queues share
+
+    def __repr__(self) -> str:
+        moved = f"{self.counts.moved:,} of {self.counts.eligible:,} moved"
+        return f"<{type(self).__name__} {self.id} of {self._core.name!r}: {self.state}, {moved}>"
+
+    def __int__(self) -> int:
+        return self.counts.moved
+
+    @property
+    def id(self) -> str:
+        """Its id; of a name that several queues share, those of its parts."""
+        return ",".join(part.id for part in self._parts)
+
+    @property
+    def state(self) -> RedriveState:
+        """running, paused, done, cancelled or undone."""
+        states = {part.state for part in self._parts}
+        return next((state for state in STATES if state in states), "done")
+
+    @property
+    def counts(self) -> RedriveCounts:
+        """How many messages were eligible, moved, gone, acked, died, undone."""
+        return sum((part.counts for part in self._parts), RedriveCounts())
+
+    @property
+    def why(self) -> str:
+        """Why it is paused, a sentence; empty: it is not."""
+        return "; ".join(filter(None, (part.pause for part in self._parts)))
+
+    @property
+    def chosen(self) -> str:
+        """Its messages, in words."""
+        return self._parts[0].asked.chosen if self._parts else ""
+
+    @property
+    def by(self) -> str:
+        """Who began it."""
+        return name_of(self._parts[0].asked.by) if self._parts else ""
+
+    @property
+    def began(self) -> datetime | None:
+        """When it began, by the server's clock (UTC)."""
+        return moment(self._parts[0].asked.at) if self._parts else None
+
+    async def refresh(self) -> Self:
+        """Read the state and the counts anew.
+
+        Raises:
+            InvalidInput: it was forgotten.
+        """
+        for n, part in self._stored():
+            keys = replace(self._core.keys, family=part.family)
+            self._parts[n] = await self._broker._run(redrives.look(keys, part.id))
+        return self
+
+    def _stored(self) -> list[tuple[int, Redrive]]:
+        """The parts that have a record: those that found messages."""
+        return [(n, part) for n, part in enumerate(self._parts) if part.counts.eligible]
+
+    async def wait(
+        self,
+        within: Duration | None = None,
+        *,
+        progress: Callable[[Self], object] | None = None,
+    ) -> Self:
+        """Drive it until it does not run any more: it is done, or it has paused.
+
+        Args:
+            within: how long to wait; None: as long as it takes. When it is over, the job may still run.
+            progress: gets the job after each step.
+
+        Returns:
+            The job.
+        """
+        ms = None if within is None else milliseconds(within, name="within")
+        for n, part in self._stored():
+            keys = replace(self._core.keys, family=part.family)
+
+            def told(now: Redrive, n: int = n) -> None:
+                self._parts[n] = now
+                if progress is not None:
+                    progress(self)
+
+            self._parts[n] = await self._broker._run(redrives.drive(keys, part.id, ms, told))
+        return self
+
+    async def pause(self, by: str | None = None) -> Self:
+        """Stop moving messages; `resume` goes on.
+
+        Args:
+            by: who pauses it, for the audit; None: this process.
+
+        Raises:
+            InvalidInput: it is over.
+        """
+        return await self._steer("pause", by)
+
+    async def resume(self, by: str | None = None) -> Self:
+        """Go on, without the canary; whether it succeeds is judged by what comes to an end from now on.
+
+        `wait` drives it; else workers and maintenance do, after ten seconds.
+
+        Args:
+            by: who resumes it, for the audit; None: this process.
+
+        Raises:
+            InvalidInput: it is over.
+        """
+        return await self._steer("resume", by)
+
+    async def cancel(self, by: str | None = None) -> Self:
+        """End it: what is still dead stays dead.
+
+        Args:
+            by: who cancels it, for the audit; None: this process.
+
+        Raises:
+            InvalidInput: it is over.
+        """
+        return await self._steer("cancel", by)
+
+    async def undo(self, by: str | None = None) -> Self:
+        """End it, and take back what nobody has claimed since: these messages are dead again, as they were.
+
+        Args:
+            by: who undoes it, for the audit and the messages' history; None: this process.
+        """
+        for n, part in self._stored():
+            self._parts[n] = await self._broker._run(redrives.undo(self._core, part, by))
+        return self
+
+    async def _steer(self, verb: Steering, by: str | None) -> Self:
+        for n, part in self._stored():
+            self._parts[n] = await self._broker._run(redrives.steer(self._core, part, verb, by))
+        return self

@@ -1,0 +1,78 @@
+"""How the commands for dead letters find and choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq._work.choice import is_group
+from rq_dlq.cli import _show
+from rq_dlq.cli._context import Context, Failure, pass_context
+from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli.queues import family_of, is_view
+from rq_dlq.client.dlq import DeadLetters
+
+if TYPE_CHECKING:
+    from rq_dlq.client.selection import Selection
+
+ids_option = click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="The id of a dead letter; may be repeated."
+)
+
+
+def bulk(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of a verb that takes ids, a condition or all."""
+    for option in (yes_option, all_option, where_option, ids_option, queue_argument):
+        function = option(function)
+    return pass_context(function)
+
+
+def check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
+    """Check that one option says which."""
+    others = (("--id", chosen["ids"]), ("--where", chosen["where"]), ("--all", chosen["everything"]))
+    exactly_one("dead letters", own, *others)
+
+
+def these(chosen: dict[str, Any]) -> dict[str, Any]:
+    """What the options choose."""
+    return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
+
+
+def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
+    """Ask, unless each was named."""
+    if not chosen["ids"]:
+        confirm(what.format(_show.many(found.count(), "dead letter")), yes=chosen["yes"])
+
+
+def all_found(chosen: dict[str, Any], done: int) -> None:
+    """Say how many ids are no dead letters.
+
+    Raises:
+        Failure: one is not.
+    """
+    missing = len(set(chosen["ids"])) - done
+    if chosen["ids"] and missing > 0:
+        raise Failure(f"{missing} of the ids are not dead letters of this queue")
+
+
+def letters_of(context: Context, name: str) -> DeadLetters[Any]:
+    """The dead letters that a name means."""
+    if is_view(context, name):
+        return DeadLetters(context.broker.queue(name)._core, context.broker)
+    queue = context.broker.queue(family_of(context, name))
+    part = context.broker.settings.naming.resolve(name).part
+    return queue.expired if part == "expired" else queue.dlq
+
+
+def group_of(letters: DeadLetters[Any], given: str | None, name: str) -> str | None:
+    """The fingerprint, if there is such a group.
+
+    Raises:
+        Failure: there is none.
+    """
+    if given is not None and not (is_group(given) and letters.browse(group=given, limit=1)):
+        message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"
+        raise Failure(message)
+    return given

@@ -1,0 +1,55 @@
+"""`rq-dlq bench`: what this server can do, and how much of it the queues use.
+
+`limits` measures the server without queues, `figures` the queues, `view` shows both.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._scratch import interrupt_on_signals, remove
+
+SECONDS = 20.0
+BUSY = 50  # commands a second that others run
+
+
+@click.command(cls=Command)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=SECONDS,
+    show_default=True,
+    help="About how long to measure.",
+)
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write the table as a picture.")
+@click.option("--yes", is_flag=True, help="Measure although others use the server.")
+@pass_context
+def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> None:
+    """Measure how fast queues are on a server, beside what the server itself can do.
+
+    It runs on the embedded server, or the one at --url, in its own namespace, which it removes afterwards. It
+    loads the server: one that others use is refused, unless --yes is passed.
+    """
+    from rq_dlq.cli.bench import figures, view  # noqa: PLC0415 - other commands need not wait for it
+    from rq_dlq.cli.bench.limits import commands_a_second  # noqa: PLC0415
+    from rq_dlq.client.broker import Broker  # noqa: PLC0415
+    from rq_dlq.embedded import ensure  # noqa: PLC0415
+
+    interrupt_on_signals()
+    url = context.url or ensure().url  # never $RQ_DLQ_URL: that may be a production server
+    with Broker(url, namespace=f"rq-dlq-bench-{secrets.token_hex(4)}") as broker:
+        others = commands_a_second(broker)
+        if others > BUSY and not yes:
+            raise Failure(
+                f"others run {others:,} commands a second on this server, and a benchmark would slow them "
+                "down: use another server, or pass --yes"
+            )
+        try:
+            found = view.watched(context.output, figures.measure(broker, seconds))
+        finally:
+            remove(broker)
+    view.show(context.output, found, svg)

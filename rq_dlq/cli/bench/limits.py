@@ -1,0 +1,128 @@
+"""What the server can do without queues: the limits that the figures are shown beside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from statistics import median, quantiles
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._calls import Command
+
+if TYPE_CHECKING:
+    from rq_dlq.client.broker import Broker
+
+BODY = {"data": "x" * 89}
+BYTES = 100  # of the body as JSON
+BATCH = 100  # messages in one call
+IDLE = 0.003  # seconds before a message is sent, so that whoever waits for it sleeps
+PICK_UPS = 200
+LOOK = 0.25  # seconds in which others' commands are counted
+PATIENCE = 5.0  # seconds for one message to come
+WAIT = 0.1  # seconds that whoever waits waits in one call
+
+NOTHING = "return 1"
+PUSH = "for i = 2, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[1]) end return #ARGV"
+POP = "local found = {} for i = 1, ARGV[1] do found[i] = redis.call('LPOP', KEYS[1]) end return found"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one server.
+
+    Attributes:
+        ping: PINGs a second, one after the other.
+        script: calls of an empty script a second, one after the other.
+        push: bodies a second that a bare script appends to a list, 100 in a call.
+        pop: bodies a second that a bare script takes from a list, 100 in a call.
+        woken: milliseconds (p50, p99) from an RPUSH until a client that waits by BLPOP has it.
+    """
+
+    ping: float
+    script: float
+    push: float
+    pop: float
+    woken: tuple[float, float]
+
+
+def run(broker: Broker, *parts: bytes | str | float) -> Any:
+    """One command."""
+    return broker._run(broker._step(Command(parts)))
+
+
+def commands_a_second(broker: Broker) -> int:
+    """What others run on this server now; its own mean of that is wrong in its first seconds."""
+
+    def processed() -> int:
+        text: bytes = run(broker, b"INFO", b"stats")
+        lines = dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
+        return int(lines.get(b"total_commands_processed", 0))
+
+    before, began = processed(), time.perf_counter()
+    time.sleep(LOOK)
+    others = processed() - before - 1
+    return round(others / (time.perf_counter() - began))
+
+
+def rate(step: Callable[[], object], each: int, seconds: float) -> float:
+    """Messages a second of a step that does `each` of them; it ends when it returns False."""
+    done, began = 0, time.perf_counter()
+    while time.perf_counter() < began + seconds and step() is not False:
+        done += each
+    return done / (time.perf_counter() - began)
+
+
+def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: float) -> tuple[float, float]:
+    """Milliseconds (p50, p99) from before a `give` until another thread's `take`, which waits, has it.
+
+    Args:
+        take: waits for a moment; whether something came.
+    """
+    came, over = SimpleQueue[float | Exception](), Event()
+
+    def receive() -> None:
+        try:
+            while not over.is_set():
+                if take():
+                    came.put(time.perf_counter())
+        except Exception as error:  # noqa: BLE001 - raised below
+            came.put(error)
+
+    thread = Thread(target=receive, daemon=True)
+    thread.start()
+    waited = list[float]()
+    try:
+        end = time.monotonic() + seconds
+        while len(waited) < PICK_UPS and (time.monotonic() < end or len(waited) < 2):  # noqa: PLR2004 - for the quantiles
+            time.sleep(IDLE)
+            began = time.perf_counter()
+            give()
+            moment = came.get(timeout=PATIENCE)
+            if isinstance(moment, Exception):
+                raise moment
+            waited.append((moment - began) * 1000)
+    finally:
+        over.set()
+        thread.join()
+    return median(waited), quantiles(waited, n=100, method="inclusive")[98]
+
+
+def limits(broker: Broker, seconds: float) -> Limits:
+    """Measure them, each for so many seconds."""
+    key = f"{broker.settings.namespace}:bare"
+    nothing, push, pop = (run(broker, b"SCRIPT", b"LOAD", script) for script in (NOTHING, PUSH, POP))
+    bodies = ["x" * BYTES, *("",) * BATCH]
+    return Limits(
+        ping=rate(lambda: run(broker, b"PING"), 1, seconds),
+        script=rate(lambda: run(broker, b"EVALSHA", nothing, 1, key), 1, seconds),
+        push=rate(lambda: run(broker, b"EVALSHA", push, 1, key, *bodies), BATCH, seconds / 2),
+        pop=rate(lambda: bool(run(broker, b"EVALSHA", pop, 1, key, BATCH)), BATCH, seconds),
+        woken=pick_ups(
+            lambda: run(broker, b"BLPOP", f"{key}:woken", WAIT),
+            lambda: run(broker, b"RPUSH", f"{key}:woken", b"1"),
+            seconds,
+        ),
+    )

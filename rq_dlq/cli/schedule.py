@@ -1,0 +1,135 @@
+"""`rq-dlq schedule …`: recurring sends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import get_args
+
+import click
+import msgspec
+
+from rq_dlq.cli import _show
+from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._options import pairs, queue_argument
+from rq_dlq.cli.queues import used
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
+from rq_dlq.values.schedule import USUAL_ZONE, Missed
+
+schedule_argument = click.argument("schedule_name", metavar="NAME")
+
+
+@click.group(cls=Group)
+def schedule() -> None:
+    """Send messages again and again, by cron or at intervals."""
+
+
+@schedule.command("ls")
+@click.argument("name", metavar="[QUEUE]", required=False)
+@pass_context
+def ls(context: Context, name: str | None) -> None:
+    """List schedules: when each sends next, and what it sent last."""
+    found = [one for one in context.broker.schedules() if name in {None, one.queue}]
+    none = "there are no schedules: `rq-dlq schedule add` adds one, @broker.task(every=…) declares one"
+    context.output.rows([asdict(one) for one in found], _show.SCHEDULES, none)
+
+
+def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except NO_JSON as error:
+        raise click.BadParameter(f"{text!r} is not JSON: {error}", ctx, param) from None
+
+
+@schedule.command("add")
+@queue_argument
+@schedule_argument
+@click.argument("body", callback=_json, default="{}")
+@click.option("--cron", metavar="EXPR", help='Minute, hour, day, month, weekday: "0 7 * * mon-fri".')
+@click.option("--every", metavar="SPAN", help='An interval: "30s", "1h30m".')
+@click.option("--timezone", default=USUAL_ZONE, show_default=True, help="Of --cron, such as Europe/Berlin.")
+@click.option(
+    "--missed",
+    type=click.Choice(get_args(Missed)),
+    default="last",
+    show_default=True,
+    help="Of the ticks at which nothing ran: send the last one, late; all; or none.",
+)
+@click.option("--ttl", metavar="SPAN", help="Expire messages that are not done after this.")
+@click.option(
+    "--priority",
+    type=click.IntRange(0, 9),
+    default=DEFAULT_PRIORITY,
+    show_default=True,
+    help="0 last, 9 first.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="K=V",
+    callback=pairs,
+    help="A header of each message; may be repeated. `task=NAME` has a task called.",
+)
+@pass_context
+def add(
+    context: Context,
+    name: str,
+    schedule_name: str,
+    body: object,
+    *,
+    cron: str | None,
+    every: str | None,
+    timezone: str,
+    missed: Missed,
+    ttl: str | None,
+    priority: int,
+    headers: dict[str, str],
+) -> None:
+    """Send BODY, a JSON value, again and again; replaces a schedule that has this name."""
+    added = context.broker.queue(name).schedule(
+        schedule_name,
+        body,
+        cron=cron,
+        every=every,
+        timezone=timezone,
+        missed=missed,
+        ttl=ttl,
+        priority=priority,
+        headers=headers,
+    )
+    when = "is paused"
+    if added.next_at is not None:
+        when = f"sends next at {_show.text_of('next_at', added.next_at)}"
+    context.output.say(f"schedule {schedule_name} of {name} {when}")
+
+
+@schedule.command("rm")
+@queue_argument
+@schedule_argument
+@pass_context
+def rm(context: Context, name: str, schedule_name: str) -> None:
+    """Remove a schedule; what it has sent stays. One that a task declares comes back with its next worker."""
+    if not used(context, name).unschedule(schedule_name):
+        raise Failure(f"{name} has no schedule {schedule_name!r}: `rq-dlq schedule ls` lists them")
+    context.output.say(f"removed schedule {schedule_name} of {name}")
+
+
+@schedule.command("pause")
+@queue_argument
+@schedule_argument
+@pass_context
+def pause(context: Context, name: str, schedule_name: str) -> None:
+    """Send nothing for a schedule until it is resumed."""
+    state = "is paused" if used(context, name).pause_schedule(schedule_name) else "was already paused"
+    again = f"`rq-dlq schedule resume {name} {schedule_name}` resumes it"
+    context.output.say(f"schedule {schedule_name} of {name} {state}: {again}")
+
+
+@schedule.command("resume")
+@queue_argument
+@schedule_argument
+@pass_context
+def resume(context: Context, name: str, schedule_name: str) -> None:
+    """Send for a schedule again, from its next tick on."""
+    state = "is resumed" if used(context, name).resume_schedule(schedule_name) else "was not paused"
+    context.output.say(f"schedule {schedule_name} of {name} {state}")

@@ -1,0 +1,180 @@
+"""Redrives as jobs: what was asked for, how far it came, and what became of the messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.failure import moment
+
+RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
+STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
+NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone")
+"""What is counted; the fields of a record beside its state (lua/lib/read_redrive.lua)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedrivePlan:
+    """What a redrive would bring back.
+
+    Attributes:
+        eligible: how many dead letters.
+        expired: of these, how many had a time to live that would be over by now. They come back like the
+            others, since a death ends it.
+        gone: of the ids that were asked for, how many are no dead letters here.
+    """
+
+    eligible: int
+    expired: int
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveCounts:
+    """How far a redrive came.
+
+    Attributes:
+        eligible: how many dead letters it was begun for.
+        moved: how many it has brought back.
+        gone: how many it did not find: ids that are no dead letters, and what others brought back or removed.
+        acked: of those that it brought back, how many were acked.
+        died: of those, how many are dead again, or expired.
+        undone: how many an undo took back.
+    """
+
+    eligible: int = 0
+    moved: int = 0
+    gone: int = 0
+    acked: int = 0
+    died: int = 0
+    undone: int = 0
+
+    def __add__(self, other: RedriveCounts) -> RedriveCounts:
+        return RedriveCounts(*(getattr(self, name) + getattr(other, name) for name in NUMBERS))
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a redrive was asked for; the scripts read it, too.
+
+    Attributes:
+        part: dead or expired.
+        chosen: the messages, in words.
+        rate: messages a second; 0: no limit.
+        canary: how many come first; 0: none do.
+        min_success: the part of the ends that have to be acks; 0: it is not judged.
+        by: who asked, as JSON.
+        user: the Redis user who asked.
+        at: when, milliseconds.
+        cause: cells of the history of each message.
+    """
+
+    part: str
+    chosen: str
+    rate: float
+    canary: int
+    min_success: float
+    by: str
+    user: str
+    at: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """A redrive in one queue.
+
+    Attributes:
+        id: of the job.
+        family: the queue.
+        why: why it is paused: "success", or who paused it, as JSON; else empty.
+    """
+
+    id: str
+    family: str
+    asked: Asked
+    state: RedriveState
+    why: str
+    counts: RedriveCounts
+
+    @property
+    def pause(self) -> str:
+        """Why it is paused, a sentence; empty: it is not."""
+        if self.state != "paused":
+            return ""
+        if self.why != "success":
+            return f"{name_of(self.why)} paused it"
+        counts = self.counts
+        return (
+            f"of {counts.acked + counts.died} messages that came to an end {counts.acked} were acked, "
+            f"which is less than min_success {self.asked.min_success:g}"
+        )
+
+
+def read_redrive(job: str, family: str, cells: list[bytes | None]) -> Redrive | None:
+    """A redrive from the fields of its record: what was asked for, the state, why, and the numbers.
+
+    None: there is none, or it cannot be read.
+    """
+    asked, state, why, *numbers = cells
+    try:
+        return Redrive(
+            job,
+            family,
+            msgspec.json.decode(asked or b"", type=Asked),
+            (state or b"").decode(),  # type: ignore[arg-type]
+            (why or b"").decode(errors="replace"),
+            RedriveCounts(*(int(float(number or 0)) for number in numbers)),
+        )
+    except NO_JSON:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """Something that an operator did to dead letters.
+
+    Attributes:
+        at: when, by the server's clock (UTC).
+        queue: where.
+        job: the id of the redrive.
+        did: started, paused, resumed, cancelled, undone, or done: it came to its end.
+        by: who; of a redrive that paused or ended by itself, who started it.
+        user: the Redis user; empty: not known.
+        chosen: the messages, in words.
+        counts: how far the redrive had come.
+    """
+
+    at: datetime
+    queue: str
+    job: str
+    did: str
+    by: str
+    user: str
+    chosen: str
+    counts: RedriveCounts
+
+
+def read_audit(family: str, entry: tuple[str, list[bytes]]) -> AuditRecord:
+    """An entry of a queue's stream as a value; missing or damaged fields are empty, or 0."""
+    at, cells = entry
+    fields = {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in zip(cells[::2], cells[1::2], strict=False)
+    }
+    job, did, by, user, chosen = (fields.get(name, "") for name in ("job", "did", "by", "user", "chosen"))
+    numbers = (fields.get(name, "") for name in NUMBERS)
+    counts = RedriveCounts(*(int(number) if number.isdigit() else 0 for number in numbers))
+    return AuditRecord(moment(int(at.partition("-")[0])), family, job, did, name_of(by), user, chosen, counts)
+
+
+def name_of(who: str) -> str:
+    """A name that is stored as JSON."""
+    try:
+        name: Any = msgspec.json.decode(who or '""')
+    except NO_JSON:
+        return who
+    return str(name)

@@ -1,0 +1,222 @@
+"""Schedules: rules that say when to send, their records in Redis, and what a user sees of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Any, Literal, TypeAlias, get_args
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.durations import Duration, human, milliseconds, shown
+from rq_dlq.values.failure import moment
+
+Missed: TypeAlias = Literal["last", "all", "skip"]
+"""What becomes of ticks at which nothing ran that could fire them."""
+SECOND, MINUTE = 1_000, 60_000
+SHORTEST = SECOND  # interval
+GRACE = MINUTE  # how late a tick may be sent where missed ones are skipped
+MOST_BYTES = 16_384  # of a record: a script reads twenty
+USUAL_ZONE = "UTC"
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """When a schedule sends.
+
+    Attributes:
+        every: milliseconds; 0: `cron` says.
+        cron: an expression of five fields, or six with seconds.
+        timezone: of that.
+        missed: "last": the last of the missed ticks is sent, late. "all": each is. "skip": none is.
+    """
+
+    every: int = 0
+    cron: str = ""
+    timezone: str = USUAL_ZONE
+    missed: Missed = "last"
+
+    @classmethod
+    def of(cls, cron: str | None, every: Duration | None, timezone: str, missed: Missed) -> Rule:
+        """Check the arguments of a user, and make a rule.
+
+        Raises:
+            InvalidInput: there is neither a cron expression nor an interval, or both, or one is not valid.
+        """
+        if (cron is None) == (every is None):
+            raise InvalidInput('pass either cron="0 7 * * mon-fri" or every="1h"')
+        if every is not None and timezone != USUAL_ZONE:
+            raise InvalidInput('an interval has no time zone: timezone="…" goes with cron="…"')
+        if missed not in get_args(Missed):
+            message = f"missed {shown(missed)}: choose from {', '.join(get_args(Missed))}"
+            raise InvalidInput(message)
+        if every is not None:
+            return cls(every=milliseconds(every, name="every", minimum=SHORTEST), missed=missed)
+        rule = cls(cron=str(cron), timezone=timezone, missed=missed)
+        rule.following(0)
+        return rule
+
+    def __str__(self) -> str:
+        if self.every:
+            return f"every {human(self.every)}"
+        return self.cron if self.timezone == USUAL_ZONE else f"{self.cron} {self.timezone}"
+
+    def has_ticks_of(self, other: Rule) -> bool:
+        """Whether the other rule says the same, but for missed ticks."""
+        return (self.every, self.cron, self.timezone) == (other.every, other.cron, other.timezone)
+
+    def following(self, instant: int) -> int:
+        """The first tick after a time; both in milliseconds.
+
+        Raises:
+            InvalidInput: the expression or the time zone is not valid, or it has no tick.
+        """
+        if self.every:
+            return instant + self.every
+        for tick in self._ticks(instant):
+            return tick
+        raise InvalidInput(f"cron {self.cron!r} names no time in the next 50 years")
+
+    def last_due(self, due: int, now: int) -> int:
+        """The last of the ticks from `due` until now."""
+        if self.every:
+            return now - (now - due) % self.every
+        span = MINUTE
+        while True:  # looks further back each time, so that few ticks are worked out
+            start = max(due - 1, now - span)
+            found = deque(takewhile(now.__ge__, self._ticks(start)), maxlen=1)
+            if found or start < due:
+                return found[0] if found else due
+            span *= 2
+
+    def _ticks(self, instant: int) -> Iterator[int]:
+        try:
+            zone = UTC if self.timezone == USUAL_ZONE else ZoneInfo(self.timezone)
+        except (ValueError, OSError, LookupError, TypeError):
+            message = (
+                f"there is no time zone {shown(self.timezone)} on this machine: use a name such as "
+                "Europe/Berlin; if the machine has no time zones at all, `pip install tzdata`"
+            )
+            raise InvalidInput(message) from None
+        try:
+            ticks = CronSim(self.cron, datetime.fromtimestamp(instant / SECOND, zone))
+        except CronSimError as error:
+            message = (
+                f"cron {self.cron!r}: {error}. Use five fields, minute hour day month weekday, as in "
+                '"0 7 * * mon-fri"; six with seconds in front'
+            )
+            raise InvalidInput(message) from None
+        for tick in ticks:
+            at = round(tick.timestamp() * SECOND)
+            if at > instant:  # when clocks are put back, it may repeat an hour
+                yield at
+
+
+class Record(msgspec.Struct):
+    """A schedule as Redis stores it.
+
+    Attributes:
+        ttl: of the messages, milliseconds; 0: none.
+        declared: a task in code says it.
+        due: the next tick, milliseconds.
+        last: the last tick that was sent; 0: none was.
+        last_id: the id of its message.
+    """
+
+    rule: Rule
+    body: msgspec.Raw
+    headers: dict[str, str]
+    priority: int
+    ttl: int = 0
+    declared: bool = False
+    due: int = 0
+    last: int = 0
+    last_id: str = ""
+    paused: bool = False
+
+    @classmethod
+    def read(cls, text: bytes) -> Record:
+        """A record from Redis.
+
+        Raises:
+            InvalidInput: it is damaged, or a later version wrote it.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"its record cannot be read: {error}") from None
+
+    def written(self, before: bytes) -> bytes:
+        """The record for Redis, with the fields of the one before that a later version added."""
+        others = msgspec.json.decode(before, type=dict[str, msgspec.Raw]) if before else {}
+        return msgspec.json.encode(others | msgspec.structs.asdict(self))
+
+    @property
+    def at(self) -> int | None:
+        """When to fire; None: it is paused."""
+        return None if self.paused else self.due
+
+    def firing(self, now: int) -> tuple[int | None, int]:
+        """The tick to send now (None: it is skipped), and the one after it."""
+        tick = self.due if self.rule.missed == "all" else self.rule.last_due(self.due, now)
+        skipped = self.rule.missed == "skip" and now - tick > GRACE
+        return None if skipped else tick, self.rule.following(tick)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule of a queue.
+
+    Attributes:
+        queue: the queue's name.
+        name: its own.
+        rule: when it sends, such as "every 1h" or "0 7 * * mon-fri Europe/Berlin".
+        missed: what becomes of missed ticks.
+        next_at: the next tick; None: it is paused.
+        last_at: the last tick that was sent; None: none was.
+        last_id: the id of its message.
+        paused: nothing is sent until it is resumed.
+        declared: a task in code says it.
+        body: what it sends.
+        headers: what it sends beside it.
+    """
+
+    queue: str
+    name: str
+    rule: str
+    missed: Missed
+    next_at: datetime | None
+    last_at: datetime | None
+    last_id: str | None
+    paused: bool
+    declared: bool
+    body: Any
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, queue: str, name: str, record: Record) -> Schedule:
+        """What a record says."""
+        return cls(
+            queue,
+            name,
+            rule=str(record.rule),
+            missed=record.rule.missed,
+            next_at=None if record.paused else moment(record.due),
+            last_at=moment(record.last) if record.last else None,
+            last_id=record.last_id or None,
+            paused=record.paused,
+            declared=record.declared,
+            body=msgspec.json.decode(record.body),
+            headers=record.headers,
+        )
+
+
+def text_of(tick: int) -> str:
+    """A tick as text: "2026-11-23T07:00:00Z"."""
+    at = datetime.fromtimestamp(tick / SECOND, UTC)
+    return at.isoformat(timespec="milliseconds" if tick % SECOND else "seconds").replace("+00:00", "Z")

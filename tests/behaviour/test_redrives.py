@@ -1,0 +1,441 @@
+"""Redrives as jobs: gradual, judged by what becomes of the messages, driven by whoever is there, undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import BrokerUnavailable, InvalidInput, RedriveCounts, RedrivePlan
+from rq_dlq._calls import claims
+from rq_dlq._calls import redrives as calls
+from tests.behaviour.faults import lose_replies
+from tests.behaviour.helpers import after, bury, counts, ids
+from tests.behaviour.stepping import alone
+from tests.conftest import Clock
+
+WEEK = "7d"
+
+
+async def acked(queue: Any, count: int) -> None:
+    """A consumer succeeds."""
+    deliveries = await queue.claim(count)
+    assert len(deliveries) == count
+    await queue.ack(deliveries)
+
+
+async def failed(queue: Any, count: int) -> None:
+    """A consumer fails."""
+    deliveries = await queue.claim(count)
+    assert len(deliveries) == count
+    await queue.poison(deliveries, "again")
+
+
+async def step(queue: Any, job: Any) -> Any:
+    """One step of a driver, without its waits."""
+    core = queue._core
+    await queue._broker._run(alone(calls.step_redrive(core.keys, job.id, limit=20, grace=10_000)))
+    return await job.refresh()
+
+
+async def test_without_canary_and_rate_all_are_back(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(90))
+    job = await queue.dlq.redrive(all=True)
+    assert (job.state, int(job)) == ("done", 90)
+    assert job.counts == RedriveCounts(eligible=90, moved=90)
+    assert await ids(queue) == dead
+
+
+async def test_what_becomes_of_them_counts(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(6))
+    job = await queue.dlq.redrive(ids=[*dead[:5], "unknown"])
+    await acked(queue, 2)
+    await failed(queue, 1)
+    assert (await job.refresh()).counts == RedriveCounts(eligible=5, moved=5, gone=1, acked=2, died=1)
+    await queue.dlq.redrive(all=True)  # what died again is another job's now
+    await acked(queue, 4)
+    assert (await job.refresh()).counts == RedriveCounts(eligible=5, moved=5, gone=1, acked=4, died=1)
+
+
+@pytest.mark.parametrize("how", ["ack_all", "commit", "batch", "nack"])
+async def test_each_way_to_an_end_counts(broker: Any, how: str) -> None:
+    queue = broker.queue("a", redelivery=after(0, most=0))
+    await bury(queue, range(2))
+    job = await queue.dlq.redrive(all=True)
+    if how == "nack":
+        await queue.nack(await queue.claim(2), "again")
+        assert (await job.refresh()).counts.died == 2
+        return
+    if how == "batch":
+        (first, *_) = await queue.claim(2)
+        await queue._broker._run(alone(claims.ack_claim(queue._core.keys, first.token)))
+    else:
+        async with queue.session() as session:
+            await session.claim(2)
+            if how == "commit":
+                await session.send(broker.queue("b"), "x")
+    assert (await job.refresh()).counts.acked == 2
+
+
+async def test_a_dry_run_counts_and_changes_nothing(broker: Any, clock: Clock, raw: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(3))
+    await queue.send("mortal", id="m", ttl="1h")
+    await failed(queue, 1)
+    before = sorted(raw.keys())
+    assert await queue.dlq.redrive(all=True, dry_run=True) == RedrivePlan(4, 0, 0)
+    assert await queue.dlq.redrive(ids=[dead[0], "no", "none"], dry_run=True) == RedrivePlan(1, 0, 2)
+    clock.advance("1h")
+    assert await queue.dlq.redrive(ids=["m"], dry_run=True) == RedrivePlan(1, 1, 0)
+    assert (await counts(queue), sorted(raw.keys())) == ({"dead": 4}, before)
+
+
+async def test_a_redrive_of_nothing_leaves_nothing(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x")
+    before = sorted(raw.keys())
+    for chosen in ({"all": True}, {"ids": ["gone"]}, {"where": "id = 'gone'"}):
+        job = await queue.dlq.redrive(**chosen)
+        assert (job.state, int(job), job.counts.eligible) == ("done", 0, 0)
+        await job.refresh()
+    assert job.counts.gone == 0
+    assert (await queue.dlq.redrive(ids=["gone"])).counts.gone == 1
+    assert sorted(raw.keys()) == before
+
+
+@pytest.mark.parametrize("chosen", [{"all": True}, {"where": "body >= 0"}])
+async def test_a_canary_comes_first_and_the_others_when_it_succeeds(
+    broker: Any, chosen: dict[str, Any]
+) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(30))
+    job = await queue.dlq.redrive(canary=10, **chosen)
+    assert (job.state, await counts(queue)) == ("running", {"dead": 30})
+    await job.wait(0)
+    assert (job.state, await counts(queue)) == ("running", {"ready": 10, "dead": 20})
+    await acked(queue, 9)
+    await job.wait(0)
+    assert await counts(queue) == {"ready": 1, "dead": 20}  # one has not come to an end
+    await acked(queue, 1)
+    await job.wait()
+    assert (job.state, await counts(queue)) == ("done", {"ready": 20})
+
+
+async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(30))
+    job = await queue.dlq.redrive(all=True, canary=10, min_success=0.8)
+    await job.wait(0)
+    await acked(queue, 7)
+    await failed(queue, 3)
+    await job.wait()
+    assert job.state == "paused"
+    assert job.why == "of 10 messages that came to an end 7 were acked, which is less than min_success 0.8"
+    await job.wait()
+    assert await counts(queue) == {"dead": 23}
+    await job.resume()  # the cause was mended
+    await job.wait()
+    assert (job.state, job.counts.moved) == ("done", 30)
+    assert await counts(queue) == {"ready": 20, "dead": 3}  # what died again stays
+
+
+async def test_a_canary_that_others_removed_does_not_hold_it_up(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, canary=3)
+    await job.wait(0)
+    await queue.select(ids=dead[:1]).purge()
+    await acked(queue, 2)
+    await job.wait()
+    assert (job.state, job.counts.acked) == ("done", 2)
+
+
+async def test_a_canary_of_which_nothing_was_acked_pauses_it(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, canary=3)
+    await job.wait(0)
+    await queue.purge(all=True)
+    await job.wait()
+    assert (job.state, job.counts.moved) == ("paused", 3)
+
+
+async def test_the_rate_is_the_servers(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(50))
+    job = await queue.dlq.redrive(all=True, rate=10)
+    for expected in (1, 1, 1):  # two drivers do not double it
+        assert int(await step(queue, job)) == expected
+    clock.advance("500ms")
+    assert int(await step(queue, job)) == 6
+    clock.advance("10m")  # what was not used for longer than a second is lost
+    assert int(await step(queue, job)) == 17
+    await queue.maintain()
+    assert int(await job.refresh()) == 17
+
+
+async def test_a_rate_is_judged_all_along(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(60))
+    job = await queue.dlq.redrive(all=True, rate=20, min_success=0.9)
+    await step(queue, job)
+    clock.advance("1s")
+    await step(queue, job)
+    await acked(queue, 17)
+    await failed(queue, 2)
+    clock.advance("1s")
+    assert (await step(queue, job)).state == "running"  # too few to tell
+    await failed(queue, 1)
+    clock.advance("1s")
+    assert (await step(queue, job)).state == "paused"
+    await job.resume()
+    assert (await step(queue, job)).state == "running"
+
+
+async def test_a_killed_driver_is_replaced(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(60))
+    job = await queue.dlq.redrive(where="body >= 0", rate=1000)
+    clock.advance("5ms")
+    await step(queue, job)  # it dies here
+    assert int(job) == 6
+    clock.advance("9s")
+    assert (await queue.maintain())["redriven"] == 0  # it might be alive
+    clock.advance("1s")
+    assert (await queue.maintain())["redriven"] == 54
+    assert (await job.refresh()).state == "done"
+    assert len(set(await ids(queue))) == 60
+
+
+async def test_detached_it_is_driven_by_maintenance(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(45))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    assert (job.state, int(job)) == ("running", 0)
+    await queue.maintain()
+    assert (await job.refresh()).state == "done"
+    assert await counts(queue) == {"ready": 45}
+
+
+async def test_pause_resume_cancel(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    await job.pause(by="anna")
+    assert (job.state, job.why) == ("paused", "anna paused it")
+    await job.pause()  # again
+    await queue.maintain()
+    await job.wait()
+    assert await counts(queue) == {"dead": 9}
+    await job.resume()
+    await job.cancel()
+    await job.wait()
+    assert (job.state, await counts(queue)) == ("cancelled", {"dead": 9})
+    for verb in (job.pause, job.resume):
+        with pytest.raises(InvalidInput, match="it is cancelled"):
+            await verb()
+
+
+async def test_undo_takes_back_what_nobody_touched(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(50), "out of stock")
+    letters = await queue.dlq.browse(limit=None)
+    clock.advance("1h")
+    job = await queue.dlq.redrive(all=True)
+    await acked(queue, 1)
+    (claimed, released) = await queue.claim(2)
+    await released.release()
+    clock.advance("1h")
+    await job.undo(by="ben")
+    assert (job.state, job.counts.undone) == ("undone", 47)
+    assert await counts(queue) == {"ready": 1, "leased": 1, "dead": 47}
+    again = await queue.dlq.browse(limit=None)
+    known = {letter.id: letter for letter in letters}
+    for letter in again:
+        before = known[letter.id]
+        assert (letter.died_at, letter.fingerprint) == (before.died_at, before.fingerprint)
+        assert (letter.reason, letter.charged, letter.redriven) == (before.reason, before.charged, 1)
+        assert [event.event for event in letter.history] == ["poisoned", "redriven", "undone"]
+        assert letter.history[-1].consumer == "ben"
+    await job.undo()  # again
+    assert job.counts.undone == 47
+    await claimed.ack()
+    assert int(await queue.dlq.redrive(ids=dead[10:])) == 40
+
+
+async def test_undo_of_what_expired(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", ttl="1s")
+    clock.advance("1s")
+    await queue.maintain()
+    job = await queue.expired.redrive(all=True)
+    assert await counts(queue) == {"ready": 1}
+    await job.undo()
+    assert await counts(queue) == {"expired": 1}
+    assert (await queue.expired.browse())[0].reason == "expired"
+
+
+async def test_two_at_once_each_message_once(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(40))
+    first = await queue.dlq.redrive(where="body >= 0", detach=True)
+    second = await queue.dlq.redrive(where="body >= 0", detach=True)
+    third = await queue.dlq.redrive(all=True, detach=True)
+    jobs = [first, second, third]
+    for job in jobs:
+        await step(queue, job)
+    for job in jobs:
+        await job.wait()
+    assert [job.state for job in jobs] == ["done"] * 3
+    assert sum(map(int, jobs)) == 40
+    assert [job.counts.moved + job.counts.gone for job in jobs] == [40] * 3
+    claimed = await queue.claim(100)
+    assert sorted(delivery.id for delivery in claimed) == sorted(dead)
+    assert {delivery.redriven for delivery in claimed} == {1}
+
+
+async def test_what_dies_again_meanwhile_stays_dead(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(2))
+    slow = await queue.dlq.redrive(ids=dead, detach=True)
+    clock.advance("1s")
+    await queue.dlq.redrive(ids=dead)
+    await failed(queue, 2)
+    await slow.wait()
+    assert (slow.counts.moved, slow.counts.gone) == (0, 2)
+    assert await counts(queue) == {"dead": 2}
+
+
+async def test_a_lost_connection_half_way(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(1_000))
+    lost = await lose_replies(broker, "step_redrive", 100)
+    with pytest.raises(BrokerUnavailable):
+        await queue.dlq.redrive(where="body >= 0")
+    lost.left = 0
+    (job,) = await queue.dlq.jobs()
+    assert 0 < int(job) < 1_000
+    await job.wait()
+    assert (job.state, int(job), await counts(queue)) == ("done", 1_000, {"ready": 1_000})
+
+
+@pytest.mark.parametrize("verb", ["start_redrive", "steer_redrive", "undo_redrive"])
+async def test_a_lost_reply_changes_nothing(broker: Any, verb: str) -> None:
+    """I12."""
+    queue = broker.queue("a")
+    await bury(queue, range(30))
+    await lose_replies(broker, verb)
+    job = await queue.dlq.redrive(where="body >= 0", detach=True)
+    await (await job.pause()).resume()
+    await job.wait()
+    assert job.counts == RedriveCounts(eligible=30, moved=30)
+    await job.undo()
+    assert (job.counts.undone, await counts(queue)) == (30, {"dead": 30})
+    assert len(await queue.dlq.jobs()) == 1
+
+
+async def test_the_audit_tells_who_did_what(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(where="body < 5", limit=3, order="newest", by="anna", detach=True)
+    await job.pause(by="ben")
+    await job.resume(by="ben")
+    await job.wait()
+    records = await broker.audit()
+    assert [(record.did, record.by) for record in reversed(records)] == [
+        ("started", "anna"), ("paused", "ben"), ("resumed", "ben"), ("done", "anna"),
+    ]  # fmt: skip
+    assert {(one.queue, one.job, one.user) for one in records} == {("a", job.id, "default")}
+    assert {one.chosen for one in records} == {"where body < 5, limit 3, newest first"}
+    assert records[0].counts == RedriveCounts(eligible=3, moved=3)
+    assert await broker.audit(1) == records[:1]
+    (message, *_) = await queue.peek()
+    assert (message.history[-1].event, message.history[-1].consumer) == ("redriven", "anna")
+    assert str(message.history[-1].cause) == f"redrive {job.id}"
+
+
+async def test_jobs_are_found_by_their_ids(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, by="anna")
+    (listed,) = await queue.dlq.jobs()
+    again = await queue.dlq.job(job.id)
+    for one in (listed, again):
+        assert (one.id, one.state, one.counts) == (job.id, "done", job.counts)
+        assert (one.by, one.chosen) == ("anna", "all")
+    with pytest.raises(InvalidInput, match="there is no redrive 'nope' of 'a'"):
+        await queue.dlq.job("nope")
+
+
+async def test_a_job_is_forgotten_after_a_week(broker: Any, clock: Clock, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True)
+    clock.advance(WEEK)
+    await queue.maintain()
+    assert await queue.dlq.jobs() == []
+    assert not raw.exists(queue._core.keys["redrives"], queue._core.keys["redriving"])
+    for verb in (job.refresh, job.pause, job.undo):
+        with pytest.raises(InvalidInput, match="there is no redrive"):
+            await verb()
+    await acked(queue, 3)
+    assert not raw.exists(queue._core.keys["redrives"])
+
+
+async def test_a_queue_remembers_a_hundred(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(103))
+    running = await queue.dlq.redrive(ids=dead[:1], detach=True)
+    jobs: list[Any] = []
+    for one in dead[1:101]:
+        clock.advance("1ms")
+        jobs.append(await queue.dlq.redrive(ids=[one]))
+    kept = {job.id for job in await queue.dlq.jobs()}
+    assert len(kept) == 100
+    assert {running.id, *(job.id for job in jobs[1:])} == kept
+
+
+async def test_too_many_at_once_are_refused(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(101))
+    for one in dead[:100]:
+        await queue.dlq.redrive(ids=[one], detach=True)
+    with pytest.raises(InvalidInput, match="a hundred redrives that are not over"):
+        await queue.dlq.redrive(ids=dead[100:])
+    await (await queue.dlq.jobs())[0].cancel()
+    assert int(await queue.dlq.redrive(ids=dead[100:])) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"rate": 0}, "rate 0"),
+        ({"rate": True}, "rate True"),
+        ({"rate": float("nan")}, "rate nan"),
+        ({"canary": 0}, "canary 0"),
+        ({"canary": 1_001}, "1 to 1,000"),
+        ({"canary": 5, "min_success": 1.5}, "min_success 1.5"),
+        ({"min_success": 0.9}, "needs a canary or a rate"),
+        ({"by": ""}, "by ''"),
+    ],
+)
+async def test_wrong_terms_are_refused(broker: Any, wrong: dict[str, Any], why: str) -> None:
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    with pytest.raises(InvalidInput, match=why):
+        await queue.dlq.redrive(all=True, **wrong)
+    assert await counts(queue) == {"dead": 1}
+
+
+async def test_a_deleted_queue_has_no_redrives(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, canary=1)
+    await queue.delete(force=True)
+    for verb in (job.refresh, job.wait, job.cancel, job.undo):
+        with pytest.raises(InvalidInput, match="there is no redrive"):
+            await verb()
+    await queue.maintain()
+    assert await queue.dlq.jobs() == []

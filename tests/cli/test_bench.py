@@ -1,0 +1,105 @@
+"""`rq-dlq bench`."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import redis
+
+import rq_dlq
+from rq_dlq.cli.bench import BUSY, limits
+from rq_dlq.cli.bench.figures import WORKERS, Figure
+from tests.cli.conftest import Shell
+from tests.servers import wait_until
+
+QUICK = ("bench", "--seconds", "1", "--yes")
+
+
+def ours(client: redis.Redis) -> set[bytes | str]:
+    """The keys of benchmarks."""
+    return {*client.keys("rq-dlq-bench-*")}
+
+
+def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: str, tmp_path: Path) -> None:
+    picture = tmp_path / "bench.svg"
+    found = {row["name"]: row for row in shell.json(*QUICK, "--svg", str(picture))}
+    assert set(WORKERS) | {"PING", "send one", "send many", "redrive", "idle pick-up, p99"} <= set(found)
+    assert all(row["value"] > 0 for row in found.values())
+    beside = {name for name, row in found.items() if row["limit"]}
+    assert set(found) - beside == {"PING", "EVALSHA of an empty script"}
+    assert all(row["limit_is"] and row["share"] > 0 for row in found.values() if row["limit"])
+    assert found["a pending message of 100 bytes"]["value"] > 100
+    assert "send&#160;many" in picture.read_text()
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        assert ours(client) == set()
+
+
+def test_the_table_has_a_line_for_each_figure(shell: Shell) -> None:
+    told = shell(*QUICK).stdout
+    for text in ("send many", "worker as it comes", "idle pick-up, p50", "EVALSHA of an empty script", "%"):
+        assert text in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_nothing_is_left(
+    shell: Shell, redis_socket: str, number: signal.Signals
+) -> None:
+    with (
+        redis.Redis(unix_socket_path=redis_socket) as client,
+        shell.process("--url", shell.url, "bench", "--seconds", "48", "--yes") as process,
+    ):
+        wait_until(lambda: ours(client))
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 4
+        assert stderr.endswith("Error: stopped\n")
+        assert ours(client) == set()
+
+
+def test_ctrl_c_that_a_worker_took_for_itself_ends_it_too(
+    shell: Shell, redis_socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker that was interrupted, one does nothing here."""
+    monkeypatch.setattr("rq_dlq.cli.bench.figures.Worker.run", lambda _: None)
+    assert shell(*QUICK, code=4).stderr.endswith("Error: stopped\n")
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        assert ours(client) == set()
+
+
+def test_a_server_that_others_use_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "commands_a_second", lambda _: 4_321)
+    told = shell(*QUICK[:-1], code=1).stderr
+    assert "others run 4,321 commands a second" in told
+    assert "--yes" in told
+
+
+def test_what_others_run_is_counted(shell: Shell, redis_socket: str) -> None:
+    over = Event()
+
+    def use() -> None:
+        with redis.Redis(unix_socket_path=redis_socket) as client:
+            while not over.is_set():
+                client.ping()
+
+    with rq_dlq.Broker(shell.url) as broker:
+        thread = Thread(target=use)
+        thread.start()
+        try:
+            assert limits.commands_a_second(broker) > BUSY
+        finally:
+            over.set()
+            thread.join()
+        wait_until(lambda: limits.commands_a_second(broker) <= BUSY)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "limit", "share"),
+    [("/s", 50, 100, 0.5), ("ms", 4, 1, 0.25), ("/s", 50, None, None), ("ms", 0, 1, None)],
+)
+def test_a_share_is_of_what_is_possible(
+    unit: str, value: float, limit: float | None, share: float | None
+) -> None:
+    assert Figure("x", value, unit, limit).share == share

@@ -1,0 +1,328 @@
+-- Compares `groups` with `dead`, a part a call, where their sizes differ: an earlier version does not know the groups, and
+-- a script that was cut off leaves a dead letter without its row. Adds the rows that are missing, then removes those of no
+-- dead letter. Returns how many rows it looked at; 0: there is nothing to do, or what is left only a later version can.
+-- drains
+local limit = tonumber(ARGV[1])
+local PAUSE = 600000 -- milliseconds until it begins anew, where that did not make them equal
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, leases, groups, grouped = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local function differ()
+  return redis.call('ZCARD', dead) ~= redis.call('ZCARD', groups)
+end
+local noted = redis.call('GET', grouped) or 'dead -inf '
+if noted == 'done' or not differ() then
+  return 0
+end
+-- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+-- score as many as a binary search finds.
+
+-- By bytes, as Redis sorts; Lua compares by the server's locale.
+local function is_after(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = one:byte(i), other:byte(i)
+    if a ~= b then
+      return a > b
+    end
+  end
+  return #one > #other
+end
+
+local function rows_up_to(index, score, member)
+  local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+  local high = low + redis.call('ZCOUNT', index, score, score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+-- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+-- member of the last of them, where more follow, else both empty.
+local function rows_of_range(index, range)
+  local low = rows_up_to(index, range.score, range.member)
+  local stop = rows_up_to(index, range.last_score, range.last_member)
+  local high = math.min(low + range.limit, stop)
+  if low >= high then
+    return {}, '', ''
+  end
+  local rows = redis.call('ZRANGE', index, low, high - 1)
+  if high >= stop then
+    return rows, '', ''
+  end
+  return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
+  end
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+-- is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
+-- The group of a dead letter: the fingerprint of the failure that it died of.
+--   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+local function group_of(id, state, failure)
+  local expired = state.reason == 'expired'
+  if not failure then
+    -- The line of the newest failure in a history (lib/remember); empty: there is none.
+    local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+    local function last_failure(story)
+      local first, from, to = 1, 1, 0
+      while first <= #story do
+        local last = (story:find('\n', first, true) or #story + 1) - 1
+        if FAILURES[story:match('^[%a_]*', first)] then
+          from, to = first, last
+        end
+        first = last + 2
+      end
+      return story:sub(from, to)
+    end
+    failure = last_failure(redis.call('HGET', history, id) or '')
+    if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+      failure = '' -- it expired by itself
+    end
+  end
+  local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+  return group == '' and expired and 'expired' or group:sub(1, 12)
+end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+local place, score, member = noted:match('^(%a+) (%S+) (.*)$')
+local index = place == 'dead' and dead or groups
+local range = { limit = limit, score = score, member = member, last_score = '+inf', last_member = '\255' }
+local rows, next_score, next_member = rows_of_range(index, range)
+for _, found in ipairs(rows) do
+  local row = place == 'dead' and found or found:sub(19) -- of the dead letter
+  local id = id_of(row)
+  local text = redis.call('HGET', states, id)
+  local head, later = head_of(id, text)
+  local there = redis.call('ZSCORE', dead, row)
+  if later then -- only a later version knows its row
+    if not there then
+      redis.call('ZREM', groups, found)
+    end
+  else
+    local state = head and parse_state(text, head.birth)
+    there = there and state and not left_over(dead, row, id, state, head)
+    if there and state.part == 'dead' and not state.more:find(' group=', 1, true) then
+      state.more = state.more .. ' group=' .. group_of(id, state)
+      redis.call('HSET', states, id, format_state(state))
+    end
+    local expected = there and row_in_groups(state, row)
+    if not there then
+      redis.call('ZREM', index, found)
+    elseif place == 'dead' then
+      redis.call('ZADD', groups, 0, expected)
+    elseif found ~= expected then
+      redis.call('ZREM', groups, found)
+    end
+  end
+end
+if next_score ~= '' then
+  noted = place .. ' ' .. next_score .. ' ' .. next_member
+else
+  noted = place == 'dead' and 'groups -inf ' or 'done'
+end
+if differ() then
+  redis.call('SET', grouped, noted, 'PX', PAUSE)
+else
+  redis.call('DEL', grouped)
+end
+return math.max(1, #rows)

@@ -1,0 +1,106 @@
+-- Begins a redrive. The ids of its messages stand in its list, in order; or it takes all that are in its part of the queue
+-- now. Returns 1, also where it was begun before; 0 where the list is not whole; -1 where too many redrives go on; -2 where
+-- there is nothing to bring back. In the last three cases nothing was done.
+local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
+-- grace: milliseconds until maintenance drives it
+local MOST_REDRIVES = 100 -- that a queue remembers
+local dead, expired, redrives, redriving, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local redrive = KEYS[6]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
+-- one hash, so that an ack can count for any of them without a key more.
+local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
+local OF_REDRIVE = {
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
+  'acked_before', 'died_before',
+}
+
+-- nil: there is none.
+local function read_redrive(job)
+  local names = {}
+  for n, name in ipairs(OF_REDRIVE) do
+    names[n] = job .. ' ' .. name
+  end
+  local cells = redis.call('HMGET', redrives, job, unpack(names))
+  local found = read_json(cells[1] or '')
+  if not found.chosen then -- or it is damaged
+    return nil
+  end
+  for n, name in ipairs(OF_REDRIVE) do
+    found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
+  end
+  return found
+end
+
+local function write_redrive(job, changes)
+  local cells = {}
+  for name, value in pairs(changes) do
+    cells[#cells + 1], cells[#cells + 2] = job .. ' ' .. name, value
+  end
+  redis.call('HSET', redrives, unpack(cells))
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+local MOST_NOTES = '1000'
+
+local function note_audit(job, redrive, did, by, user)
+  redis.call(
+    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
+    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+  )
+end
+if redis.call('HEXISTS', redrives, job) == 1 then
+  return 1
+elseif listed ~= '' and redis.call('LLEN', redrive) ~= tonumber(listed) then
+  return 0
+end
+local asked = read_json(record)
+local source = asked.part == 'dead' and dead or expired
+local last = redis.call('ZRANGE', source, -1, -1, 'WITHSCORES')
+if listed == '' and not last[1] then
+  return -2
+end
+if redis.call('ZCARD', redriving) >= MOST_REDRIVES then -- the oldest that is over goes
+  local over
+  for _, other in ipairs(redis.call('ZRANGE', redriving, 0, -1)) do
+    local state = redis.call('HGET', redrives, other .. ' state')
+    if state ~= 'running' and state ~= 'paused' then
+      over = other
+      break
+    end
+  end
+  if not over then
+    return -1
+  end
+  -- Removes the record of a redrive. The list of its ids expires.
+  local function forget_redrive(job)
+    redis.call('HDEL', redrives, job, job .. ' score', job .. ' member', job .. ' last_score', job .. ' last_member')
+    for _, name in ipairs(OF_REDRIVE) do
+      redis.call('HDEL', redrives, job .. ' ' .. name)
+    end
+    redis.call('ZREM', redriving, job)
+  end
+  forget_redrive(over)
+end
+local latest = math.max(now, tonumber(last[2] or 0)) -- the clock may have stepped back
+local eligible = listed == '' and redis.call('ZCARD', source) or listed
+redis.call('ZADD', redriving, now + grace, job)
+redis.call('PEXPIRE', redrive, KEPT)
+write_redrive(job, {
+  state = 'running', eligible = eligible, gone = gone, latest = latest, next = now, acked = 0, died = 0,
+})
+if listed == '' then
+  write_redrive(job, { score = '-inf', member = '', last_score = last[2], last_member = last[1] })
+end
+redis.call('HSET', redrives, job, record) -- from here on it has begun
+note_audit(job, read_redrive(job), 'started', asked.by, asked.user)
+return 1

@@ -1,0 +1,84 @@
+-- Pauses a redrive, resumes it, or ends it. After a resumption it is judged anew, by what comes to an end then. Returns 1;
+-- 0 where its state does not allow that; -1 where there is no such redrive.
+local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
+local redrives, redriving, audit = KEYS[1], KEYS[2], KEYS[3]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
+-- one hash, so that an ack can count for any of them without a key more.
+local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
+local OF_REDRIVE = {
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
+  'acked_before', 'died_before',
+}
+
+-- nil: there is none.
+local function read_redrive(job)
+  local names = {}
+  for n, name in ipairs(OF_REDRIVE) do
+    names[n] = job .. ' ' .. name
+  end
+  local cells = redis.call('HMGET', redrives, job, unpack(names))
+  local found = read_json(cells[1] or '')
+  if not found.chosen then -- or it is damaged
+    return nil
+  end
+  for n, name in ipairs(OF_REDRIVE) do
+    found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
+  end
+  return found
+end
+
+local function write_redrive(job, changes)
+  local cells = {}
+  for name, value in pairs(changes) do
+    cells[#cells + 1], cells[#cells + 2] = job .. ' ' .. name, value
+  end
+  redis.call('HSET', redrives, unpack(cells))
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+local MOST_NOTES = '1000'
+
+local function note_audit(job, redrive, did, by, user)
+  redis.call(
+    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
+    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+  )
+end
+-- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
+--   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
+local function stop_redrive(job, r, state, why, by, user)
+  r.state = state
+  redis.call('ZADD', redriving, now + KEPT, job)
+  write_redrive(job, { state = state, why = why })
+  note_audit(job, r, state, by, user)
+end
+local THEN = {
+  pause = { running = 'paused' },
+  resume = { paused = 'running' },
+  cancel = { running = 'cancelled', paused = 'cancelled' },
+}
+local r = read_redrive(job)
+if not r then
+  return -1
+end
+local state = THEN[verb][r.state]
+if not state then
+  return 0
+end
+if state == 'running' then
+  redis.call('ZADD', redriving, now + grace, job)
+  write_redrive(job, { state = state, why = '', next = now, passed = 1, acked_before = r.acked, died_before = r.died })
+  note_audit(job, r, 'resumed', by, user)
+else
+  stop_redrive(job, r, state, state == 'paused' and by or '', by, user)
+end
+return 1

@@ -1,0 +1,669 @@
+-- Goes on with a redrive: brings back the next of its messages, as many as it may now (lib/room_of_redrive), and pauses it
+-- where too few of them succeed. What it has brought back is counted in the same script, so any number of drivers may
+-- call this at once. Returns how many came back, and in how many milliseconds it may go on; -1: it does not run.
+local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+-- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives, redriving, audit, redrive = KEYS[16], KEYS[17], KEYS[18], KEYS[19]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
+-- one hash, so that an ack can count for any of them without a key more.
+local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
+local OF_REDRIVE = {
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
+  'acked_before', 'died_before',
+}
+
+-- nil: there is none.
+local function read_redrive(job)
+  local names = {}
+  for n, name in ipairs(OF_REDRIVE) do
+    names[n] = job .. ' ' .. name
+  end
+  local cells = redis.call('HMGET', redrives, job, unpack(names))
+  local found = read_json(cells[1] or '')
+  if not found.chosen then -- or it is damaged
+    return nil
+  end
+  for n, name in ipairs(OF_REDRIVE) do
+    found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
+  end
+  return found
+end
+
+local function write_redrive(job, changes)
+  local cells = {}
+  for name, value in pairs(changes) do
+    cells[#cells + 1], cells[#cells + 2] = job .. ' ' .. name, value
+  end
+  redis.call('HSET', redrives, unpack(cells))
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+local MOST_NOTES = '1000'
+
+local function note_audit(job, redrive, did, by, user)
+  redis.call(
+    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
+    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+  )
+end
+-- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
+--   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
+local function stop_redrive(job, r, state, why, by, user)
+  r.state = state
+  redis.call('ZADD', redriving, now + KEPT, job)
+  write_redrive(job, { state = state, why = why })
+  note_audit(job, r, state, by, user)
+end
+local r = read_redrive(job)
+local is_due = tonumber(redis.call('ZSCORE', redriving, job) or 0) <= now
+if grace == 0 and not is_due then
+  return { 0, -1 }
+elseif not r or r.state ~= 'running' then
+  if is_due then
+    -- Removes the record of a redrive. The list of its ids expires.
+    local function forget_redrive(job)
+      redis.call('HDEL', redrives, job, job .. ' score', job .. ' member', job .. ' last_score', job .. ' last_member')
+      for _, name in ipairs(OF_REDRIVE) do
+        redis.call('HDEL', redrives, job .. ' ' .. name)
+      end
+      redis.call('ZREM', redriving, job)
+    end
+    forget_redrive(job)
+  end
+  return { 0, -1 }
+end
+-- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
+-- its rate. Where that is none, also the milliseconds until it may bring more; nil: it has to pause.
+--   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
+local POLL = 500 -- milliseconds between two looks at a canary
+local SAMPLE = 20 -- ends by which it is judged where it has no canary
+local LOOKS = 1000 -- messages that one look at a canary reads (I9)
+local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
+
+-- Whether a message of the canary has not come to an end. Not every end is counted: a message may be purged or moved.
+local function has_open(job, position)
+  local ids = redis.call('LRANGE', redrive, math.max(0, position - LOOKS), position - 1)
+  for _, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+    if text and text:find(' redrive=' .. job .. '/', 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+local function room_of_redrive(job, r, limit)
+  local acked = r.acked - r.acked_before
+  local ends = acked + r.died - r.died_before
+  local failing = acked < r.min_success * ends
+  local room = limit
+  if r.canary > 0 and r.passed == 0 then
+    room = math.min(limit, r.canary - r.moved)
+    if room <= 0 and has_open(job, r.position) then
+      return 0, POLL
+    elseif room <= 0 and (failing or acked == 0 and r.min_success > 0) then
+      return 0, nil
+    elseif room <= 0 then
+      r.passed, room = 1, limit
+    end
+  elseif failing and ends >= SAMPLE then
+    return 0, nil
+  end
+  if r.rate > 0 then
+    r.next = math.max(r.next, now - BURST)
+    local due = math.floor((now - r.next) * r.rate / 1000) + 1
+    if due < 1 then
+      return 0, math.ceil(r.next - now)
+    end
+    room = math.min(room, due)
+  end
+  return room, 0
+end
+local room, wait = room_of_redrive(job, r, limit)
+if not wait then
+  stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+  return { 0, -1 }
+elseif room == 0 then
+  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  return { 0, wait }
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
+  end
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+-- is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
+  if #ARGV >= first then
+    for i = first, #ARGV do
+      ids[#ids + 1] = ARGV[i]
+    end
+  elseif range and range.ids then
+    ids = range.ids
+  elseif range then
+    -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+    -- score as many as a binary search finds.
+
+    -- By bytes, as Redis sorts; Lua compares by the server's locale.
+    local function is_after(one, other)
+      for i = 1, math.min(#one, #other) do
+        local a, b = one:byte(i), other:byte(i)
+        if a ~= b then
+          return a > b
+        end
+      end
+      return #one > #other
+    end
+
+    local function rows_up_to(index, score, member)
+      local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+      local high = low + redis.call('ZCOUNT', index, score, score)
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      return low
+    end
+    -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+    -- member of the last of them, where more follow, else both empty.
+    local function rows_of_range(index, range)
+      local low = rows_up_to(index, range.score, range.member)
+      local stop = rows_up_to(index, range.last_score, range.last_member)
+      local high = math.min(low + range.limit, stop)
+      if low >= high then
+        return {}, '', ''
+      end
+      local rows = redis.call('ZRANGE', index, low, high - 1)
+      if high >= stop then
+        return rows, '', ''
+      end
+      return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+    end
+    rows, next_score, next_member = rows_of_range(index, range)
+    for n, row in ipairs(rows) do
+      ids[n] = id_of(row)
+    end
+  end
+  for n, id in ipairs(ids) do
+    local text = redis.call('HGET', states, id)
+    local head, later = head_of(id, text)
+    if not later then
+      local state = head and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not head then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
+      end
+    end
+  end
+  return count, next_score, next_member
+end
+-- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
+-- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died.
+--   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless the caller gives another time.
+local KEEP = 15
+
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
+  local text = redis.call('HGET', history, id)
+  if text and text ~= '' then
+    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
+    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    local found = text:find('\n')
+    while found do
+      ends[#ends + 1], found = found, text:find('\n', found + 1)
+    end
+    local start = line:match('^expired\t%d+\t')
+    for n = 1, start and #ends or 0 do
+      if text:sub(ends[n] + 1, ends[n] + #start) == start then
+        return -- written before, when it failed as an expired one
+      end
+    end
+    found = text:find('\t', ends[#ends] + 1)
+    while found do
+      tab, found = found, text:find('\t', found + 1)
+    end
+    local kept, from, last = '', 1, ends[#ends] + 1
+    if #ends >= 2 * KEEP then
+      kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
+    end
+    local before = text:sub(from, tab) .. '\n'
+    if event == 'kept' and text:find('kept\t', last) == last then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
+  end
+  redis.call('HSET', history, id, line)
+end
+-- Writes into the story of a message that it expired, which until now only its state says; called when the message
+-- leaves that state, or fails in it. Only once (lib/remember).
+local function remember_expiry(id, state)
+  if state.reason == 'expired' then
+    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+  end
+end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
+-- contradicts, and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local function put(id, state, head, waits, rest)
+  local member = member_of(id, head, state.due)
+  if state.part == 'dead' then
+    redis.call('ZADD', dead, state.due, member)
+  elseif state.part == 'expired' then
+    redis.call('ZADD', expired, state.due, member)
+  elseif waits then
+    redis.call('ZADD', scheduled, state.due, member)
+  else
+    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+  end
+  if state.part == 'live' and expiry_of(head, state) then
+    redis.call('ZADD', expiring, head.expires, id)
+  end
+  state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
+  if rest or state.more:find(' rest=') then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
+  redis.call('HSET', states, id, format_state(state))
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, detail)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or ''
+  )
+end
+-- Brings a dead letter or an expired message back to its queue: due now, a fresh budget, the history kept.
+--   row: in the index `source`; by: who asked for it; cause: cells of a cause
+--   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
+--   what an undo needs:
+--     redrive=job/reason/death/charged/delay/deliveries
+local function bring_back(id, state, head, source, row, by, cause, job)
+  remember_expiry(id, state)
+  if state.part == 'dead' then
+    ungroup(state, row)
+    state.more = state.more:gsub(' group=%S*', '')
+  end
+  if job then
+    local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.part, state.reason, state.due = 'live', '', now
+  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+  remember(id, 'redriven', state.deliveries, 0, by, cause)
+  put(id, state, head)
+  redis.call('ZREM', source, row)
+  redis.call('HINCRBY', counters, 'redriven', 1)
+  outcome('redriven', id, head, state, 0, { consumer = by })
+end
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
+local function wake_one()
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+  end
+end
+local source = r.part == 'dead' and dead or expired
+local ends = redis.call('HMGET', redrives, job .. ' score', job .. ' member', job .. ' last_score', job .. ' last_member')
+local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
+local range = ends[1] and { limit = room, score = ends[1], member = ends[2], last_score = ends[3], last_member = ends[4] }
+local back = {}
+local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+  if state.due > r.latest then -- it was redriven by someone else, and died again
+    return false
+  end
+  bring_back(id, state, head, source, row, r.by, r.cause, job)
+  back[#back + 1] = id
+end, range or { ids = ids })
+local over
+if ends[1] then
+  over = score == ''
+  r.position = r.position + moved
+  r.gone = over and math.max(0, r.eligible - r.moved - moved) or 0
+  write_redrive(job, { score = score, member = member })
+  if moved > 0 then
+    redis.call('RPUSH', redrive, unpack(back)) -- for an undo
+  end
+else
+  r.position, r.gone = r.position + #ids, r.gone + #ids - moved
+  over = r.position >= r.eligible or #ids == 0
+end
+r.moved = r.moved + moved
+if r.rate > 0 then
+  r.next = r.next + moved * 1000 / r.rate
+  wait = math.max(0, math.ceil(r.next - now))
+end
+write_redrive(job, {
+  position = r.position, moved = r.moved, gone = r.gone, next = r.next, passed = r.passed,
+})
+redis.call('PEXPIRE', redrive, KEPT)
+if moved > 0 then
+  wake_one()
+end
+if over then
+  stop_redrive(job, r, 'done', '', r.by, r.user)
+  return { moved, -1 }
+end
+redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+return { moved, wait }

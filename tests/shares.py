@@ -1,0 +1,61 @@
+"""How `pytest -n auto` shares out the tests: which run in one process, and which begin first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+SPARK = "tests/spark/"
+FIRST = (
+    SPARK,
+    "tests/test_examples.py",
+    "tests/reliability/test_rows.py",
+    "tests/worker/",
+    "tests/model/",
+    "tests/cli/",
+    "tests/test_embedded.py",
+    "tests/behaviour/",
+)
+"""What takes long, the longest first: at the end each processor still has something to do."""
+
+
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """What one process takes at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return share_of(nodeid)
+
+
+def share_of(nodeid: str) -> str:
+    """Its file, whose tests have servers in common; all of Spark's tests have one session."""
+    return SPARK if nodeid.startswith(SPARK) else nodeid.split("::", 1)[0]
+
+
+def rank(nodeid: str) -> int:
+    """When it begins."""
+    return next((n for n, path in enumerate(FIRST) if nodeid.startswith(path)), len(FIRST))
+
+
+def processes() -> int:
+    """One more than there are processors, since tests also wait: for servers, for leases, for processes."""
+    return (os.cpu_count() or 1) + 1
+
+
+def compile_once(directory: Path) -> None:
+    """Keep compiled code here for all processes to come, if the environment forbids it beside the source.
+
+    Hundreds of processes start, and would each compile what they import.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
+
+
+def scheduler(config: Any, log: Any) -> Shares | None:
+    """That shares in the order in which the tests were collected; None: `--dist` names another one."""
+    if config.option.dist != "load":
+        return None
+    config.option.loadscopereorder = False
+    return Shares(config, log)

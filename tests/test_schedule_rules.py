@@ -1,0 +1,94 @@
+"""When a schedule is due, also where clocks are put forward and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from rq_dlq.values.schedule import Missed, Record, Rule, text_of
+
+HOUR = 3_600_000
+
+
+def at(text: str) -> int:
+    """A time in milliseconds."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def cron(expression: str, timezone: str = "Europe/Berlin", missed: Missed = "last") -> Rule:
+    return Rule.of(expression, None, timezone, missed)
+
+
+def ticks(rule: Rule, start: str, number: int) -> list[str]:
+    """The first ticks after a time."""
+    found = [at(start)]
+    for _ in range(number):
+        found.append(rule.following(found[-1]))
+    return [text_of(tick) for tick in found[1:]]
+
+
+@pytest.mark.parametrize(
+    ("expression", "start", "expected"),
+    [
+        ("0 7 * * mon-fri", "2026-11-20T12:00Z", ["2026-11-23T06:00:00Z", "2026-11-24T06:00:00Z"]),
+        ("*/20 * * * * *", "2026-11-20T12:00Z", ["2026-11-20T12:00:20Z", "2026-11-20T12:00:40Z"]),
+        ("0 0 L * *", "2026-02-01T00:00Z", ["2026-02-27T23:00:00Z", "2026-03-30T22:00:00Z"]),
+        # There is no 02:30 on 29 March, and 02:30 comes twice on 25 October.
+        ("30 2 * * *", "2026-03-28T12:00Z", ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
+        ("30 2 * * *", "2026-10-24T12:00Z", ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
+        ("*/30 2 * * *", "2026-03-28T12:00Z", ["2026-03-30T00:00:00Z", "2026-03-30T00:30:00Z"]),
+        ("*/30 2 * * *", "2026-10-25T00:15Z", ["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z"]),
+    ],
+)
+def test_cron(expression: str, start: str, expected: list[str]) -> None:
+    assert ticks(cron(expression), start, len(expected)) == expected
+
+
+def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
+    """Each time in that night, in steps of a minute, has a next tick after it."""
+    rule = cron("0,15,30,45 1,2,3 * * *")
+    times = [at("2026-10-24T22:00Z") + minute * 60_000 for minute in range(300)]
+    following = [rule.following(time) for time in times]
+    assert all(time < tick for time, tick in zip(times, following, strict=True))
+    assert all(first <= second for first, second in pairwise(following))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule.of(None, "90m", "UTC", "last"),
+        cron("* * * * *"),
+        cron("30 2 * * *"),
+        cron("0 0 1 1 *", "Asia/Kathmandu"),
+        cron("*/20 * 3 * * *", "UTC"),
+        cron("0,15,30,45 1,2,3 * * *"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("hours", [0, 1, 3, 26, 24 * 40])
+@pytest.mark.parametrize("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
+def test_the_last_tick_that_is_due(rule: Rule, start: str, hours: int) -> None:
+    due = rule.following(at(start))
+    now = due + hours * HOUR
+    expected, following = due, rule.following(due)
+    while following <= now:
+        expected, following = following, rule.following(following)
+    assert rule.last_due(due, now) == expected
+
+
+def test_a_long_outage_is_quickly_over() -> None:
+    """Only ticks near its end are worked out, not half a million."""
+    rule = cron("* * * * *")
+    due = at("2016-01-01T00:00Z")
+    now = due + round(timedelta(days=3_650) / timedelta(milliseconds=1))
+    assert rule.last_due(due, now) == now
+
+
+def test_a_record_keeps_what_it_says() -> None:
+    rule = cron("0 7 * * mon-fri", missed="all")
+    text = Record(rule=rule, body=msgspec.Raw(b"[1]"), headers={"a": "b"}, priority=4).written(b"")
+    assert Record.read(Record.read(text).written(text)) == Record.read(text)
+    assert datetime.fromtimestamp(rule.following(0) / 1000, UTC).year == 1970

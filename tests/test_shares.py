@@ -1,0 +1,36 @@
+"""How the tests are shared out among processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import shares
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("path", shares.FIRST)
+def test_what_begins_first_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_spark_begins_first_and_in_one_process() -> None:
+    files = ["tests/test_docs.py::a", "tests/spark/test_read.py::b[1]", "tests/spark/test_write.py::c[x::y]"]
+    assert sorted(files, key=shares.rank) == [*files[1:], files[0]]
+    assert [*map(shares.share_of, files)] == ["tests/test_docs.py", shares.SPARK, shares.SPARK]
+
+
+def test_code_is_compiled_once_where_it_may_not_be_kept_beside_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    shares.compile_once(tmp_path)
+    assert "PYTHONPYCACHEPREFIX" not in os.environ
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    shares.compile_once(tmp_path)
+    assert os.environ["PYTHONPYCACHEPREFIX"] == str(tmp_path)
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
