@@ -142,8 +142,8 @@ class Delivery(Leased[T]):
 
     async def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         self._refuse_if_deferred()
-        settlement = await self._queue._run(_work.one(steps, self.outcome))
-        self.outcome = settlement.outcome
+        (settlement,) = await self._queue._run(steps)
+        self.outcome = _work.held_or_raise(settlement, self.outcome).outcome
         return settlement
 
     def _refuse_if_deferred(self) -> None:

@@ -143,8 +143,8 @@ class Delivery(Leased[T]):
 
     def _settle(self, steps: _work.Steps[list[Settlement]]) -> Settlement:
         self._refuse_if_deferred()
-        settlement = self._queue._run(_work.one(steps, self.outcome))
-        self.outcome = settlement.outcome
+        (settlement,) = self._queue._run(steps)
+        self.outcome = _work.held_or_raise(settlement, self.outcome).outcome
         return settlement
 
     def _refuse_if_deferred(self) -> None:
