@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from rq_dlq.values.message import Row
 
@@ -75,11 +75,13 @@ def repetition(call: Call[R]) -> Call[R]:
     return call._replace(reader=call.repetition_reader or call.reader)
 
 
-class Command(NamedTuple, Generic[R]):
+@dataclass(frozen=True, slots=True)
+class Command(Generic[R]):
     """One plain Redis command, for anything but a transition of a message."""
 
     parts: tuple[Argument, ...]
     reader: Callable[[Any], R] = lambda reply: reply
+    script: ClassVar[str] = ""  # it runs none
 
     def read(self, reply: Any, repeated: bool) -> R:
         """The result."""

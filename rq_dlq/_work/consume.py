@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -145,11 +146,10 @@ class Consuming(Generic[D]):
     def _take_acked(self) -> list[D]:
         """The deliveries to ack, without those that were settled otherwise meanwhile, as by `queue.ack`."""
         taken: list[D] = []
-        try:
-            while True:
+        with suppress(IndexError):  # another thread took one
+            while self._acked:
                 taken.append(self._acked.popleft())
-        except IndexError:
-            return [delivery for delivery in taken if delivery.outcome == "deferred"]
+        return [delivery for delivery in taken if delivery.outcome == "deferred"]
 
     def _take_rest(self) -> list[D]:
         """The delivery of this step and those not handed out, without those that were settled."""

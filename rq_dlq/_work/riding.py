@@ -47,7 +47,12 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
         with suppress(type(error)):
             yield from _go_on(rider, None, error)
         return (yield from _go_on(steps, None, error))
-    yield from _go_on(rider, _reply(first, replies[:number]))
+    try:
+        more = rider.send(_reply(first, replies[:number]))
+    except StopIteration:  # nearly always
+        pass
+    else:
+        yield from _alone(rider, more)
     return (yield from _go_on(steps, _reply(second, replies[number:])))
 
 

@@ -163,10 +163,16 @@ def _settle(
     size: int = CHANGED,
 ) -> Steps[list[Settlement]]:
     """Settle messages, `size` of them in one script."""
-    if len(held) <= size and _is_one_family(held):
-        if not held:
-            return []
-        (settlements,) = yield from _say(queue, [(call(queue.keys, held), held)])
+    if not held:
+        return []
+    if len(held) <= size and _is_one_family(held):  # nearly always: one generator less
+        said = call(queue.keys, held)
+        try:
+            settlements: list[Settlement] = yield queue.indeterminate.resolve(said, held)
+        except BaseException as error:
+            queue.indeterminate.note(said, held, error)
+            raise
+        queue.indeterminate.settle(said, held)
         return settlements
     found: dict[int, Settlement] = {}
     for window in chunks(_by_family(queue, held, size), WINDOW if size == CHUNK else 1):
@@ -193,16 +199,6 @@ def _say(
     for call, held in parts:
         queue.indeterminate.settle(call, held)
     return replies
-
-
-def one(steps: Steps[list[Settlement]], before: Fate | None = None) -> Steps[Settlement]:
-    """The settlement of a single delivery.
-
-    Raises:
-        LeaseLost: its token is stale.
-    """
-    (settlement,) = yield from steps
-    return held_or_raise(settlement, before)
 
 
 def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlement:

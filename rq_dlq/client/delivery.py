@@ -147,8 +147,9 @@ class Delivery(Leased[T]):
         self, steps: _work.Steps[list[Settlement]], error: BaseException | str | None = None
     ) -> Settlement:
         self._refuse_if_deferred()
-        settlement = self._queue._run(_work.one(steps, self.outcome))
-        self.outcome, self._settled = settlement.outcome, (settlement, error)
+        (settlement,) = self._queue._run(steps)
+        self.outcome = _work.held_or_raise(settlement, self.outcome).outcome
+        self._settled = (settlement, error)
         return settlement
 
     def _refuse_if_deferred(self) -> None:

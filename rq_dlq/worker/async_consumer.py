@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from concurrent.futures import wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq import _work
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
+from rq_dlq.worker.claiming import Pace
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, STUCK_AFTER, Consumer, Shared, take
 from rq_dlq.worker.running import end_child
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
@@ -29,6 +31,9 @@ LOOK = 1.0  # seconds between two looks whether the event loop still runs
 class AsyncConsumer(Consumer["Delivery[Any]"]):
     """Runs one async handler, up to `concurrency` calls at once, in the event loop of the worker.
 
+    It claims some messages ahead, as its pace allows, so that the next call begins when one ends. The
+    worker's thread releases those that wait too long; who pops one from the deque owns it.
+
     Args:
         broker: the queue's broker; only this object uses and closes it.
     """
@@ -41,14 +46,18 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._concurrency = concurrency
         self._broker = broker
         self._loop = shared.loop
+        self._pace = Pace(at_once=concurrency)
+        self._unstarted: deque[Delivery[Any]] = deque()  # claimed ahead
         self._running: dict[asyncio.Task[None], Delivery[Any]] = {}
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._done: list[Delivery[Any]] = []  # to be acked
         self._enough = asyncio.Event()  # there are so many that they do not wait for others
         self._acking: asyncio.Task[None] | None = None
-        self._riding = True  # they are acked with a claim, which comes as soon as a call ends
+        self._resting = False
         self._ended = asyncio.Event()  # a call has
+        self._claimed = self._last_end = 0.0  # monotonic seconds
+        self._extended = time.monotonic()
 
     def _consume(self) -> None:
         consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
@@ -62,7 +71,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         tending = asyncio.create_task(self._keep_leases())
         try:
             await self._claim_and_begin()
-            self._riding = False
+            await self._release_unstarted()
             await self._ack_done()
             while self._running:
                 await asyncio.wait(self._running)
@@ -71,32 +80,68 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await self._ack_done()
         finally:
             tending.cancel()
+            await self._release_unstarted()  # there are some if it failed
             await self._broker.close()
 
     async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
-            room = self._concurrency - len(self._running)
-            if room == 0:
-                await self._one_ends(CHECK)
+            if self._overdue:
+                await self._extend_all()
+            wanted, ahead = self._wanted, len(self._running) >= self._concurrency
+            if wanted == 0:
+                await self._rest()
                 continue
-            self._riding = False
-            deliveries = await self._broker._run(_work.riding(self._ack(), self.claim(min(room, MOST))))
+            claim = self.claim(min(wanted, MOST), waits=not ahead)
+            deliveries = await self._broker._run(_work.riding(self._ack(), claim))
             if self.pause:
                 await asyncio.sleep(self.pause)
-            self._riding = True
-            if self._stop.finishing.is_set():
-                await self._broker._run(self.release(deliveries))
-            elif deliveries:
-                for delivery in deliveries:
-                    task = asyncio.create_task(self._run(delivery))
-                    self._running[task] = delivery
-                    task.add_done_callback(self._end)
+            if deliveries:
+                self._claimed = time.monotonic()
+                self._unstarted.extend(deliveries)
+                self._begin()
             elif self.permit.passed:
                 await self._one_ends(self.permit.pause)
+            elif ahead:
+                await self._one_ends(CHECK)
             elif self._until == "empty" and self._running:
                 await self._one_ends(None)
             elif await self._broker._run(self.over()):
                 break
+
+    async def _rest(self) -> None:
+        """Wait until there is something to claim for; that claim acks what ends meanwhile."""
+        if self._done:
+            self._ack_later()
+        self._resting = True
+        await self._one_ends(CHECK)
+        self._resting = False
+
+    @property
+    def _wanted(self) -> int:
+        """How many messages to claim: for the calls that can begin, and ahead if few are left of those.
+
+        Nothing is claimed ahead where no call has ended lately, so that the pace is not that of today.
+        """
+        ahead = 0 if time.monotonic() - self._last_end > self._pace.soon else self._pace.ahead
+        if len(self._unstarted) > ahead // 2:
+            return 0
+        return max(0, self._concurrency + ahead - len(self._running) - len(self._unstarted))
+
+    @property
+    def _overdue(self) -> bool:
+        """Whether what was claimed ahead may be lost, because something has blocked the event loop."""
+        return bool(self._unstarted) and time.monotonic() - self._extended > self._lease
+
+    def _begin(self) -> None:
+        """Begin as many calls as can run."""
+        while self._unstarted and len(self._running) < self._concurrency:
+            if self._overdue or self._stop.finishing.is_set():
+                break
+            with suppress(IndexError):  # the worker's thread released it
+                delivery = self._unstarted.popleft()
+                task = asyncio.create_task(self._run(delivery))
+                self._running[task] = delivery
+                task.add_done_callback(self._end)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
@@ -107,12 +152,18 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _end(self, task: asyncio.Task[None]) -> None:
         delivery = self._running.pop(task)
-        self._ended.set()
+        self._last_end = time.monotonic()
         self._cancelled.discard(task)
         if self.permit.is_for(delivery):
             self.permit.end()
         if not task.cancelled() and (error := task.exception()):
             logger.error("%s: a call could not be settled", self.queue.name, exc_info=error)
+        self._begin()
+        claims = self._resting and self._wanted > 0
+        if claims or not self._resting:
+            self._ended.set()
+        if self._done and not claims:
+            self._ack_later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         process = os.getpid()
@@ -121,12 +172,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             end_child(error)
         if self.can_wait(delivery, error):
             self._done.append(delivery)
-            if self._riding:
-                return
-            if len(self._done) >= ACK_TOGETHER:
-                self._enough.set()
-            if self._acking is None or self._acking.done():
-                self._acking = asyncio.create_task(self._ack_soon())
             return
         while not await self._broker._run(self.settle(delivery, error)):
             if self._stop.giving_up.is_set():
@@ -138,6 +183,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         handler, task = self._handler, cast("asyncio.Task[Any]", asyncio.current_task())
         limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
         self._calling.add(task)
+        began = time.monotonic()
         try:
             arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
             if limit is None:
@@ -157,7 +203,15 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             return error
         finally:
             self._calling.discard(task)  # from here on a cancellation would cut off the settling
+            self._pace.note(time.monotonic() - began)
         return None
+
+    def _ack_later(self) -> None:
+        """Have the finished messages acked soon."""
+        if len(self._done) >= ACK_TOGETHER:
+            self._enough.set()
+        if self._acking is None or self._acking.done():
+            self._acking = asyncio.create_task(self._ack_soon())
 
     async def _ack_soon(self) -> None:
         """Ack the finished messages with those that finish soon."""
@@ -185,17 +239,32 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _keep_leases(self) -> None:
         """Extend the leases; after a second stop signal, cancel each call once."""
-        extended = time.monotonic()
         while True:
             await asyncio.sleep(CHECK)
             if self._stop.cancelling.is_set():
                 for task in self._calling - self._cancelled:
                     self._cancelled.add(task)
                     task.cancel()
-            elif time.monotonic() - extended > self._lease / 3:
-                extended = time.monotonic()
-                kept = [d for d in self.running if not (d.settled or d.lost)]
-                await self._broker._run(self.extend(kept))
+            elif time.monotonic() - self._extended > self._lease / 3:
+                await self._extend_all()
+
+    async def _extend_all(self) -> None:
+        """Extend all leases, and drop what was lost before its call began."""
+        began = time.monotonic()
+        kept = [d for d in (*self.running, *self._unstarted.copy()) if not (d.settled or d.lost)]
+        lost = await self._broker._run(self.extend(kept)) if kept else None
+        self.drop(lost or (), self._unstarted)
+        self._extended = began  # not before: until then nothing that may be lost begins
+        self._begin()
+
+    async def _release_unstarted(self) -> None:
+        await self._broker._run(self.release(self._take_unstarted()))
+
+    def _take_unstarted(self) -> list[Delivery[Any]]:
+        taken = take(self._unstarted)
+        if any(map(self.permit.is_for, taken)):
+            self.permit.end()
+        return taken
 
     # From the worker's thread
 
@@ -205,4 +274,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         return [*self._running.values()]
 
     def tend(self) -> None:
-        """Do nothing: the event loop tends its own calls."""
+        """Release messages that wait behind stuck calls; the event loop does the rest."""
+        if self._unstarted and time.monotonic() - self._claimed > STUCK_AFTER:
+            self._tending.run(self.release(self._take_unstarted()))

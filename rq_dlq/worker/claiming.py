@@ -26,6 +26,7 @@ class Pace:
 
     soon: float = 0.1  # seconds within which the last of a claim is to start
     most: int = 100
+    at_once: int = 1  # calls side by side
     _usual: float | None = None  # seconds, a moving average
 
     def note(self, seconds: float) -> None:
@@ -35,10 +36,15 @@ class Pace:
 
     @property
     def claim(self) -> int:
-        """The number of messages to claim."""
+        """The number of messages to claim when no call runs."""
+        return max(1, self.ahead)
+
+    @property
+    def ahead(self) -> int:
+        """The number of messages that may wait for a call."""
         if self._usual is None:
-            return 1
-        return max(1, min(self.most, int(self.soon / max(self._usual, 1e-6))))
+            return 0
+        return min(self.most, int(self.soon * self.at_once / max(self._usual, 1e-6)))
 
 
 class Patience:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -17,6 +18,7 @@ from rq_dlq.worker.tally import FAILED, SettingsInForce, Tally, logger, report
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from collections import deque
 
     from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
 RETRY_AFTER = 1.0  # seconds before a refused call is tried again
+STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")
 
@@ -114,7 +117,7 @@ class Consumer(ABC, Generic[D]):
 
     # Steps
 
-    def claim(self, count: int) -> _work.Steps[Sequence[D]]:
+    def claim(self, count: int, *, waits: bool = True) -> _work.Steps[Sequence[D]]:
         """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
@@ -124,7 +127,7 @@ class Consumer(ABC, Generic[D]):
                 self.queue,
                 self._make,
                 count=count,
-                wait=self._patience.wait,
+                wait=self._patience.wait if waits else 0,
                 permit=self.permit,
                 undecodable=lambda delivery, settlement, error: undecodable.append(
                     (delivery, settlement, error)
@@ -137,7 +140,8 @@ class Consumer(ABC, Generic[D]):
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
         for failure in undecodable:
             yield from self._note(*failure)
-        self._patience.note(found=bool(found))
+        if waits:
+            self._patience.note(found=bool(found))
         return found
 
     def over(self) -> _work.Steps[bool]:
@@ -252,3 +256,23 @@ class Consumer(ABC, Generic[D]):
                     "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
                 )
         return lost
+
+    def drop(self, lost: Iterable[D], unstarted: deque[D]) -> None:
+        """Drop deliveries that were lost before their calls began."""
+        dropped: list[D] = []
+        for delivery in lost:
+            with suppress(ValueError):  # its call has begun, or the other thread released it
+                unstarted.remove(delivery)
+                dropped.append(delivery)
+        if dropped:
+            self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
+            logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))
+
+
+def take(deliveries: deque[D]) -> list[D]:
+    """Take all out of a deque that two threads use."""
+    taken: list[D] = []
+    with suppress(IndexError):
+        while True:
+            taken.append(deliveries.popleft())
+    return taken

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
-from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, Consumer, Shared
+from rq_dlq.worker.consumer import (
+    ACK_TOGETHER,
+    ACK_WITHIN,
+    RETRY_AFTER,
+    STUCK_AFTER,
+    Consumer,
+    Shared,
+    take,
+)
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
-from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
-
-STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
@@ -94,12 +97,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         lost = self._settling.run(self.extend(unstarted)) if unstarted else None
         if lost is not None:
             self._extended = time.monotonic()
-        if lost:
-            self._tally.add([Settlement(delivery.id, "lost") for delivery in lost], "lost")
-            logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(lost))
-            for delivery in lost:
-                with suppress(ValueError):  # the worker's thread released it
-                    self._unstarted.remove(delivery)
+        self.drop(lost or (), self._unstarted)
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         while not self._settling.run(self.settle(delivery, error)):
@@ -107,14 +105,14 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 break
 
     def _ack_done(self) -> _work.Steps[None]:
-        again = done = _take(self._done)
+        again = done = take(self._done)
         try:
             again = yield from self.ack(done)
         finally:
             self._done.extend(again)
 
     def _release_unstarted(self, connections: Connections) -> None:
-        connections.run(self.release(_take(self._unstarted)))
+        connections.run(self.release(take(self._unstarted)))
 
     # From the worker's thread
 
@@ -148,11 +146,3 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self._extended = now
             if self._tending.run(self.extend([*kept.values()])):
                 self._in_doubt = True
-
-
-def _take(deliveries: deque[Delivery[Any]]) -> list[Delivery[Any]]:
-    taken: list[Delivery[Any]] = []
-    with suppress(IndexError):
-        while True:
-            taken.append(deliveries.popleft())
-    return taken

@@ -15,13 +15,13 @@ from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
-from rq_dlq._redis.exchange import perform
+from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import AWAITING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
-from rq_dlq._work import Wait
+from rq_dlq._work import Batch, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
@@ -139,8 +139,11 @@ class AsyncConnections:
                 return step.read(reply, repeated)
             if not isinstance(reply, exceptions.NoScriptError):
                 raise refusal(reply, command)
-        await self._link.prove(step, self.scripts)
-        talk = perform(step, self.scripts, repeated=repeated, timeout=self._timeout)
+        if isinstance(step, Batch) and all(call.script in self._proven for call in step.calls):
+            talk = exchange(step.calls, self.scripts, repeated=repeated)
+        else:
+            await self._link.prove(step, self.scripts)
+            talk = perform(step, self.scripts, repeated=repeated, timeout=self._timeout)
         commands = next(talk)
         while True:
             replies = await self._talk(commands)

@@ -497,6 +497,8 @@ end
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local in_group
+
 local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
@@ -551,7 +553,10 @@ local function put(id, state, head, waits, rest)
   end
   redis.call('HSET', states, id, format_state(state))
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
-    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    in_group = in_group or (function()
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
     -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive

@@ -392,6 +392,8 @@ end
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+local in_group
+
 local function put(id, state, head, waits, rest)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
@@ -446,17 +448,20 @@ local function put(id, state, head, waits, rest)
   end
   redis.call('HSET', states, id, format_state(state))
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
-    -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
-    -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
-    --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
-    local function group_row(group, died, member)
-      return string.format('%-12s', group) .. pack_number(died, 6) .. member
-    end
-    -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
-    local function row_in_groups(state, member)
-      return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
-    end
-    redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    in_group = in_group or (function()
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
   end
   if died_again then
     -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive

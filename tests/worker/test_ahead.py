@@ -1,0 +1,104 @@
+"""What async handlers have claimed ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq.worker import Worker
+from rq_dlq.worker.claiming import Pace
+from tests.servers import wait_until
+from tests.worker.conftest import Working
+
+
+def test_it_is_what_starts_soon() -> None:
+    pace = Pace(at_once=8)
+    assert pace.ahead == 0  # the pace is not known yet
+    pace.note(0.1)
+    assert pace.ahead == 8
+    pace.note(0.0)
+    assert pace.ahead == 10
+    for _ in range(20):
+        pace.note(10.0)
+    assert pace.ahead == 0
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["awaits", "blocks"])
+def test_what_waits_behind_a_stuck_call_is_given_back(
+    blocks: bool, broker: rq_dlq.Broker, server: str, working: Working
+) -> None:
+    queue, go_on, stuck = broker.queue("a"), threading.Event(), threading.Event()
+
+    @queue.handler(concurrency=1)
+    async def handle(body: Any) -> None:
+        if body == "stuck":
+            stuck.set()
+            while not (go_on.wait(20) if blocks else go_on.is_set()):  # noqa: ASYNC110 - a condition elsewhere
+                await asyncio.sleep(0.001)
+
+    queue.send_many([*range(200), "stuck", *range(50)])
+    helped: list[Any] = []
+    with rq_dlq.Broker(f"unix://{server}") as other, working(broker):
+        other.queue("a").handler()(helped.append)
+        assert stuck.wait(20)
+        with working(other):
+            wait_until(lambda: len(helped) == 50)
+        go_on.set()
+        wait_until(lambda: queue.stats().totals["acked"] == 251)
+    assert queue.stats().totals["released"] > 0
+    assert queue.stats().totals.get("lapsed", 0) == 0
+
+
+def test_it_is_given_back_at_the_stop(broker: rq_dlq.Broker) -> None:
+    queue, worker = broker.queue("a"), list[Worker]()
+
+    @queue.handler(concurrency=2)
+    async def handle(body: Any) -> None:
+        if body == "the end":
+            worker[0].stop.signal()
+
+    queue.send_many([*range(200), "the end", *range(50)])
+    worker.append(Worker(broker))
+    worker[0].run()
+    stats = queue.stats()
+    assert stats.leased == 0
+    assert stats.totals["released"] > 0
+    assert stats.ready + stats.totals["acked"] == 251
+
+
+def test_what_was_lost_before_its_call_began_is_dropped(
+    broker: rq_dlq.Broker, server: str, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was frozen for longer than the lease."""
+    monkeypatch.setattr("rq_dlq.worker.async_consumer.STUCK_AFTER", 60)
+    queue, lost, go_on = broker.queue("a", lease=0.3), threading.Event(), threading.Event()
+    seen: list[Any] = []
+
+    @queue.handler(concurrency=1)
+    async def handle(body: Any) -> None:
+        seen.append(body)
+        if body == "block":
+            lost.set()
+            go_on.wait(20)
+
+    queue.send_many([*range(200), "block", *range(200, 250)])
+    other = rq_dlq.Broker(f"unix://{server}")
+    elsewhere = other.queue("a")
+    with working(broker):
+        assert lost.wait(20)
+        taken, after = list[Any](), set(range(200, 250))
+
+        def take() -> bool:
+            taken.extend(elsewhere.claim(1_000))
+            return after <= {delivery.body for delivery in taken}
+
+        wait_until(take)
+        elsewhere.ack(taken)
+        go_on.set()
+        wait_until(lambda: queue.stats().totals["acked"] == 251)
+    other.close()
+    assert not after & set(seen)
