@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 HASHES = ("messages", "states", "history", "claims", "counters", "settings")
-INDEXES = ("ready", "scheduled", "dead", "expired", "expiring", "leases")
+INDEXES = ("ready", "scheduled", "dead", "expired", "expiring", "leases", "groups")
 NAMES = (*HASHES, *INDEXES, "wake")
 WAITING = ("ready", "scheduled")
 EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/lib/record.lua, order.lua
 CONSUMER = b'"c"'
-REST = " rest="  # in the state of a dead letter (lua/lib/put.lua)
+GROUP, REST = "group=", "rest="  # words in the state of a dead letter (lua/lib/put.lua)
 
 Cells = Sequence[Sequence[bytes]]  # of each key of NAMES, flat
 
@@ -38,6 +38,7 @@ class Message(NamedTuple):
         touched: it has a state line.
         token: of who holds it, or settled it last.
         due: when it was or will be ready, or when it died.
+        group: of its failure, if it is dead; None: it never was.
         rests: until when it rests, if it is dead; 0: it does not.
     """
 
@@ -52,6 +53,7 @@ class Message(NamedTuple):
     due: int = 0
     counts: Counts = Counts()
     story: tuple[bytes, ...] = ()
+    group: str | None = None
     rests: int = 0
 
     @property
@@ -163,9 +165,12 @@ def _message(record: bytes, state: bytes | None, place: str | None, story: bytes
     if state is None:
         assert place in WAITING, f"I1: a message is in {place}, without a state"
         return Message(birth, flags, expires, place, due=birth // PER_MS, story=lines)
-    line, _, rests = state.decode().partition(REST)
-    says, marked, due, *counts, _ = line.split(" ")
-    assert len(counts) == len(Counts._fields), f"a state is damaged: {state.decode()}"
+    says, marked, due, *words = state.decode().split(" ")
+    counts, more = words[: len(Counts._fields)], words[len(Counts._fields) + 1 :]
+    assert len(words) > len(counts) == len(Counts._fields), f"a state is damaged: {state.decode()}"
+    group = next((word.removeprefix(GROUP) for word in more if word.startswith(GROUP)), None)
+    rests = next((word.removeprefix(REST) for word in more if word.startswith(REST)), "")
+    assert len(more) == (group is not None) + bool(rests), f"a state is damaged: {state.decode()}"
     part, _, reason = says.partition("/")
     held = marked.startswith("+")
     expected = (None,) if held else WAITING if part == "live" else (part,)
@@ -173,7 +178,7 @@ def _message(record: bytes, state: bytes | None, place: str | None, story: bytes
     here = "leased" if place is None else place
     return Message(
         birth, flags, expires, here, True, part, reason, marked[1:],
-        int(due) or birth // PER_MS, Counts(*map(int, counts)), lines, int(rests or 0),
+        int(due) or birth // PER_MS, Counts(*map(int, counts)), lines, group, int(rests or 0),
     )  # fmt: skip
 
 
@@ -202,6 +207,9 @@ def _indexes(queue: Queue) -> dict[str, set[tuple[bytes, bytes]]]:
     for name, message in queue.messages.items():
         if message.place != "leased":
             rows[message.place].add(_row(name, message))
+        if message.place == "dead":
+            group = f"{message.group or '':12}".encode() + message.due.to_bytes(6)
+            rows["groups"].add((group + _row(name, message)[0], b"0"))
         if message.place in WAITING and message.ends is not None:
             rows["expiring"].add((name.encode(), b"%d" % message.ends))
     for token, claim in queue.claims.items():
@@ -250,6 +258,9 @@ def _record(message: Message) -> bytes:
 def _state(message: Message) -> bytes:
     says = f"{message.part}/{message.reason}" if message.reason else message.part
     mark = "+" if message.place == "leased" else "-"
-    rest = f"{REST}{message.rests}" if message.rests else ""
-    line = " ".join((says, mark + message.token, *map(str, (message.due, *message.counts, 0))))
-    return (line + rest).encode()
+    words = [says, mark + message.token, *map(str, (message.due, *message.counts, 0))]
+    if message.group is not None:
+        words.append(GROUP + message.group)
+    if message.rests:
+        words.append(f"{REST}{message.rests}")
+    return " ".join(words).encode()
