@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq import _keys
 from rq_dlq._calls.call import Argument, Call, Command
@@ -29,7 +29,7 @@ def parts(
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:
     """Extend the leases of claims (milliseconds). Reads as whether each claim still holds something."""
-    return Call("extend_claim", keys, {"lease": lease}, tokens, lambda reply: [bool(n) for n in reply])
+    return Call("extend_claim", keys, {"lease": lease}, tokens, _read_truths)
 
 
 def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
@@ -72,7 +72,7 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[tu
     failed too often.
     """
     args: dict[str, Argument] = {"batch": batch, "run": run, "remembered": _REMEMBERED}
-    return Call("begin_batch", _stream(keys, query), args, (), lambda reply: (*reply[:2], bool(reply[2])))
+    return Call("begin_batch", _stream(keys, query), args, (), _read_begun)
 
 
 def note_batch(
@@ -146,3 +146,12 @@ def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
 
 def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:
     return _keys.NamedKeys({"stream": keys.stream(query)})
+
+
+def _read_truths(reply: Any) -> list[bool]:
+    return [bool(n) for n in reply]
+
+
+def _read_begun(reply: Any) -> tuple[int, int, bool]:
+    done, failed, half = reply
+    return done, failed, bool(half)

@@ -102,7 +102,7 @@ def commit_job(
     lists = [_staged(keys, job, attempt) for attempt in lengths]
     items = [cell for attempt, length in lengths.items() for cell in (_member(job, attempt), length)]
     whole = MoreKeys(keys, {"job": keys.job(job)})
-    return Call("commit_job", whole, args, items, lambda reply: _VERDICTS[reply], lists)
+    return Call("commit_job", whole, args, items, _VERDICTS.__getitem__, lists)
 
 
 def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[Moved]:

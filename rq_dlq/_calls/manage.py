@@ -225,13 +225,13 @@ def configure(
     items: list[Argument] = ["declared", declared]
     for name in WRITTEN:
         items += [name, settings.get(name, "")]
-    return Call("configure", keys, args, items, lambda reply: reply == 1)
+    return Call("configure", keys, args, items, _is_one)
 
 
 def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
     """Set an entry of the map of policies; empty: remove it. Reads as the one it replaces."""
     keys = _keys.NamedKeys({"policies": _keys.policies(namespace)})
-    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), lambda reply: reply[1])
+    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), _read_replaced)
 
 
 def policies(namespace: str) -> Command[dict[bytes, bytes]]:
@@ -264,3 +264,11 @@ def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
     """What the queue's own program declared, and the version of the map that was applied; empty: none."""
     command = (b"HMGET", keys["settings"], b"declared", b"version")
     return Command(command, lambda reply: (reply[0] or b"", reply[1] or b""))
+
+
+def _is_one(reply: Any) -> bool:
+    return reply == 1  # type: ignore[no-any-return]
+
+
+def _read_replaced(reply: Any) -> bytes | None:
+    return reply[1]  # type: ignore[no-any-return]

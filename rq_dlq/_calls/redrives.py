@@ -102,9 +102,7 @@ def steer_redrive(
 ) -> Call[bool | None]:
     """Pause, resume or cancel a redrive. Reads as whether that changed anything; None: there is none."""
     args: dict[str, Argument] = {"job": job, "verb": verb, "by": by, "user": user, "grace": grace}
-    return Call(
-        "steer_redrive", _keys_of(keys, job), args, (), lambda reply: None if reply < 0 else reply == 1
-    )
+    return Call("steer_redrive", _keys_of(keys, job), args, (), _read_steered)
 
 
 def undo_redrive(keys: QueueKeys, job: str, *, by: str, user: str, cause: str, limit: int) -> Call[Undone]:
@@ -145,3 +143,7 @@ def audit(keys: QueueKeys, limit: int) -> Command[list[AuditRecord]]:
         return [read_audit(keys.family, entry) for entry in read_entries(reply)]
 
     return Command((b"XREVRANGE", keys["audit"], b"+", b"-", b"COUNT", limit), read)
+
+
+def _read_steered(reply: Any) -> bool | None:
+    return None if reply < 0 else reply == 1

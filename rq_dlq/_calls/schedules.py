@@ -67,7 +67,7 @@ def schedule(
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("schedule", keys, args, items, lambda reply: None if reply == _NOT_OPEN else reply == 1)
+    return Call("schedule", keys, args, items, _read_written)
 
 
 def record_of(keys: QueueKeys, name: str) -> Command[bytes]:
@@ -79,3 +79,7 @@ def records(keys: QueueKeys) -> Command[dict[str, bytes]]:
     """The records of all schedules of a queue, by their names."""
     parts = (b"HGETALL", keys["schedules"])
     return Command(parts, lambda reply: {name.decode(): text for name, text in read_hash(reply).items()})
+
+
+def _read_written(reply: Any) -> bool | None:
+    return None if reply == _NOT_OPEN else reply == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
@@ -49,16 +50,16 @@ def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
     """Reads as the server's clock (milliseconds) and the counts."""
-    return Call("stats", keys, {}, (), lambda reply: (reply[0], _read_stats(name, reply)))
+    return Call("stats", keys, {}, (), partial(_read_stats, name))
 
 
-def _read_stats(name: str, reply: Any) -> QueueStats:
+def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
     head, due, _ = (float(cell) if cell else None for cell in reply[6:9])
     paused, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
     totals.pop("birth", None)
-    return QueueStats(
+    return now, QueueStats(
         name, ready, scheduled, leased, dead, expired,
         oldest=None if head is None else max(0.0, (now - head % _BAND) / 1000),
         next_due=None if due is None else max(0.0, (due - now) / 1000),
