@@ -14,7 +14,8 @@ from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
-from rq_dlq.client.tasks import TaskFunction, register, rule_of
+from rq_dlq.client.task_function import TaskFunction
+from rq_dlq.client.tasks import register, rule_of
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rq_dlq.client.queue import Queue
-    from rq_dlq.client.tasks import TaskFunction
+    from rq_dlq.client.task_function import TaskFunction
     from rq_dlq.values.durations import Duration
 
 P = ParamSpec("P")

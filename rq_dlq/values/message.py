@@ -245,8 +245,7 @@ class Received(Answering, Generic[T]):
     @property
     def fingerprint(self) -> str:
         """Identifies its kind of failure."""
-        group = states.group_of(self._row.state)
-        return self.cause.fingerprint if group is None else group
+        return states.group_of(self._row.state) or self.cause.fingerprint
 
 
 class Leased(Received[T]):
@@ -256,8 +255,7 @@ class Leased(Received[T]):
 
     Attributes:
         token: the claim's id, which proves that the consumer holds it.
-        outcome: what became of it, if it was acked, nacked, poisoned or released through this object.
-            Deferred: a loop will ack it with its next claim.
+        outcome: how it was settled through this object. Deferred: a loop will ack it with its next claim.
         lost: a worker found that the lease was lost while the handler runs.
     """
 

@@ -1,0 +1,164 @@
+"""The function of a task: its arguments as a body, and back.
+
+A message of a task has the task's name in the header `task`. Its body is a JSON object that has the arguments
+by the names of their parameters; those of `*args` are a list, those of `**kwargs` an object, under these
+names. So programs in any language can send it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+import msgspec
+
+from rq_dlq.client.handlers import annotations_of
+from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
+from rq_dlq.errors.guesses import sentence_for
+from rq_dlq.values.codec import Codec
+from rq_dlq.values.durations import shown
+from rq_dlq.values.message import Leased
+
+if TYPE_CHECKING:
+    from rq_dlq.values.schedule import Rule
+
+HEADER = "task"
+
+
+class TaskFunction:
+    """A task's function and its name, and the rule by which it is sent again and again, if there is one.
+
+    Raises:
+        ConfigurationError: it is not a function, or has no name that a message could have.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
+        if not inspect.isroutine(function):
+            raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
+        self.function = function
+        self.rule = rule
+        self.name = function.__name__ if name is None else name
+        self.is_async = inspect.iscoroutinefunction(function)
+        if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
+            raise ConfigurationError(f"{shown(self.name)} cannot name a task: pass name='…'")
+
+    def __str__(self) -> str:
+        return f"{self.name}{self._sent}"
+
+    def headers(self, others: Mapping[str, str] | None) -> Mapping[str, str]:
+        """The headers of a message of this task, beside the sender's own.
+
+        Raises:
+            InvalidInput: the sender's own are not a mapping, or have the task's.
+        """
+        if others is None:
+            return {HEADER: self.name}
+        if not isinstance(others, Mapping) or HEADER in others:
+            raise InvalidInput(f"headers {shown(others)}: pass a mapping without {HEADER!r}, the task's name")
+        return {HEADER: self.name, **others}
+
+    def body(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Raw:
+        """The body of a message that calls the task with these arguments.
+
+        Raises:
+            InvalidMessage: they do not fit the signature, or a worker could not read them.
+        """
+        try:
+            bound = self._sent.bind(*args, **kwargs)
+        except TypeError as error:
+            unknown = [name for name in kwargs if name not in self._sent.parameters]
+            sentence = sentence_for(unknown, "Task.send")
+            message = f"{self} cannot be called like this: {error}; nothing was sent"
+            raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
+        data = self._codec.encode(bound.arguments)
+        try:
+            self._codec.decode(data, raw=False)
+        except UnprocessableMessage as error:
+            message = f"the arguments do not fit {self}: {error.__cause__}; nothing was sent"
+            raise InvalidMessage(message) from None
+        return msgspec.Raw(data)
+
+    def call(self, delivery: Leased[Any]) -> Any:
+        """Call the function with the arguments of a message.
+
+        Raises:
+            UnprocessableMessage: they do not fit.
+        """
+        try:
+            sent = self._codec.decode(delivery.data, raw=False)
+        except UnprocessableMessage as error:
+            raise UnprocessableMessage(f"the arguments do not fit {self}: {error.__cause__}") from error
+        given = {name: getattr(sent, name) for name in self._sent.parameters}
+        arguments = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+        if self._injected is not None:
+            arguments[self._injected] = delivery
+        bound = inspect.BoundArguments(self._signature, arguments)
+        bound.apply_defaults()
+        return self.function(*bound.args, **bound.kwargs)
+
+    def check(self) -> None:
+        """Check that arguments can be read.
+
+        Raises:
+            ConfigurationError: an annotation of the function cannot be evaluated, or it is scheduled and has
+                a parameter without a default.
+            InvalidMessage: an annotation is a type that no message can have.
+        """
+        _ = self._codec
+        if self.rule is None:
+            return
+        try:
+            self.body((), {})
+        except InvalidMessage as error:
+            message = (
+                f"task {self.name!r} has a schedule, which sends no arguments: give each parameter a "
+                f"default, or send them by queue.schedule(…) ({error})"
+            )
+            raise ConfigurationError(message) from None
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        """The function's signature, with types as its annotations."""
+        signature = inspect.signature(self.function)
+        types = annotations_of(self.function, signature.parameters.values(), f"task {self.name!r}")
+        parameters = [
+            one.replace(annotation=types.get(one.name, Any)) for one in signature.parameters.values()
+        ]
+        return inspect.Signature(parameters)
+
+    @cached_property
+    def _injected(self) -> str | None:
+        """The parameter that takes the delivery, if one is annotated so; it is not sent."""
+        found = (one.name for one in self._signature.parameters.values() if _is_delivery(one.annotation))
+        return next(found, None)
+
+    @cached_property
+    def _sent(self) -> inspect.Signature:
+        parameters = self._signature.parameters.values()
+        return inspect.Signature([one for one in parameters if one.name != self._injected])
+
+    @cached_property
+    def _codec(self) -> Codec[Any]:
+        fields = [_field(parameter) for parameter in self._sent.parameters.values()]
+        kind = msgspec.defstruct(str(self), fields, kw_only=True, forbid_unknown_fields=True)
+        return Codec(kind, sys.maxsize)  # the queue's codec has a limit
+
+
+def _is_delivery(kind: Any) -> bool:
+    parts = [get_origin(part) or part for part in (kind, *get_args(kind))]
+    return any(isinstance(part, type) and issubclass(part, Leased) for part in parts)
+
+
+def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+    kind: Any = parameter.annotation
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return parameter.name, GenericAlias(tuple, (kind, ...)), msgspec.UNSET
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return parameter.name, GenericAlias(dict, (str, kind)), msgspec.UNSET
+    if parameter.default is parameter.empty:
+        return parameter.name, kind
+    return parameter.name, kind, msgspec.UNSET
