@@ -104,11 +104,11 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
 def check_head(record: bytes, state: list[str]) -> None:
     """The state of a message with a long record has its head, unless an earlier version sent it."""
     assert len(state) >= STATE, state
-    state = [word for word in state if not word.startswith("group=")]
-    if len(state) > STATE and state[-1].endswith(f"/{len(record)}"):  # else someone else wrote the record
+    heads = [word for word in state[STATE:] if word.startswith("head=")]
+    if heads and heads[-1].endswith(f"/{len(record)}"):  # else someone else wrote the record
         expires = int.from_bytes(record[8:14]) if record[7] & EXPIRES else 0
         head = f"head={int.from_bytes(record[:7])}/{record[7]}/{expires}/{len(record)}"
-        assert (len(record) > LONG, state[STATE:]) == (True, [head]), state
+        assert (len(record) > LONG, heads) == (True, [head]), state
 
 
 def check_groups(raw: Any, keys: QueueKeys, dead: dict[bytes, str]) -> None:

@@ -45,8 +45,8 @@ def groups(queue: Queue[Any], choice: Choice, new_within: Duration = NEW_WITHIN)
 def _of_one(queue: Queue[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
     if choice.only_group and choice.places_in(queue) == ["dead"]:
         listed = yield from indexed(queue.keys, choice.group or "")
-        if listed is not None:
-            now, found = listed
+        now, found = listed or (0, [])
+        if listed and not any(row.version_needed for group in found for row in group.newest):
             return [_count_of(queue, group).group(now, within) for group in found]
     return (yield from _counted(queue, choice, within))
 

@@ -19,7 +19,7 @@ from rq_dlq._calls import redrives as calls
 from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.queue import check_limit
-from rq_dlq._work.steps import CHANGED, MAX_BLOCK, WINDOW, Batch, Steps, Wait
+from rq_dlq._work.steps import CHANGED, MAX_BLOCK, Batch, Steps, Wait
 from rq_dlq._work.views import members
 from rq_dlq.errors import BrokerRefused, InvalidInput
 from rq_dlq.values.durations import shown
@@ -84,17 +84,20 @@ def drive(
         timeout: milliseconds to wait in all; None: no limit.
         told: gets the redrive after each step.
     """
-    steps = [calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)] * WINDOW
+    step = calls.step_redrive(
+        keys, job, limit=CHANGED, grace=GRACE
+    )  # one at a time: Redis runs a batch in one go
     left = timeout
     while True:
-        *stepped, found = yield Batch([*steps, calls.record(keys, job)])
+        last: Stepped
+        found: Redrive | None
+        last, found = yield Batch([step, calls.record(keys, job)])
         if found is None:
             raise _unknown(keys, job)
         if told is not None:
             told(found)
-        last: Stepped = stepped[-1]
         if found.state != "running" or (left is not None and left <= 0):
-            return found  # type: ignore[no-any-return]
+            return found
         if last.wait:
             wait = min(last.wait, MAX_BLOCK, MAX_BLOCK if left is None else left)
             took: float = yield Wait(keys.silent, wait)

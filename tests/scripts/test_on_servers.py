@@ -12,6 +12,7 @@ import redis
 from rq_dlq import _calls
 from rq_dlq._scripts import Script, Scripts, parse
 from rq_dlq._work.steps import CHUNK, MOST
+from rq_dlq.testing.clock import CLOCK
 from tests import servers
 from tests.conftest import MOVED_CLOCK
 from tests.model.driver import Driver
@@ -33,9 +34,9 @@ def client(request: pytest.FixtureRequest) -> Iterator[Any]:
         connection.close()
 
 
-SHIM = """\
+SHIM = f"""\
 local redis = (function(redis)
-  local declared = { clock = true }
+  local declared = {{ ['{CLOCK}'] = true }}
   for _, key in ipairs(KEYS) do declared[key] = true end
   local function checked(run)
     return function(command, key, ...)
@@ -43,7 +44,7 @@ local redis = (function(redis)
       return run(command, key, ...)
     end
   end
-  return { call = checked(redis.call), pcall = checked(redis.pcall) }
+  return {{ call = checked(redis.call), pcall = checked(redis.pcall) }}
 end)(redis)
 """
 
