@@ -84,9 +84,8 @@ def drive(
         timeout: milliseconds to wait in all; None: no limit.
         told: gets the redrive after each step.
     """
-    step = calls.step_redrive(
-        keys, job, limit=CHANGED, grace=GRACE
-    )  # one at a time: Redis runs a batch in one go
+    # One a round trip, since Redis runs all scripts of one in one go.
+    step = calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)
     left = timeout
     while True:
         last: Stepped

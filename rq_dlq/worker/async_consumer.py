@@ -76,6 +76,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             while self._running:
                 await asyncio.wait(self._running)
             if self._acking is not None:
+                self._enough.set()  # none follow that it could wait for
                 await self._acking
             await self._ack_done()
         finally:
