@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers wheel format constraints clean tools
+.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers triage-demo wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -13,7 +13,7 @@ help: ## what there is
 	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[all]'
 	@touch .venv
 
-slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers: tools
+slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers triage-demo: tools
 tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
@@ -55,6 +55,9 @@ redis-matrix: ## the tests of connections on the oldest and the newest versions 
 
 live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table; about ten minutes
 	python3 -m tests.live_brokers
+
+triage-demo: ## an outage fills a dead-letter queue: from "the dead letters grow" to redriven, on the command line
+	python3 -m tests.triage
 
 bench: ## the benchmarks
 	python3 -m tests.benchmarks

@@ -1,0 +1,36 @@
+-- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
+-- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
+-- client opened it: then nothing was done.
+local number, opening = ARGV[1], ARGV[2]
+-- items from ARGV[3]: id, record, state, history (may be empty)
+-- needs: register, done
+local known = {}
+if done then
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
+end
+-- needs: is_open, note_done, read_record, parse_state, with_head, put; keys: messages, history, counters
+if not is_open then
+  return -1
+end
+for i = 3, #ARGV, 4 do
+  local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+  if redis.call('HEXISTS', messages, id) == 1 then
+    known[#known + 1] = (i + 1) / 4
+  else
+    local head = read_record(record)
+    local state = parse_state(ARGV[i + 2], head.birth)
+    state.more = with_head(state.more, record)
+    redis.call('HDEL', history, id) -- of a call that was cut off
+    if story ~= '' then
+      redis.call('HSET', history, id, story)
+    end
+    put(id, state, head)
+    redis.call('HSET', messages, id, record) -- from here on it is there
+    redis.call('HINCRBY', counters, 'sent', 1)
+  end
+end
+note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+return known

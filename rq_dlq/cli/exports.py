@@ -1,0 +1,156 @@
+"""`rq-dlq dlq tail`, `export` and `import`: dead letters as they come, and as a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq._work.choice import REASONS
+from rq_dlq._work.reading import following, read
+from rq_dlq._work.restore import restore
+from rq_dlq.cli import _exported, _show
+from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._input import opened
+from rq_dlq.cli._letters import group_of, letters_of
+from rq_dlq.cli._options import queue_argument, where_option
+from rq_dlq.client.choosing import dead_choice
+from rq_dlq.errors import InvalidInput, UnprocessableMessage
+from rq_dlq.values.visible import visible_line
+from rq_dlq.values.wanted import ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq._work.queue import Queue
+    from rq_dlq.client.dlq import DeadLetters
+    from rq_dlq.values.message import DeadLetter, Row
+
+NAMED = 10  # lines or ids that are listed
+PERIOD = 0.5  # seconds between two looks
+
+group_option = click.option(
+    "--group", metavar="GROUP", help="Only this kind of failure, as `groups` names it."
+)
+reason_option = click.option("--reason", type=click.Choice(REASONS))
+
+
+@click.command("tail", cls=Command)
+@queue_argument
+@group_option
+@reason_option
+@where_option
+@click.option(
+    "--lines", type=click.IntRange(0), default=10, show_default=True, help="So many of those that are there."
+)
+@pass_context
+def tail(context: Context, /, name: str, *, group: str | None, lines: int, **conditions: Any) -> None:
+    """Write the newest dead letters of a queue, and then each that comes, until Ctrl-C."""
+    letters = letters_of(context, name)
+    try:
+        for letter in _coming(letters, lines, {"group": group_of(letters, group, name), **conditions}):
+            if context.output.format != "table":
+                context.output.record(_show.letter_row(letter))
+                continue
+            cells = (f"{letter.died_at.astimezone():%m-%d %H:%M:%S}", letter.id, letter.fingerprint or "-")
+            context.output.tell(visible_line("  ".join((*cells, letter.reason, str(letter.cause)))))
+    except KeyboardInterrupt:
+        return
+
+
+def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -> Iterator[DeadLetter[Any]]:
+    """The newest dead letters, the oldest of them first; then those that come, without end.
+
+    A letter that dies at the time of the last one is not missed: the looks overlap by that time.
+    """
+    newest = letters.browse(limit=1, order="newest")
+    since = newest[0].died_at if newest else None
+    seen = {letter.id for letter in (letters.browse(limit=None, since=since) if since else [])}
+    yield from reversed(letters.browse(limit=lines, order="newest", **conditions) if lines else [])
+    while True:
+        found = letters.browse(limit=None, since=since, **conditions)
+        yield from (letter for letter in found if letter.id not in seen)
+        if found:
+            latest = max(letter.died_at for letter in found)
+            kept = seen if latest == since else set[str]()
+            since, seen = latest, kept | {letter.id for letter in found if letter.died_at == latest}
+        time.sleep(PERIOD)
+
+
+@click.command("export", cls=Command)
+@queue_argument
+@group_option
+@reason_option
+@where_option
+@pass_context
+def export(context: Context, /, name: str, *, group: str | None, **conditions: Any) -> None:
+    """Write the dead letters of a queue to stdout, a line of JSON each, with bodies and histories."""
+    letters = letters_of(context, name)
+    where = conditions.pop("where")
+    choice = dead_choice({"group": group_of(letters, group, name), **conditions}, where=where)
+    reading = read(letters._core, choice, ALL)
+    done, damaged = 0, list[str]()
+    while page := context.broker._run(following(reading)):
+        for row, letter in zip(page.rows, page.messages, strict=True):
+            try:
+                line = _show.as_json(_exported.exported(row, letter))
+            except UnprocessableMessage:
+                damaged.append(letter.id)
+            else:
+                context.output.stdout.out(line, highlight=False)
+                done += 1
+    context.output.say(f"exported {_show.many(done, 'dead letter')} of {name}")
+    if damaged:
+        some = ", ".join(damaged[:NAMED])
+        raise Failure(f"{_show.many(len(damaged), 'damaged message')} could not be exported: {some}")
+
+
+@click.command("import", cls=Command)
+@queue_argument
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@pass_context
+def import_(context: Context, name: str, file: str) -> None:
+    """Put dead letters that `export` wrote into a queue, from FILE or from stdin (-).
+
+    They are dead as they were: the same ids, bodies, headers, times and histories. A message whose id the
+    queue knows stays as it is. If a line is not a dead letter, nothing is imported.
+    """
+    queue = context.broker.queue(context.broker.settings.naming.resolve(name).family)._core
+    with opened(None if file == "-" else Path(file), sys.stdin.buffer) as source:
+        total = _check(context, source, queue)
+        source.seek(0)
+        known = context.broker._run(restore(queue, _rows(source, queue)))
+    context.output.say(f"imported {_show.many(total - len(known), 'dead letter')} into {name}")
+    if known:
+        some = ", ".join(known[:NAMED])
+        context.output.say(f"{_show.many(len(known), 'id')} known there already, left as they are: {some}")
+
+
+def _rows(source: IO[bytes], queue: Queue[Any]) -> Iterator[Row]:
+    """What the lines say."""
+    return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
+
+
+def _check(context: Context, source: IO[bytes], queue: Queue[Any]) -> int:
+    """Read all lines; how many dead letters they are.
+
+    Raises:
+        Failure: some are none.
+    """
+    good = bad = 0
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        try:
+            _exported.read(line, number, queue)
+            good += 1
+        except InvalidInput as error:
+            bad += 1
+            if bad <= NAMED:
+                context.output.say(f"line {number}: {error}")
+    if bad:
+        raise Failure(f"{_show.many(bad, 'bad line')}, so nothing was imported")
+    return good

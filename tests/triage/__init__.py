@@ -1,0 +1,1 @@
+"""From "the dead letters grow" to "fixed and redriven", walked on the command line."""
