@@ -78,6 +78,16 @@ def send(
     return Call("send", sender.keys, args, items, _read_known)
 
 
+def restore(sender: Sender, *, items: Sequence[Argument], opening: str) -> Call[list[int] | None]:
+    """Put exported messages back; items: id, record, state, history.
+
+    Returns:
+        A call that reads as that of `send`.
+    """
+    args: dict[str, Argument] = {"number": sender.number, "opening": opening}
+    return Call("restore", sender.keys, args, items, _read_known)
+
+
 def _read_known(reply: Any) -> list[int] | None:
     return None if reply == _NOT_OPEN else [int(number) - 1 for number in reply]
 

@@ -277,7 +277,7 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
-                *("start_redrive", "steer_redrive", "undo_redrive"),
+                *("start_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),
             _maintaining,
         ),

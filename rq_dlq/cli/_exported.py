@@ -5,15 +5,24 @@ from __future__ import annotations
 import base64
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from rq_dlq._work.send import SendOptions, packed
+from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.failure import Cause
+from rq_dlq.values.message import Row
 
 if TYPE_CHECKING:
-    from rq_dlq.values.message import Received, Row
+    from rq_dlq._work.queue import Queue
+    from rq_dlq.values.message import Received
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
+Word: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]*\Z")]
+Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -29,12 +38,18 @@ class Failed(msgspec.Struct, frozen=True):
 class Happened(msgspec.Struct, frozen=True):
     """A line of the history (`values.failure.Event`)."""
 
-    event: str
-    at: datetime
-    delivery: int
-    delay: float
+    event: Word
+    at: Time
+    delivery: Count
+    delay: Annotated[float, msgspec.Meta(ge=0, lt=10**12)]
     consumer: str
     cause: Failed
+
+    def line(self) -> str:
+        """As it is stored (lua/lib/remember.lua)."""
+        consumer = msgspec.json.encode(self.consumer).decode() if self.consumer else ""
+        cells = (self.event, ms(self.at), self.delivery, round(self.delay * 1000), consumer)
+        return "\t".join((*map(str, cells), Cause(**msgspec.structs.asdict(self.cause)).cells()))
 
 
 class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,29 +64,28 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     queue: str
-    part: str
-    reason: str
-    died_at: datetime
-    group: str
+    part: Literal["dead", "expired"]
+    reason: Word
+    died_at: Time
+    group: Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]{0,12}\Z")]
     priority: int
-    enqueued_at: datetime
-    delivery_count: int
-    charged: int
-    nacked: int
-    lapsed: int
-    released: int
-    redriven: int
+    enqueued_at: Time
+    delivery_count: Count
+    charged: Count
+    nacked: Count
+    lapsed: Count
+    released: Count
+    redriven: Count
     headers: dict[str, str] = {}
-    body: Any = None
+    body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: str | None = None
     persistent: bool = True
     history: list[Happened] = []
 
 
-_COPIED = (
-    *("id", "queue", "part", "reason", "priority", "enqueued_at", "delivery_count", "charged"),
-    *("nacked", "lapsed", "released", "redriven"),
-)
+_COUNTS = ("delivery_count", "charged", "nacked", "lapsed", "released", "redriven")
+_COPIED = ("id", "queue", "part", "reason", "priority", "enqueued_at", *_COUNTS)
+_LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
 
 
 def exported(row: Row, letter: Received[Any]) -> Exported:
@@ -102,3 +116,47 @@ def _body(data: bytes, *, raw: bool) -> dict[str, Any]:
     except NO_JSON:
         pass
     return {"body_base64": base64.b64encode(data).decode()}
+
+
+def read(line: bytes, number: int, queue: Queue[Any]) -> Row:
+    """What is stored of an exported dead letter.
+
+    Args:
+        number: of its line, which keeps the order of those of one millisecond.
+
+    Raises:
+        InvalidInput: it is none, or its id, a header or its body is not valid.
+    """
+    try:
+        letter = msgspec.json.decode(line, type=Exported)
+        born, died = ms(letter.enqueued_at), ms(letter.died_at)
+        history = "\n".join(event.line() for event in letter.history)
+        body: Any = letter.body
+        if body is msgspec.UNSET:
+            body = base64.b64decode(letter.body_base64 or "", validate=True)
+    except NO_JSON as error:
+        raise InvalidMessage(f"not a dead letter that `rq-dlq dlq export` wrote: {error}") from None
+    options = SendOptions(0, 0, letter.priority, letter.headers, letter.persistent, new=False)
+    message_id, payload = packed(queue, body, letter.id, options)
+    birth = (born << record.NUMBER_BITS) + number % (1 << record.NUMBER_BITS)
+    counts = " ".join(str(getattr(letter, name)) for name in _COUNTS)
+    reason = f"/{letter.reason}" if letter.reason else ""
+    group = f" group={letter.group}" if letter.part == "dead" else ""
+    return Row(
+        message_id,
+        birth.to_bytes(record.BARE - 1, "big") + payload,
+        f"{letter.part}{reason} - {died} {counts} 0{group}".encode(),
+        history.encode(),
+    )
+
+
+def ms(time: datetime) -> int:
+    """Milliseconds of the server's clock.
+
+    Raises:
+        ValueError: no message has such a time.
+    """
+    found = round(time.timestamp() * 1000)
+    if not 0 < found < _LAST:
+        raise ValueError(f"{time} is no time of a message")
+    return found

@@ -11,7 +11,7 @@ from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
 from rq_dlq.cli._options import queue_argument, where_option
-from rq_dlq.cli.exports import export, tail
+from rq_dlq.cli.exports import export, import_, tail
 from rq_dlq.cli.redrives import jobs, redrive
 
 
@@ -107,5 +107,5 @@ def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: A
     all_found(chosen, done)
 
 
-for command in (redrive, jobs, tail, export):
+for command in (redrive, jobs, tail, export, import_):
     dlq.add_command(command)

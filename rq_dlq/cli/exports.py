@@ -1,30 +1,35 @@
-"""`rq-dlq dlq tail` and `rq-dlq dlq export`: dead letters as they come, and as a file."""
+"""`rq-dlq dlq tail`, `export` and `import`: dead letters as they come, and as a file."""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from rq_dlq._work.choice import REASONS
 from rq_dlq._work.reading import following, read
-from rq_dlq.cli import _show
+from rq_dlq._work.restore import restore
+from rq_dlq.cli import _exported, _show
 from rq_dlq.cli._context import Command, Context, Failure, pass_context
-from rq_dlq.cli._exported import exported
+from rq_dlq.cli._input import opened
 from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
-from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rq_dlq._work.queue import Queue
     from rq_dlq.client.dlq import DeadLetters
-    from rq_dlq.values.message import DeadLetter
+    from rq_dlq.values.message import DeadLetter, Row
 
+NAMED = 10  # lines or ids that are listed
 PERIOD = 0.5  # seconds between two looks
 
 group_option = click.option(
@@ -91,7 +96,7 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
     while page := context.broker._run(following(reading)):
         for row, letter in zip(page.rows, page.messages, strict=True):
             try:
-                line = _show.as_json(exported(row, letter))
+                line = _show.as_json(_exported.exported(row, letter))
             except UnprocessableMessage:
                 damaged.append(letter.id)
             else:
@@ -99,5 +104,53 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
                 done += 1
     context.output.say(f"exported {_show.many(done, 'dead letter')} of {name}")
     if damaged:
-        some = ", ".join(damaged[:10])
+        some = ", ".join(damaged[:NAMED])
         raise Failure(f"{_show.many(len(damaged), 'damaged message')} could not be exported: {some}")
+
+
+@click.command("import", cls=Command)
+@queue_argument
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@pass_context
+def import_(context: Context, name: str, file: str) -> None:
+    """Put dead letters that `export` wrote into a queue, from FILE or from stdin (-).
+
+    They are dead as they were: the same ids, bodies, headers, times and histories. A message whose id the
+    queue knows stays as it is. If a line is not a dead letter, nothing is imported.
+    """
+    queue = context.broker.queue(context.broker.settings.naming.resolve(name).family)._core
+    with opened(None if file == "-" else Path(file), sys.stdin.buffer) as source:
+        total = _check(context, source, queue)
+        source.seek(0)
+        known = context.broker._run(restore(queue, _rows(source, queue)))
+    context.output.say(f"imported {_show.many(total - len(known), 'dead letter')} into {name}")
+    if known:
+        some = ", ".join(known[:NAMED])
+        context.output.say(f"{_show.many(len(known), 'id')} known there already, left as they are: {some}")
+
+
+def _rows(source: IO[bytes], queue: Queue[Any]) -> Iterator[Row]:
+    """What the lines say."""
+    return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
+
+
+def _check(context: Context, source: IO[bytes], queue: Queue[Any]) -> int:
+    """Read all lines; how many dead letters they are.
+
+    Raises:
+        Failure: some are none.
+    """
+    good = bad = 0
+    for number, line in enumerate(source, 1):
+        if not line.strip():
+            continue
+        try:
+            _exported.read(line, number, queue)
+            good += 1
+        except InvalidInput as error:
+            bad += 1
+            if bad <= NAMED:
+                context.output.say(f"line {number}: {error}")
+    if bad:
+        raise Failure(f"{_show.many(bad, 'bad line')}, so nothing was imported")
+    return good

@@ -1,4 +1,4 @@
-"""`rq-dlq dlq tail` and `rq-dlq dlq export`."""
+"""`rq-dlq dlq tail`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import redis
 
 import rq_dlq
@@ -85,3 +86,66 @@ def test_a_damaged_letter_is_named(shell: Shell, broker: rq_dlq.Broker, dead: Di
     done = shell("dlq", "export", "orders", code=1)
     assert [row["body"] for row in lines(done.stdout)] == ["b"]
     assert f"1 damaged message could not be exported: {bad}" in done.stderr
+
+
+def test_what_was_exported_comes_back_as_it_was(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    orders = broker.queue("orders")
+    orders.send({"n": [1, 2.50], "none": None}, id="a", headers={"tenant": "x\u202e"}, priority=7)
+    orders.send(b"\xff\x00", id="b", persistent=False)
+    orders.poison(orders.claim(2), ValueError("no"))
+    orders.dlq.redrive(ids=["a"], by="anna")
+    orders.poison(orders.claim(1), "again\t")
+    dead("x" * 3_000, why="long")
+    file = shell.directory / "letters.jsonl"
+    file.write_text(shell("dlq", "export", "orders").stdout)
+    groups, letters = orders.dlq.groups(), orders.dlq.browse()
+    assert "imported 3 dead letters" in shell("dlq", "import", "other", str(file)).stderr
+    orders.dlq.purge(all=True)
+    assert "imported 3 dead letters" in shell("dlq", "import", "DLQ.orders", str(file)).stderr
+    again = shell("dlq", "import", "orders", str(file)).stderr
+    assert "imported 0 dead letters" in again
+    assert "3 ids known there already, left as they are: " in again
+    assert shell("dlq", "export", "orders").stdout == file.read_text()
+    assert [(one.fingerprint, one.count, one.error) for one in orders.dlq.groups()] == [
+        (one.fingerprint, one.count, one.error) for one in groups
+    ]
+    for letter, before in zip(orders.dlq.browse(), letters, strict=True):
+        assert (letter.id, letter.body, letter.headers) == (before.id, before.body, before.headers)
+        assert letter.history == before.history
+    assert int(orders.dlq.redrive(all=True)) == 3
+    assert {delivery.id for delivery in orders.claim(3)} == {letter.id for letter in letters}
+    assert broker.queue("other").stats().dead == 3
+
+
+def test_what_expired_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("x", ttl="1h")
+    orders.select(all=True).expire()
+    line = shell("dlq", "export", "EXP.orders").stdout
+    orders.expired.purge(all=True)
+    shell("dlq", "import", "orders", "-", typed=line)
+    assert shell("dlq", "export", "EXP.orders").stdout == line
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": ""}, "id"),
+        ({"part": "live"}, "Invalid enum value 'live'"),
+        ({"group": "x y"}, "group"),
+        ({"died_at": "1970-01-01T00:00:00Z"}, "no time of a message"),
+        ({"nacked": -1}, "nacked"),
+        ({"priority": 10}, "priority"),
+    ],
+)
+def test_a_line_that_is_none_keeps_all_out(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die, change: dict[str, Any], said: str
+) -> None:
+    dead("a", "b")
+    first, second = lines(shell("dlq", "export", "orders").stdout)
+    text = "".join(f"{json.dumps(row)}\n" for row in ({**first, "id": "new"}, {**second, **change}))
+    done = shell("dlq", "import", "orders", "-", typed=text, code=1)
+    assert "line 2: " in done.stderr
+    assert said in done.stderr
+    assert "1 bad line, so nothing was imported" in done.stderr
+    assert broker.queue("orders").stats().dead == 2

@@ -311,3 +311,14 @@ def both(*ids: str) -> frozenset[str]:
 
 def there(*ids: str) -> frozenset[str]:
     return frozenset("to/" + message_id for message_id in ids)
+
+
+def restore(world: World) -> Call[Any]:
+    """Two dead letters, and one that the queue knows."""
+    birth = (world.clock.now << 12).to_bytes(7, "big")
+    cells = packed(*NEW)
+    items: list[str | bytes] = []
+    for name, payload in zip(cells[::2], cells[1::2], strict=True):
+        state = f"dead/poison - {world.clock.now} 1 1 0 0 0 0 0 group=abc"
+        items += [name, birth + bytes(payload), state, ""]  # type: ignore[arg-type]
+    return _calls.delivery.restore(world.queue.sender(), items=items, opening="")

@@ -8,6 +8,8 @@ from typing import Any
 from rq_dlq import IndividualDeadLetterStrategy, RedeliveryPolicy
 from rq_dlq._calls import Call
 from rq_dlq._work import batches, jobs
+from rq_dlq._work.restore import restore
+from rq_dlq.values.message import Row
 from tests.behaviour.helpers import bury
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -59,6 +61,13 @@ class Scene:
         """A redrive that is left to others, and a verb for it."""
         job = await self.queue.dlq.redrive(all=True, detach=True)
         await getattr(job, verb)()
+
+    async def restore(self) -> list[str]:
+        """Put two dead letters back that were exported."""
+        state = b"dead/poison - 1000 1 1 0 0 0 0 0 group=abc"
+        record = (1000 << 12).to_bytes(7, "big") + self.queue._core.codec.packer(4, {})("back")
+        rows = [Row(f"back{n}", record, state, b"") for n in range(2)]
+        return await self.run(restore(self.queue._core, rows))  # type: ignore[no-any-return]
 
     async def stage(self, job: str) -> dict[str, int]:
         """Write two messages of a job."""

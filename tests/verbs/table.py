@@ -25,6 +25,7 @@ from tests.model.calls import (
     purge,
     redrive,
     regroup,
+    restore,
     retire,
     scan,
     scanned,
@@ -236,6 +237,11 @@ OPERATING = (
         selects="move",
         call=of_the_returned(transfer("ready", "r1", "r2", "e1", "x1")), cut_off=both("r1", "e1", "x1"),
         say=lambda at: at.queue.select(all=True).move(at.other),
+    ),
+    Verb(
+        name="restore", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
+        call=restore, cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.restore(),
     ),
     Verb(
         name="delete", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,

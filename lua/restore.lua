@@ -1,0 +1,42 @@
+-- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
+-- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
+-- client opened it: then nothing was done.
+local number, opening = ARGV[1], ARGV[2]
+-- items from ARGV[3]: id, record, state, history (may be empty)
+-- needs: register, done
+local known = {}
+if done then
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
+end
+-- needs: is_open, note_done, read_record, parse_state, format_state, with_head, member_of, row_in_groups
+-- needs: keys: messages, states, history, dead, expired, groups, counters
+if not is_open then
+  return -1
+end
+for i = 3, #ARGV, 4 do
+  local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+  if redis.call('HEXISTS', messages, id) == 1 then
+    known[#known + 1] = (i + 1) / 4
+  else
+    local head = read_record(record)
+    local state = parse_state(ARGV[i + 2], head.birth)
+    state.more = with_head(state.more, record)
+    local index, member = state.part == 'dead' and dead or expired, member_of(id, head, state.due)
+    redis.call('ZADD', index, state.due, member) -- the first that a full server refuses
+    redis.call('HDEL', history, id) -- of a call that was cut off
+    if story ~= '' then
+      redis.call('HSET', history, id, story)
+    end
+    redis.call('HSET', states, id, format_state(state))
+    redis.call('HSET', messages, id, record) -- from here on it is there
+    if index == dead then -- after that: so each row of `groups` is one of a dead letter
+      redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    redis.call('HINCRBY', counters, 'sent', 1)
+  end
+end
+note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+return known

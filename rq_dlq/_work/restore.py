@@ -1,0 +1,51 @@
+"""Puts exported dead letters back, as they were: each of them in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq._calls import delivery
+from rq_dlq._work import senders
+from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.queue import only_live
+from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Steps
+
+if TYPE_CHECKING:
+    from rq_dlq._work.queue import Queue
+    from rq_dlq.values.message import Row
+
+WHAT = "import dead letters into"
+
+
+def restore(queue: Queue[Any], rows: Iterable[Row]) -> Steps[list[str]]:
+    """Put these back.
+
+    Returns:
+        The ids that the queue knew already: these messages are as they were.
+    """
+    only_live(queue, WHAT)
+    if not queue.opened:
+        yield from open_live(queue, WHAT)
+    known: list[str] = []
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        length = len(row.record) + len(row.history)
+        if chunk and (len(chunk) == CHANGED or size + length > CHUNK_BYTES):
+            known += yield from _put(queue, chunk)
+            chunk, size = [], 0
+        chunk.append(row)
+        size += length
+    return known + ((yield from _put(queue, chunk)) if chunk else [])
+
+
+def _put(queue: Queue[Any], rows: Sequence[Row]) -> Steps[list[str]]:
+    items = [cell for row in rows for cell in (row.id, row.record, row.state, row.history)]
+    while True:
+        known: list[int] | None = yield from senders.once(
+            queue.senders, queue.keys, delivery.restore, items=items, opening=queue.opening
+        )
+        if known is not None:
+            return [rows[n].id for n in known]
+        yield from open_again(queue, WHAT)  # it was deleted

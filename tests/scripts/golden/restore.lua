@@ -1,0 +1,214 @@
+-- Puts dead letters and expired messages back that were exported, as they were then. An id that the queue knows, in
+-- whatever state, is left as it is. Returns which items it knew: 1 is the first; -1 where the queue was deleted since the
+-- client opened it: then nothing was done.
+local number, opening = ARGV[1], ARGV[2]
+-- items from ARGV[3]: id, record, state, history (may be empty)
+local messages, states, history, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local counters, settings, groups, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+-- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
+-- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
+-- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
+-- much as a command.
+local register = redis.call('GET', sender)
+local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
+
+-- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
+-- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
+-- repeated.
+local function note_done(count, more)
+  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
+  return count
+end
+local known = {}
+if done then
+  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+    known[#known + 1] = tonumber(n)
+  end
+  return known
+end
+-- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
+-- is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+local function expiry_of(head, state)
+  return state.redriven == 0 and head.expires or nil
+end
+-- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+local LONG = 2048
+-- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+-- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+--    head=birth/flags/expiry/length; expiry 0: none
+local function head_word(record)
+  if #record <= LONG then
+    return ''
+  end
+  local head = read_record(record)
+  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+end
+-- The fields of a state (lib/state) with the head of this record.
+local function with_head(more, record)
+  return more:gsub(' head=%S*', '') .. head_word(record)
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+if not is_open then
+  return -1
+end
+for i = 3, #ARGV, 4 do
+  local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+  if redis.call('HEXISTS', messages, id) == 1 then
+    known[#known + 1] = (i + 1) / 4
+  else
+    local head = read_record(record)
+    local state = parse_state(ARGV[i + 2], head.birth)
+    state.more = with_head(state.more, record)
+    local index, member = state.part == 'dead' and dead or expired, member_of(id, head, state.due)
+    redis.call('ZADD', index, state.due, member) -- the first that a full server refuses
+    redis.call('HDEL', history, id) -- of a call that was cut off
+    if story ~= '' then
+      redis.call('HSET', history, id, story)
+    end
+    redis.call('HSET', states, id, format_state(state))
+    redis.call('HSET', messages, id, record) -- from here on it is there
+    if index == dead then -- after that: so each row of `groups` is one of a dead letter
+      redis.call('ZADD', groups, 0, row_in_groups(state, member))
+    end
+    redis.call('HINCRBY', counters, 'sent', 1)
+  end
+end
+note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+return known
