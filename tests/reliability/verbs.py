@@ -14,6 +14,8 @@ from rq_dlq._calls import claims, redrives, scans
 from rq_dlq._calls import outcomes as events
 from rq_dlq._work import batches, jobs, outcomes
 from rq_dlq._work import scans as ranges
+from rq_dlq._work.restore import restore
+from rq_dlq.values.message import Row
 from rq_dlq.values.wanted import ALL
 from tests.reliability.rights import (
     BATCH,
@@ -130,6 +132,10 @@ def scheduled(queue: rq_dlq.Queue[Any]) -> bool:
 
 Verb = Callable[[Hands], Any]
 
+EXPORTED = Row(
+    "exported", (1 << 12).to_bytes(7, "big") + b"\x04x", b"dead/poison - 1 1 1 0 0 0 0 0 group=", b""
+)
+"""A dead letter."""
 PRODUCER: dict[str, Verb] = {
     "send": lambda me: bool(me.orders.send("x")),
     "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
@@ -230,6 +236,7 @@ MAINTENANCE: dict[str, Verb] = {
     "move the dead": lambda me: me.orders.select(places=["dead"]).move(BILLS),
     "copy": lambda me: me.orders.select(all=True).copy(BILLS),
     "dead-letter": lambda me: me.orders.select(all=True).dead_letter(),
+    "restore": lambda me: me.run(restore(me.orders._core, [EXPORTED])) == [],
     "expire": lambda me: me.orders.select(all=True).expire(),
     "deliver now": lambda me: me.orders.select(places=["scheduled"]).deliver_now(),
     "prioritize": lambda me: me.orders.select(all=True).prioritize(9),

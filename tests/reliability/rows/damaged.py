@@ -195,7 +195,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
 TRIALS = [(verb, place) for verb, (places, _) in VERBS.items() for place in places]
 WITHOUT = {
     **dict.fromkeys(("commit_job", "drop_staged"), "it reads only what a job staged"),
-    **dict.fromkeys(("move_staged", "schedule"), "it adds messages as send does"),
+    **dict.fromkeys(("move_staged", "schedule", "restore"), "it adds messages as send does"),
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
     "steer_redrive": "it reads only the record of a redrive",
