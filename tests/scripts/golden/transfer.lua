@@ -401,9 +401,9 @@ local function there()
   local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
   local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
   local redrives = to_redrives
-  -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
-  -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state
-  -- contradicts, and whoever meets that row removes it (I9).
+  -- The only way a message gets a row in an index, but for restore.lua. The new row is written first, then the state, which
+  -- is the moment it counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the
+  -- state contradicts, and whoever meets that row removes it (I9).
   --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
   --   be due in the future.
   --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
