@@ -3,19 +3,17 @@
 -- client opened it: then nothing was done.
 local number, opening = ARGV[1], ARGV[2]
 -- items from ARGV[3]: id, record, state, history (may be empty)
--- needs: register, done
-local known = {}
+-- needs: done
 if done then
-  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-    known[#known + 1] = tonumber(n)
-  end
-  return known
+  -- needs: known_before
+  return known_before()
 end
 -- needs: is_open, note_done, read_record, parse_state, format_state, with_head, member_of, row_in_groups
 -- needs: keys: messages, states, history, dead, expired, groups, counters
 if not is_open then
   return -1
 end
+local known = {}
 for i = 3, #ARGV, 4 do
   local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   if redis.call('HEXISTS', messages, id) == 1 then

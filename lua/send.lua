@@ -3,16 +3,13 @@
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
--- needs: register, done
-local known = {}
+-- needs: done
 if done then
-  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-    known[#known + 1] = tonumber(n)
-  end
-  return known
+  -- needs: known_before
+  return known_before()
 end
 -- needs: add, note_done
-known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
+local known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
 if not known then
   return -1
 end

@@ -19,12 +19,16 @@ local function note_done(count, more)
   redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
   return count
 end
-local known = {}
 if done then
-  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-    known[#known + 1] = tonumber(n)
+  -- The items that a call knew already, as noted with it when it was done before (lib/done).
+  local function known_before()
+    local known = {}
+    for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+      known[#known + 1] = tonumber(n)
+    end
+    return known
   end
-  return known
+  return known_before()
 end
 -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
 local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
@@ -188,6 +192,7 @@ end
 if not is_open then
   return -1
 end
+local known = {}
 for i = 3, #ARGV, 4 do
   local id, record, story = ARGV[i], ARGV[i + 1], ARGV[i + 3]
   if redis.call('HEXISTS', messages, id) == 1 then

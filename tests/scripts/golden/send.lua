@@ -19,12 +19,16 @@ local function note_done(count, more)
   redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
   return count
 end
-local known = {}
 if done then
-  for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
-    known[#known + 1] = tonumber(n)
+  -- The items that a call knew already, as noted with it when it was done before (lib/done).
+  local function known_before()
+    local known = {}
+    for n in (register:match(' (.*) ') or ''):gmatch('%d+') do
+      known[#known + 1] = tonumber(n)
+    end
+    return known
   end
-  return known
+  return known_before()
 end
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -231,7 +235,7 @@ local function add(items, first, last, delay, ttl, opening)
   end
   return known
 end
-known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
+local known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
 if not known then
   return -1
 end
