@@ -55,7 +55,7 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
-    head, due, _ = (float(cell) if cell else None for cell in reply[6:9])
+    head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
     paused, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
     totals.pop("birth", None)
@@ -65,6 +65,7 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
         next_due=None if due is None else max(0.0, (due - now) / 1000),
         totals=totals,
         paused=bool(paused),
+        overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
     )  # fmt: skip
 
 

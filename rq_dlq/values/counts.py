@@ -137,6 +137,8 @@ class QueueStats:
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged.
         paused: no messages are delivered until it is resumed.
+        overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
+            lapsed; 0: none waits for that.
     """
 
     name: str
@@ -149,6 +151,7 @@ class QueueStats:
     next_due: float | None
     totals: Mapping[str, int]
     paused: bool = False
+    overdue: float = 0.0
 
     @property
     def waiting(self) -> int:
