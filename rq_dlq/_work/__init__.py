@@ -12,6 +12,7 @@ from rq_dlq._work.consume import ACK_WITHIN, Consuming
 from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own
+from rq_dlq._work.observers import Observers
 from rq_dlq._work.outcomes import last_outcomes, read_outcomes
 from rq_dlq._work.overview import overview
 from rq_dlq._work.policies import (

@@ -122,7 +122,9 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """
-        core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
+        core = self.settings.queue(
+            name, self._ids, type, lease, declared, senders=self._senders, observers=self._observers
+        )
         return Queue(self, core)
 
     @overload

@@ -168,9 +168,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         process = os.getpid()
+        handling = self._observers.handling(delivery) if self._observers else None
         error = await self._call(delivery)
         if os.getpid() != process:
             end_child(error)
+        if handling is not None:
+            handling.end(error)
         if self.can_wait(delivery, error):
             self._done.append(delivery)
             return

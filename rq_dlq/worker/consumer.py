@@ -80,6 +80,7 @@ class Consumer(ABC, Generic[D]):
         self._tally = shared.tally
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
+        self._observers = self.queue.observers
         self._patience = Patience(shared.until)
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 

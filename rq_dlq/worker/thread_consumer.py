@@ -67,8 +67,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def _run_all(self) -> None:
         """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
         while (delivery := self._next()) is not None:
+            handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
             took = time.monotonic() - self._calls.began
+            if handling is not None:
+                handling.end(error)
             self._pace.note(took)
             if self.can_wait(delivery, error):
                 self._done.append(delivery)
