@@ -15,9 +15,9 @@ from rq_dlq.values.redrive import NUMBERS
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from rq_dlq._work import Maintainer
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.overview import Overview
+    from rq_dlq.values.process import ProcessReport
 
 LARGEST = 10  # groups of dead letters, of all queues together
 STATES = ("ready", "scheduled", "leased", "dead", "expired")
@@ -62,18 +62,20 @@ class Reading:
     """
 
     overview: Overview
-    maintainers: Sequence[Maintainer]
+    processes: Sequence[ProcessReport]
     seconds: float
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """All families, with what was read."""
+    """All families, with what was read. Processes that may be dead, since they report no more, do not count."""
+    alive = [process for process in reading.processes if process.state != "silent"]
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
     yield from _counts([queue.stats for queue in reading.overview.queues])
     yield _groups(reading.overview)
     yield from _redrives(reading.overview)
-    yield from _maintenance(reading.maintainers)
+    yield from _workers([queue.name for queue in reading.overview.queues], alive)
+    yield from _maintenance([process for process in alive if process.roles])
 
 
 def _counts(queues: Sequence[QueueStats]) -> Iterator[Metric]:
@@ -135,7 +137,29 @@ def _redrives(overview: Overview) -> Iterator[Metric]:
     yield progress
 
 
-def _maintenance(maintainers: Sequence[Maintainer]) -> Iterator[Metric]:
+def _workers(queues: Sequence[str], processes: Sequence[ProcessReport]) -> Iterator[Metric]:
+    """Of each queue, also of one without workers, so that an alert sees the 0."""
+    workers = GaugeMetricFamily(
+        "rq_dlq_workers", "Worker processes that take messages from the queue.", labels=("queue",)
+    )
+    oldest = GaugeMetricFamily(
+        "rq_dlq_oldest_held_age_seconds",
+        "How long a worker has held a message, the longest of all; 0: they hold none.",
+        labels=("queue",),
+        unit="seconds",
+    )
+    working: dict[str, list[float]] = {name: [] for name in queues}
+    for process in processes:
+        for name, consumer in process.queues.items():
+            working.setdefault(name, []).append(process.ago + consumer.oldest if consumer.oldest else 0.0)
+    for name, ages in working.items():
+        workers.add_metric((name,), len(ages))
+        oldest.add_metric((name,), max(ages, default=0.0))
+    yield workers
+    yield oldest
+
+
+def _maintenance(maintainers: Sequence[ProcessReport]) -> Iterator[Metric]:
     what = "Maintenance processes (`rq-dlq maintain`) that are alive."
     yield GaugeMetricFamily("rq_dlq_maintenance_processes", what, len(maintainers))
     last = GaugeMetricFamily(

@@ -69,8 +69,8 @@ class QueueCollector(Collector):
         self._last = None
         try:
             self._overview = self._broker.overview(self._overview)
-            maintainers = self._broker._run(_work.maintainers(self._broker.settings.namespace))
-            self._last = Reading(self._overview, maintainers, time.monotonic() - began)
+            processes = self._broker._run(_work.processes(self._broker.settings.namespace))
+            self._last = Reading(self._overview, processes, time.monotonic() - began)
         finally:
             self._ended = time.monotonic()
         return self._last

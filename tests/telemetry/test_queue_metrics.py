@@ -7,14 +7,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 import rq_dlq
-from rq_dlq import _work, asyncio
+from rq_dlq import asyncio
 from rq_dlq.telemetry import metrics
 from rq_dlq.telemetry._queues import COUNTERS, REASONS
 from rq_dlq.telemetry.metrics import QueueCollector
+from rq_dlq.values.failure import moment
 from tests.conftest import Clock
 from tests.servers import Server
 from tests.telemetry.exposition import registry_of, scrape
@@ -28,6 +30,13 @@ def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def registry(sync_broker: rq_dlq.Broker) -> CollectorRegistry:
     return registry_of(QueueCollector(sync_broker))
+
+
+def report(raw: Any, process: str, *, ago: float = 0, **facts: Any) -> None:
+    """Store the report of a process."""
+    seconds, _ = raw.time()
+    seen = moment((seconds - ago) * 1000)
+    raw.hset("rq:processes", process, msgspec.json.encode({"seen_at": seen, "started_at": seen} | facts))
 
 
 def bury(queue: rq_dlq.Queue[Any], count: int, error: Exception | str) -> None:
@@ -148,14 +157,27 @@ def test_redrives(sync_broker: rq_dlq.Broker, registry: CollectorRegistry) -> No
     assert not [name for name in scrape(registry) if name.startswith("rq_dlq_redrive_messages")]
 
 
-def test_maintenance_processes(sync_broker: rq_dlq.Broker, registry: CollectorRegistry) -> None:
+def test_maintenance_processes(registry: CollectorRegistry, raw: Any) -> None:
     assert scrape(registry)["rq_dlq_maintenance_processes"] == 0
     assert "rq_dlq_maintenance_report_age_seconds" not in scrape(registry)
-    health = _work.Health("here:1", ["redelivery"], 1_000)
-    sync_broker._run(health.note("rq"))
+    report(raw, "here:1", roles=["redelivery"])
+    report(raw, "here:2", roles=["redelivery"], ago=30)
     seen = scrape(registry)
     assert seen["rq_dlq_maintenance_processes"] == 1
-    assert 0 <= seen["rq_dlq_maintenance_report_age_seconds"] < 60
+    assert 0 <= seen["rq_dlq_maintenance_report_age_seconds"] < 15
+
+
+def test_workers_by_queue(sync_broker: rq_dlq.Broker, registry: CollectorRegistry, raw: Any) -> None:
+    sync_broker.queue("orders").send(1)
+    sync_broker.queue("mail").send(1)
+    report(raw, "a:1", queues={"orders": {"concurrency": 2, "held": 1, "oldest": 5.0}})
+    report(raw, "a:2", queues={"orders": {"concurrency": 2}, "DLQ.orders": {"concurrency": 1}}, ago=4)
+    report(raw, "dead:1", queues={"orders": {"concurrency": 1, "held": 1, "oldest": 90.0}}, ago=30)
+    seen = scrape(registry)
+    workers = [seen[f'rq_dlq_workers{{queue="{name}"}}'] for name in ("orders", "mail", "DLQ.orders")]
+    assert workers == [2, 0, 1]
+    assert 5 <= seen['rq_dlq_oldest_held_age_seconds{queue="orders"}'] < 15
+    assert seen['rq_dlq_oldest_held_age_seconds{queue="mail"}'] == 0
 
 
 def test_however_many_ask_redis_is_read_once_a_second(
