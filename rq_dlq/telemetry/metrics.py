@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -134,22 +135,25 @@ class WorkerMetrics(Observer):
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        self._seconds = Histogram(
+        seconds = Histogram(
             "rq_dlq_handling_seconds",
             "How long handlers ran, by what became of the message.",
             ("queue", "outcome"),
             buckets=HANDLING,
             registry=registry,
         )
-        self._waits = Histogram(
+        waits = Histogram(
             "rq_dlq_time_in_queue_seconds",
             "How long messages waited from the time they were due until a worker claimed them.",
             ("queue",),
             buckets=TIME_IN_QUEUE,
             registry=registry,
         )
-        self._running = Gauge(
-            "rq_dlq_running_handlers", "Handlers that run now.", ("queue",), registry=registry
+        running = Gauge("rq_dlq_running_handlers", "Handlers that run now.", ("queue",), registry=registry)
+        self._seconds, self._waits, self._running = (
+            cache(seconds.labels),
+            cache(waits.labels),
+            cache(running.labels),
         )
         self._handled: WeakKeyDictionary[Leased[Any], _Handling] = WeakKeyDictionary()
 
@@ -157,8 +161,8 @@ class WorkerMetrics(Observer):
         """A handler begins."""
         queue = delivery.queue
         if delivery._claimed is not None:
-            self._waits.labels(queue).observe(max(0, delivery._claimed - delivery.due) / 1000)
-        handling = self._handled[delivery] = _Handling(self._seconds, self._running.labels(queue), queue)
+            self._waits(queue).observe(max(0, delivery._claimed - delivery.due) / 1000)
+        handling = self._handled[delivery] = _Handling(self._seconds, self._running(queue), queue)
         return handling
 
     def settled(self, settled: Settled) -> None:
@@ -173,7 +177,7 @@ class _Handling:
 
     __slots__ = ("_began", "_outcome", "_queue", "_running", "_seconds", "_took")
 
-    def __init__(self, seconds: Histogram, running: Gauge, queue: str) -> None:
+    def __init__(self, seconds: Callable[..., Histogram], running: Gauge, queue: str) -> None:
         self._seconds, self._running, self._queue = seconds, running, queue
         self._began = 0.0
         self._took: float | None = None
@@ -196,4 +200,4 @@ class _Handling:
 
     def _count(self) -> None:
         if self._took is not None and self._outcome:
-            self._seconds.labels(self._queue, self._outcome).observe(self._took)
+            self._seconds(self._queue, self._outcome).observe(self._took)
