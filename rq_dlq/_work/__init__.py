@@ -25,7 +25,7 @@ from rq_dlq._work.policies import (
     set_policy,
     undeclare,
 )
-from rq_dlq._work.processes import Reporter, maintainers, workers
+from rq_dlq._work.processes import Reporter, maintainers, processes, workers
 from rq_dlq._work.queue import Queue, sibling
 from rq_dlq._work.riding import riding
 from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_round, work_off
