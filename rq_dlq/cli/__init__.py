@@ -21,6 +21,7 @@ SENTENCES = {
     "queue": "Look at queues, pause them, empty them, delete them.",
     "schedule": "Send messages again and again, by cron or at intervals.",
     "send": "Send messages, one per line, from a file or from stdin.",
+    "top": "Watch queues, dead letters and redrives live, the worst first.",
     "worker": "Run the handlers of an app.",
 }
 

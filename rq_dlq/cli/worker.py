@@ -16,11 +16,11 @@ from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options
+from rq_dlq.cli._options import seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
-from rq_dlq.errors import ConfigurationError, InvalidDuration
+from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry.health import announced
-from rq_dlq.values.durations import milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
             message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
             raise click.BadParameter(message, ctx, param)
     return queues
-
-
-def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    try:
-        return milliseconds(text, name="--import-timeout", minimum=1) / 1000
-    except InvalidDuration as error:
-        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command("ls", cls=Command)
@@ -109,7 +102,7 @@ class _Worker(Command):
 )
 @click.option(
     "--import-timeout",
-    callback=_seconds,
+    callback=seconds(),
     default="1m",
     show_default=True,
     help="The longest time that the import of the app may take.",
