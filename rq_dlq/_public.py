@@ -45,6 +45,7 @@ from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.process import ConsumerReport, ProcessReport
 from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan
 from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
@@ -57,6 +58,7 @@ __all__ = [
     "BrokerUnavailable",
     "Cause",
     "ConfigurationError",
+    "ConsumerReport",
     "CrossSlot",
     "DeadLetter",
     "DeadLetterStrategy",
@@ -81,6 +83,7 @@ __all__ = [
     "Outcome",
     "Poison",
     "PolicyError",
+    "ProcessReport",
     "Queue",
     "QueueSettings",
     "QueueStats",

@@ -51,3 +51,15 @@ def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
             raise click.BadParameter(f"{text!r} is not of the form {param.metavar}", ctx, param)
         found[name] = value
     return found
+
+
+def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, int] | None:
+    """An address to listen on, HOST:PORT; an IPv6 host stands in brackets."""
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+        raise click.BadParameter(
+            f"{text!r} is no address: pass HOST:PORT, such as 127.0.0.1:9464", ctx, param
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,4 +1,4 @@
-"""`rq-dlq worker`: run the handlers of an app."""
+"""`rq-dlq worker`: run the handlers of an app; `rq-dlq worker ls`: who runs any."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq import _work
+from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
@@ -46,7 +48,31 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-@click.command(cls=Command)
+@click.command("ls", cls=Command)
+@pass_context
+def ls(context: Context) -> None:
+    """List the worker processes: on what, since when, what they hold, what they have done."""
+    broker, output = context.broker, context.output
+    rows = [_reports.worker_row(worker, table=output.format == "table") for worker in broker.workers()]
+    none = "no worker has reported lately: `rq-dlq worker MODULE:BROKER` starts one"
+    output.rows(rows, _reports.WORKERS, none)
+    if output.format == "table":
+        output.say(_reports.maintained_by(broker._run(_work.maintainers(broker.settings.namespace))))
+
+
+class _Worker(Command):
+    """Runs an app, unless `ls` is in its place."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, as those of `ls` if they are."""
+        if args[:1] == ["ls"]:
+            return ls.make_context(f"{info_name} ls", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=_Worker)
 @click.argument("app", metavar="MODULE:BROKER")
 @click.option(
     "-q",
@@ -94,6 +120,8 @@ def worker(
     until_eof: bool,
 ) -> None:
     """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
+
+    `rq-dlq worker ls` lists the processes that run any.
 
     On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
     of the log, and one that dies has its traceback; with -v every failure has.

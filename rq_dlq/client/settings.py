@@ -228,9 +228,14 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
 
 
+def process_name() -> str:
+    """The name of this process: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def consumer_name() -> str:
-    """The name of this consumer: host and process, as a JSON text."""
-    return msgspec.json.encode(f"{socket.gethostname()}:{os.getpid()}").decode()
+    """The same as a JSON text: the name of this consumer."""
+    return msgspec.json.encode(process_name()).decode()
 
 
 def count_of(count: int) -> int:

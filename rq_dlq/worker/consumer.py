@@ -64,7 +64,10 @@ class Consumer(ABC, Generic[D]):
     Attributes:
         permit: its access to the permit to run a suspect.
         pause: seconds to wait before the next claim, because the last one was refused.
+        concurrency: how many of its calls run at once, at most.
     """
+
+    concurrency = 1
 
     def __init__(self, queue: Any, shared: Shared) -> None:
         self.queue: _work.Queue[Any] = queue._core
@@ -107,6 +110,11 @@ class Consumer(ABC, Generic[D]):
         """The deliveries whose calls run."""
 
     # From the worker's thread
+
+    @property
+    @abstractmethod
+    def holds(self) -> tuple[int, float]:
+        """How many messages it holds, and since when the oldest of them, monotonic seconds."""
 
     @abstractmethod
     def tend(self) -> None:

@@ -7,8 +7,6 @@ Any number may run, and may be killed at any time: each step is one atomic scrip
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ from rq_dlq._work import ROLES, MaintenanceRole
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.worker.consumer import RETRY_AFTER
+from rq_dlq.worker.reporting import reporter_of
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
@@ -61,12 +60,8 @@ class Maintenance:
         self._broker = broker
         self._period = milliseconds(period, name="period", minimum=10) / 1000
         self._watch = _work.MaintainedNamespace(broker.settings.namespace, roles_of(roles))
-        self._health = _work.Health(
-            f"{socket.gethostname()}:{os.getpid()}",
-            self._watch.roles,
-            round(self._period * 1000),
-            self._watch.done,
-        )
+        self._reporter = reporter_of(broker.settings, self._period, self._watch.roles)
+        self._longest = 0  # milliseconds of a round
         self._doctor = doctor.Watch(broker.settings, checkup)
         self._stop = Stop()
         self._trouble = ""  # the error of Redis that was logged last
@@ -103,10 +98,10 @@ class Maintenance:
     def _round(self, connections: Connections) -> float:
         """Do one round; returns how many seconds to sleep then."""
         began = time.monotonic()
-        connections.run(self._health.note(self._watch.namespace))
+        connections.run(self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done))
         soonest = connections.run(_work.one_round(self._watch, self._stop.finishing.is_set))
         took = time.monotonic() - began
-        self._health.longest = max(self._health.longest, round(took * 1000))
+        self._longest = max(self._longest, round(took * 1000))
         if soonest == 0:
             return 0.0
         left = self._period - took
@@ -122,7 +117,7 @@ class Maintenance:
 
     def _leave(self, connections: Connections) -> None:
         try:
-            connections.run(self._health.leave(self._watch.namespace))
+            connections.run(self._reporter.leave(self._watch.namespace))
         except RqDlqError as error:
             logger.warning("cannot unregister this process: %s", error)
         connections.close()
@@ -145,7 +140,7 @@ class Maintenance:
     def _figures(self) -> str:
         names = (name for role in self._watch.roles for name in _work.DONE[role])
         figures = ", ".join(f"{self._watch.done[name]:,} {name}" for name in names)
-        queues, longest = len(self._watch.queues), self._health.longest
+        queues, longest = len(self._watch.queues), self._longest
         return f"{figures} in {queues:,} queue{'' if queues == 1 else 's'}; longest round {longest} ms"
 
 

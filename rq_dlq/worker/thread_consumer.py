@@ -125,6 +125,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         running = self._calls.delivery
         return [] if running is None else [running]
 
+    @property
+    def holds(self) -> tuple[int, float]:
+        """How many messages of its last claim are left, and the time of that claim."""
+        return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
+
     def tend(self) -> None:
         """Extend leases, end a call that runs too long, release messages that wait behind a stuck call."""
         running, now = self._calls.delivery, time.monotonic()

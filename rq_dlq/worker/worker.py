@@ -25,6 +25,7 @@ from rq_dlq.worker.consumer import Consumer, Shared
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
+from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
@@ -136,7 +137,9 @@ class Worker:
                 self._fire(tending)
                 for consumer in consumers:
                     consumer.start()
-                self._tend(consumers, tending, log_signals)
+                reporting = Reporting(self._broker.settings, consumers, self.tally)
+                self._tend(consumers, tending, reporting, log_signals)
+                reporting.leave(tending)
                 if self._until == "empty":
                     self._sum_up(tending)
         finally:
@@ -181,7 +184,11 @@ class Worker:
             return self._broker._connect(patient)
 
     def _tend(
-        self, alive: list[Consumer[Any]], tending: Connections, log_signals: Callable[[], None]
+        self,
+        alive: list[Consumer[Any]],
+        tending: Connections,
+        reporting: Reporting,
+        log_signals: Callable[[], None],
     ) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
         kept_up, fire_at = time.monotonic(), 0.0
@@ -192,6 +199,7 @@ class Worker:
             for consumer in alive:
                 consumer.tend()
             self._doctor.look(tending)
+            reporting.report(tending, stopping=self.stop.finishing.is_set())
             if self.stop.finishing.is_set():
                 give_up = min(give_up, now + GRACE)
             elif now - kept_up > UPKEEP:

@@ -283,3 +283,23 @@ def test_watch_restarts_it_when_a_file_changes(shell: Shell, broker: rq_dlq.Brok
         _, stderr = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 0
     assert "app.py changed: restarting" in stderr
+
+
+def test_ls_says_who_works_on_what(shell: Shell, broker: rq_dlq.Broker) -> None:
+    assert "no worker has reported lately" in shell("worker", "ls").stderr
+    broker.queue("orders").send("slow")
+    with shell.process("worker", "app:broker", "-q", "orders:3") as process:
+        wait_until((shell.directory / "slow").exists)
+        wait_until(lambda: [row["held"] for row in shell.json("worker", "ls")] == [1])
+        (row,) = shell.json("worker", "ls")
+        process.kill()
+        process.wait()
+        assert row["process"].endswith(f":{process.pid}")
+        assert (row["state"], row["done"], row["rq_dlq_version"]) == ("working", 0, rq_dlq.__version__)
+        (orders,) = row["queues"].values()
+        assert (orders["concurrency"], orders["held"]) == (3, 1)
+        shown = shell("worker", "ls")
+        assert "orders:3" in shown.stdout
+        assert "no maintenance process" in shown.stderr
+        (after,) = shell.json("worker", "ls")  # until it is silent for a minute
+        assert after["process"] == row["process"]
