@@ -55,7 +55,7 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
-    head, due, _ = (float(cell) if cell else None for cell in reply[6:9])
+    head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
     paused, *cells = reply[9:]
     totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
     totals.pop("birth", None)
@@ -65,6 +65,7 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
         next_due=None if due is None else max(0.0, (due - now) / 1000),
         totals=totals,
         paused=bool(paused),
+        overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
     )  # fmt: skip
 
 
@@ -100,16 +101,16 @@ def discarded(keys: QueueKeys) -> Command[int]:
     return Command((b"HGET", keys["counters"], b"discarded"), lambda reply: int(reply or 0))
 
 
-def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
-    """The last reports of the processes that maintain the queues."""
-    return Command((b"HGETALL", _keys.maintainers(namespace)), read_hash)
+def processes(namespace: str) -> Command[dict[bytes, bytes]]:
+    """The last reports of the processes that work on queues or maintain them."""
+    return Command((b"HGETALL", _keys.processes(namespace)), read_hash)
 
 
-def note_maintainer(namespace: str, process: str, report: bytes) -> Command[int]:
+def note_process(namespace: str, process: str, report: bytes) -> Command[int]:
     """Store the report of a process."""
-    return Command((b"HSET", _keys.maintainers(namespace), process, report), int)
+    return Command((b"HSET", _keys.processes(namespace), process, report), int)
 
 
-def forget_maintainers(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
+def forget_processes(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
     """Remove the reports of processes that have ended."""
-    return Command((b"HDEL", _keys.maintainers(namespace), *processes), int)
+    return Command((b"HDEL", _keys.processes(namespace), *processes), int)

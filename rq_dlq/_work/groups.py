@@ -15,9 +15,11 @@ from rq_dlq.values.wanted import STORY
 
 if TYPE_CHECKING:
     from rq_dlq._calls.groups import Group
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._work.choice import Choice
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps
+    from rq_dlq.values.codec import Codec
 
 NEW_WITHIN = "24h"
 
@@ -44,15 +46,29 @@ def groups(queue: Queue[Any], choice: Choice, new_within: Duration = NEW_WITHIN)
 
 def _of_one(queue: Queue[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
     if choice.only_group and choice.places_in(queue) == ["dead"]:
-        listed = yield from indexed(queue.keys, choice.group or "")
-        now, found = listed or (0, [])
-        if listed and not any(row.version_needed for group in found for row in group.newest):
-            return [_count_of(queue, group).group(now, within) for group in found]
+        found = yield from index_groups(queue.keys, queue.codec, within, choice.group or "")
+        if found is not None:
+            return found
     return (yield from _counted(queue, choice, within))
 
 
-def _count_of(queue: Queue[Any], group: Group) -> GroupCount:
-    letters = [DeadLetter(row, queue.codec, queue.keys.family) for row in group.newest]
+def index_groups(
+    keys: QueueKeys, codec: Codec[Any], within: int, prefix: str = ""
+) -> Steps[list[ErrorGroup] | None]:
+    """The groups of a queue whose names begin so; None: the index does not tell.
+
+    Args:
+        within: how long ago the first letter of a new group died at most, milliseconds.
+    """
+    listed = yield from indexed(keys, prefix)
+    now, found = listed or (0, [])
+    if listed is None or any(row.version_needed for group in found for row in group.newest):
+        return None
+    return [_count_of(keys, codec, group).group(now, within) for group in found]
+
+
+def _count_of(keys: QueueKeys, codec: Codec[Any], group: Group) -> GroupCount:
+    letters = [DeadLetter(row, codec, keys.family) for row in group.newest]
     return GroupCount(
         group.name, group.count, group.first, group.last, group.hour, group.day, letters, group.cleared
     )

@@ -16,6 +16,7 @@ from rq_dlq.client.arguments import work_of
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import register, rule_of
 from rq_dlq.errors.guesses import answering
+from rq_dlq.values.codec import Codec
 from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rq_dlq._work import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.overview import Overview
+    from rq_dlq.values.process import ProcessReport
     from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
@@ -118,7 +121,9 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """
-        core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
+        core = self.settings.queue(
+            name, self._ids, type, lease, declared, senders=self._senders, observers=self._observers
+        )
         return Queue(self, core)
 
     @overload
@@ -204,6 +209,24 @@ class Broker(OwnBroker):
     async def schedules(self) -> list[Schedule]:
         """The schedules of all queues: when each sends next, and what it sent last."""
         return await self._run(_work.schedules.read(self.settings.namespace))
+
+    async def overview(self, before: Overview | None = None) -> Overview:
+        """Read the counts, the groups of dead letters and the redrives of all queues.
+
+        Args:
+            before: an earlier overview. The groups of a queue are taken from it while they are less than
+                five seconds old, and as long as the queue's counts are the same, for up to a minute.
+        """
+        settings = self.settings
+        codec: Codec[Any] = Codec(Any, settings.max_message_bytes)
+        return await self._run(_work.overview(settings.namespace, codec, before))
+
+    async def workers(self) -> list[ProcessReport]:
+        """The worker processes of the namespace: which queues they work on, since when, what they hold.
+
+        Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
+        """
+        return await self._run(_work.workers(self.settings.namespace))
 
     async def audit(self, limit: int = 100) -> list[AuditRecord]:
         """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.

@@ -36,6 +36,7 @@ class ErrorGroup:
         versions: of its newest ten letters, how many died under each version of the program
             (`Broker(version=…)`), as far as it is known.
         consumers: likewise, by the consumer that held them.
+        error_class: of the newest failure; empty: it had none, as with a poison that gives a reason in words.
     """
 
     fingerprint: str
@@ -51,6 +52,7 @@ class ErrorGroup:
     regressed: bool = False
     versions: Mapping[str, int] = field(default_factory=dict[str, int])
     consumers: Mapping[str, int] = field(default_factory=dict[str, int])
+    error_class: str = ""
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
         """Merge the groups of one kind of two queues."""
@@ -120,6 +122,7 @@ class GroupCount:
             regressed=cleared is not None and cleared < self.first,
             versions=Counter(event.cause.version for event in failures if event and event.cause.version),
             consumers=Counter(event.consumer for event in failures if event and event.consumer),
+            error_class=newest.cause.type,
         )
 
 
@@ -137,6 +140,8 @@ class QueueStats:
         totals: since the queue began, or the last reset: sent, acked, nacked, lapsed, released, exhausted,
             poison, unprocessable, expired, redriven, discarded, moved, purged.
         paused: no messages are delivered until it is resumed.
+        overdue: seconds since maintenance or a claim should have moved a message that is due, or whose lease
+            lapsed; 0: none waits for that.
     """
 
     name: str
@@ -149,6 +154,7 @@ class QueueStats:
     next_due: float | None
     totals: Mapping[str, int]
     paused: bool = False
+    overdue: float = 0.0
 
     @property
     def waiting(self) -> int:

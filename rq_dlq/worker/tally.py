@@ -17,7 +17,7 @@ from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from rq_dlq.policy import QueueSettings
-    from rq_dlq.values.message import Received
+    from rq_dlq.values.message import Leased
     from rq_dlq.values.settlement import Fate, Settlement
 
 logger = logging.getLogger("rq_dlq.worker")
@@ -31,8 +31,6 @@ LEVELS: dict[Fate, int] = {
     "discarded": logging.INFO,  # as its strategy says
     "settled": logging.WARNING,
 }
-FAILED = LEVELS.keys() - {"settled"}
-"""What becomes of messages whose handlers fail."""
 
 
 class Tally:
@@ -54,7 +52,7 @@ class Tally:
 
     def note(
         self,
-        delivery: Received[Any],
+        delivery: Leased[Any],
         settlement: Settlement,
         error: BaseException | str | None,
         settings: QueueSettings | None = None,
@@ -85,18 +83,30 @@ class SettingsInForce:
 
 
 def report(
-    delivery: Received[Any],
+    delivery: Leased[Any],
     settlement: Settlement,
     error: BaseException | str | None,
     settings: QueueSettings | None = None,
 ) -> None:
     """Log a failure, a lost lease, or an error after the message was settled.
 
-    A death has its traceback, at the level DEBUG each failure has.
+    A death has its traceback, at the level DEBUG each failure has. The line has the context of the handler.
 
     Args:
         settings: of the queue; None: unknown.
     """
+    if delivery._handling is None:
+        _report(delivery, settlement, error, settings)
+    else:
+        delivery._handling.run(_report, delivery, settlement, error, settings)
+
+
+def _report(
+    delivery: Leased[Any],
+    settlement: Settlement,
+    error: BaseException | str | None,
+    settings: QueueSettings | None,
+) -> None:
     where = f"{delivery.queue} {delivery.id}"
     if settlement.outcome in LEVELS:
         tries, limit = (

@@ -1,0 +1,77 @@
+"""All queues at one look: what metrics, pages and tools for operators show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rq_dlq.values.counts import ErrorGroup, QueueStats
+    from rq_dlq.values.redrive import Redrive
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOverview:
+    """A queue, and what is wrong there.
+
+    Attributes:
+        stats: its counts.
+        groups: its dead letters by kind of failure, the largest group first; empty, too, as long as
+            maintenance has not put every letter into the index of groups.
+        redrives: its redrives that go on or ended within the last week, the newest first.
+        grouped_at: when `groups` was read, by the server's clock.
+        grouped: the counts at that time.
+    """
+
+    stats: QueueStats
+    groups: Sequence[ErrorGroup]
+    redrives: Sequence[Redrive]
+    grouped_at: datetime
+    grouped: QueueStats
+
+    @property
+    def name(self) -> str:
+        """Of the queue."""
+        return self.stats.name
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All queues of a broker.
+
+    Attributes:
+        at: when it was read, by the server's clock.
+        queues: sorted by name.
+    """
+
+    at: datetime
+    queues: Sequence[QueueOverview]
+
+    @cached_property
+    def by_name(self) -> Mapping[str, QueueOverview]:
+        """The queues by their names."""
+        return {queue.name: queue for queue in self.queues}
+
+    def rates(self, before: Overview) -> Mapping[str, Mapping[str, float]]:
+        """How many messages a second were sent, acked and so on in each queue since an earlier overview.
+
+        A counter that was reset in the meantime has the rate 0.
+
+        Args:
+            before: the earlier one, of the same broker.
+
+        Returns:
+            By the queue's name, then by the name of the counter (`QueueStats.totals`).
+        """
+        seconds = (self.at - before.at).total_seconds()
+        return {queue.name: _rates(queue, before.by_name.get(queue.name), seconds) for queue in self.queues}
+
+
+def _rates(queue: QueueOverview, before: QueueOverview | None, seconds: float) -> Mapping[str, float]:
+    if before is None or seconds <= 0:
+        return dict.fromkeys(queue.stats.totals, 0.0)
+    then = before.stats.totals
+    return {name: max(0, now - then.get(name, 0)) / seconds for name, now in queue.stats.totals.items()}

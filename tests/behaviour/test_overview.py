@@ -1,0 +1,69 @@
+"""All queues at one look: counts, groups, redrives, and the rates between two looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.behaviour.helpers import bury, one
+
+
+async def test_an_overview_has_the_counts_groups_and_redrives_of_all_queues(broker: Any) -> None:
+    orders, mail = broker.queue("orders"), broker.queue("mail")
+    await bury(orders, [1, 2, 3], ValueError("sold out"))
+    await bury(orders, [4], KeyError("price"))
+    await mail.send("hello")
+    await orders.send(1)
+    job = await orders.dlq.redrive(limit=1)
+    seen = await broker.overview()
+    assert [queue.name for queue in seen.queues] == ["mail", "orders"]
+    its = seen.by_name["orders"]
+    assert its.stats == await orders.stats()
+    assert list(its.groups) == await orders.dlq.groups()
+    assert [(one.id, one.counts.moved) for one in its.redrives] == [(job.id, 1)]
+    assert (seen.by_name["mail"].groups, seen.by_name["mail"].stats.ready) == ([], 1)
+
+
+async def test_groups_of_unchanged_queues_are_read_once_a_minute(broker: Any, clock: Any) -> None:
+    queue = broker.queue("orders")
+    await bury(queue, [1, 2], ValueError("sold out"))
+    first = await broker.overview()
+    clock.advance(30)
+    second = await broker.overview(first)
+    assert second.queues[0].groups is first.queues[0].groups
+    clock.advance(31)
+    assert (await broker.overview(second)).queues[0].groups is not first.queues[0].groups
+
+
+async def test_groups_of_changed_queues_are_read_every_five_seconds(broker: Any, clock: Any) -> None:
+    queue = broker.queue("orders")
+    await bury(queue, [1, 2], ValueError("sold out"))
+    first = await broker.overview()
+    await bury(queue, [3], ValueError("sold out"))
+    second = await broker.overview(first)
+    assert (second.queues[0].stats.dead, second.queues[0].groups[0].count) == (3, 2)
+    clock.advance(6)
+    assert (await broker.overview(second)).queues[0].groups[0].count == 3
+
+
+async def test_rates_are_of_the_time_between_two_overviews(broker: Any, clock: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send(1)
+    first = await broker.overview()
+    for number in range(20):
+        await queue.send(number)
+    await broker.queue("new").send(1)
+    clock.advance(10)
+    second = await broker.overview(first)
+    assert round(second.rates(first)["orders"]["sent"], 1) == 2.0
+    assert second.rates(first)["new"]["sent"] == 0
+    assert second.rates(second)["orders"]["sent"] == 0
+
+
+async def test_what_is_overdue_is_told(broker: Any, clock: Any) -> None:
+    queue = broker.queue("orders", lease="10s")
+    await queue.send(1)
+    await queue.send(2, delay="15s")
+    await one(queue)
+    assert (await queue.stats()).overdue == 0
+    clock.advance(20)
+    assert 9 < (await queue.stats()).overdue < 11
