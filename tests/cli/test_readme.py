@@ -204,6 +204,16 @@ def test_the_commands_of_production(typist: Typist, broker: rq_dlq.Broker) -> No
                 typist.shell(*shlex.split(line)[1:])
 
 
+def test_the_page_of_metrics(typist: Typist) -> None:
+    for language, text in blocks((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")):
+        if language == "sh":
+            typist.type(language, text)
+        elif language == "python":
+            (typist.directory / "app.py").write_text(text)
+            typist.run("python app.py")
+    assert "rq_dlq_up 1.0" in typist.lines
+
+
 def test_the_guide_runs_from_top_to_bottom(typist: Typist, broker: rq_dlq.Broker) -> None:
     page = blocks((ROOT / "docs" / "guide.md").read_text(encoding="utf-8"))
     broker.queue("DLQ.shop.orders")
