@@ -70,12 +70,12 @@ def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
 
 
 def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, int] | None:
-    """An address to listen on, HOST:PORT; an IPv6 host stands in brackets."""
+    """An address to listen on: HOST:PORT, or a port on loopback alone; an IPv6 host stands in brackets."""
     if text is None:
         return None
-    host, _, port = text.rpartition(":")
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     if not (host and port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-        raise click.BadParameter(
-            f"{text!r} is no address: pass HOST:PORT, such as 127.0.0.1:9464", ctx, param
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        message = f"{text!r} is not an address: pass HOST:PORT, such as 0.0.0.0:8081, or PORT on 127.0.0.1"
+        raise click.BadParameter(message, ctx, param)
+    return host, int(port)

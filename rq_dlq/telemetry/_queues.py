@@ -67,7 +67,7 @@ class Reading:
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """All families, with what was read. Processes that may be dead, since they report no more, do not count."""
+    """All families, with what was read. Processes that report no more may be dead, and do not count."""
     alive = [process for process in reading.processes if process.state != "silent"]
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")

@@ -31,8 +31,6 @@ LEVELS: dict[Fate, int] = {
     "discarded": logging.INFO,  # as its strategy says
     "settled": logging.WARNING,
 }
-FAILED = LEVELS.keys() - {"settled"}
-"""What becomes of messages whose handlers fail."""
 
 
 class Tally:

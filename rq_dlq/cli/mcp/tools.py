@@ -98,8 +98,8 @@ class Tools:
     def plan_redrive(self, queue: Name, group: Group = None, ids: Ids = None) -> str:
         """Count what a redrive of a group, of some ids or of all dead letters would bring back.
 
-        Nothing is moved. `eligible` would come back, `expired` of them had a time to live that is over; `gone`:
-        these ids are no dead letters.
+        Nothing is moved. `eligible` would come back, `expired` of them had a time to live that is over.
+        `gone` are ids that are no dead letters.
         """
         letters = letters_of(self._context, queue)
         which: dict[str, Any] = {"group": group_of(letters, group, queue), "ids": ids}
