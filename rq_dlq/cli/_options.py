@@ -6,12 +6,30 @@ import sys
 
 import click
 
+from rq_dlq.cli._context import Context
+
 queue_argument = click.argument("name", metavar="QUEUE")
 where_option = click.option(
     "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
 )
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _keep_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    del param
+    ctx.ensure_object(Context).log_format = value
+
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    expose_value=False,
+    callback=_keep_log_format,
+    help="The format of the log on stderr; json: an object a line.",
+)
 
 
 def confirm(what: str, *, yes: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._options import log_format_option
 from rq_dlq.errors import InvalidInput
 from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
 
@@ -25,13 +26,14 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
     help="What it does. Without `expiry` this process expires nothing; claims still do.",
 )
 @click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
+@log_format_option
 @pass_context
 def maintain(context: Context, roles: list[MaintenanceRole], period: str) -> None:
     """Maintain the queues of the namespace: bring back what lost workers held, expire, drop what is old.
 
     Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
     """
-    log_times(context.verbose)
+    log_times(context)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one

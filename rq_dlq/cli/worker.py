@@ -14,9 +14,11 @@ from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._options import log_format_option
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
 from rq_dlq.errors import ConfigurationError, InvalidDuration
+from rq_dlq.telemetry import json_logs
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.worker import Worker
 
@@ -106,6 +108,7 @@ class _Worker(Command):
     show_default=True,
     help="The longest time that the import of the app may take.",
 )
+@log_format_option
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
@@ -126,16 +129,19 @@ def worker(
     On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
     of the log, and one that dies has its traceback; with -v every failure has.
     """
-    log_times(context.verbose)
+    log_times(context)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app, import_timeout)
     _agree(context, broker, app)
+    if context.log_format == "json":
+        json_logs.instrument(broker)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
     if processes > 1 or watch:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
-        options += [f"--import-timeout={import_timeout}"] + ["--burst"] * burst + ["-v"] * context.verbose
+        options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
+        options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)
         with watching(watch) as changes:
             sys.exit(Supervisor(command, processes, burst=burst, changes=changes).run())
