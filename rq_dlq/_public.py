@@ -44,7 +44,7 @@ from rq_dlq.values.failure import Cause, Event
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.outcome import Outcome
-from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan
+from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan, Refusal
 from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
 
@@ -88,6 +88,7 @@ __all__ = [
     "RedriveCounts",
     "RedriveJob",
     "RedrivePlan",
+    "Refusal",
     "RqDlqError",
     "Schedule",
     "Selection",

@@ -240,6 +240,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
     yield upkeep.forget_maintainers(keys.namespace, [ID])
     yield redrives.list_ids(keys, ID, [ID])
+    yield redrives.listed(keys, ID, 0, 1)
     yield redrives.cut(keys, ID, 1)
     yield redrives.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
@@ -277,7 +278,7 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
-                *("start_redrive", "steer_redrive", "undo_redrive", "restore"),
+                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),
             _maintaining,
         ),
