@@ -247,7 +247,7 @@ GOALS = (
     Goal("files that a field of messages touches, `persistent`", 11, 15, of_the_field),
     Goal("names that a fragment of Lua uses without saying so", 199, 0, free_names),
     Goal("lines of `lua` and `rq_dlq` written by hand", 30_139, 30_138, lambda tree: tree.lines),
-    Goal("top-level rooms", 39, 20, lambda tree: sorted(tree.rooms)),
+    Goal("top-level rooms", 39, 22, lambda tree: sorted(tree.rooms)),
     Goal(f"files of more than {LONG_FILE} lines", 6, 0, lambda tree: tree.long_files),
     Goal(f"functions of more than {LONG_FUNCTION} lines", 0, 0, lambda tree: tree.long_functions),
     Goal("modules that import each other in a circle", 2, 0, lambda tree: tree.circle),

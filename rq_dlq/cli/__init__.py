@@ -20,6 +20,7 @@ SENTENCES = {
     "queue": "Look at queues, pause them, empty them, delete them.",
     "schedule": "Send messages again and again, by cron or at intervals.",
     "send": "Send messages, one per line, from a file or from stdin.",
+    "web": "Serve a page for operators: what is wrong, since when, and the way back.",
     "worker": "Run the handlers of an app.",
 }
 
