@@ -8,8 +8,7 @@ if done then
   -- needs: known_before
   return known_before()
 end
--- needs: is_open, note_done, read_record, parse_state, format_state, with_head, member_of, row_in_groups
--- needs: keys: messages, states, history, dead, expired, groups, counters
+-- needs: is_open, note_done, read_record, parse_state, with_head, put; keys: messages, history, counters
 if not is_open then
   return -1
 end
@@ -22,17 +21,13 @@ for i = 3, #ARGV, 4 do
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
     state.more = with_head(state.more, record)
-    local index, member = state.part == 'dead' and dead or expired, member_of(id, head, state.due)
-    redis.call('ZADD', index, state.due, member) -- the first that a full server refuses
-    redis.call('HDEL', history, id) -- of a call that was cut off
-    if story ~= '' then
-      redis.call('HSET', history, id, story)
-    end
-    redis.call('HSET', states, id, format_state(state))
-    redis.call('HSET', messages, id, record) -- from here on it is there
-    if index == dead then -- after that: so each row of `groups` is one of a dead letter
-      redis.call('ZADD', groups, 0, row_in_groups(state, member))
-    end
+    put(id, state, head, nil, nil, function()
+      redis.call('HDEL', history, id) -- of a call that was cut off
+      if story ~= '' then
+        redis.call('HSET', history, id, story)
+      end
+      redis.call('HSET', messages, id, record) -- from here on it is there
+    end)
     redis.call('HINCRBY', counters, 'sent', 1)
   end
 end

@@ -137,6 +137,6 @@ def aliases(namespace: str) -> str:
     return f"{namespace}:aliases"
 
 
-def maintainers(namespace: str) -> str:
-    """The hash of maintenance processes: the last report of each."""
-    return f"{namespace}:maintainers"
+def processes(namespace: str) -> str:
+    """The hash of worker and maintenance processes: the last report of each."""
+    return f"{namespace}:processes"

@@ -43,7 +43,9 @@ from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.failure import Cause, Event
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
+from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
+from rq_dlq.values.process import ConsumerReport, ProcessReport
 from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan
 from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
@@ -56,6 +58,7 @@ __all__ = [
     "BrokerUnavailable",
     "Cause",
     "ConfigurationError",
+    "ConsumerReport",
     "CrossSlot",
     "DeadLetter",
     "DeadLetterStrategy",
@@ -76,9 +79,11 @@ __all__ = [
     "MessageTooLarge",
     "MissingRights",
     "Naming",
+    "Observer",
     "Outcome",
     "Poison",
     "PolicyError",
+    "ProcessReport",
     "Queue",
     "QueueSettings",
     "QueueStats",
@@ -91,7 +96,9 @@ __all__ = [
     "RqDlqError",
     "Schedule",
     "Selection",
+    "Sending",
     "Session",
+    "Settled",
     "Settlement",
     "SharedDeadLetterStrategy",
     "Task",

@@ -29,6 +29,7 @@ PLAIN = {
     "consume",
     "handler",
     "lifespan",
+    "observe",
     "options",
     "queue",
     "select",

@@ -101,16 +101,16 @@ def discarded(keys: QueueKeys) -> Command[int]:
     return Command((b"HGET", keys["counters"], b"discarded"), lambda reply: int(reply or 0))
 
 
-def maintainers(namespace: str) -> Command[dict[bytes, bytes]]:
-    """The last reports of the processes that maintain the queues."""
-    return Command((b"HGETALL", _keys.maintainers(namespace)), read_hash)
+def processes(namespace: str) -> Command[dict[bytes, bytes]]:
+    """The last reports of the processes that work on queues or maintain them."""
+    return Command((b"HGETALL", _keys.processes(namespace)), read_hash)
 
 
-def note_maintainer(namespace: str, process: str, report: bytes) -> Command[int]:
+def note_process(namespace: str, process: str, report: bytes) -> Command[int]:
     """Store the report of a process."""
-    return Command((b"HSET", _keys.maintainers(namespace), process, report), int)
+    return Command((b"HSET", _keys.processes(namespace), process, report), int)
 
 
-def forget_maintainers(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
+def forget_processes(namespace: str, processes: Sequence[bytes | str]) -> Command[int]:
     """Remove the reports of processes that have ended."""
-    return Command((b"HDEL", _keys.maintainers(namespace), *processes), int)
+    return Command((b"HDEL", _keys.processes(namespace), *processes), int)

@@ -190,6 +190,7 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield from _opening(keys)
     yield from _upkeep(keys)
     yield from _scheduling(keys)
+    yield from _reporting(keys)
     yield Wait(keys["wake"], 1)
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
@@ -199,6 +200,13 @@ def _consuming(keys: QueueKeys) -> Steps:
     yield claims.note_settled(keys, ID, 1)
     yield claims.remember(keys, ID)
     yield claims.note_poisoned(keys, ID, 1)
+
+
+def _reporting(keys: QueueKeys) -> Steps:
+    """What a process tells of itself."""
+    yield upkeep.processes(keys.namespace)
+    yield upkeep.note_process(keys.namespace, ID, b"{}")
+    yield upkeep.forget_processes(keys.namespace, [ID])
 
 
 def _scheduling(keys: QueueKeys) -> Steps:
@@ -217,7 +225,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield from _naming(keys)
     yield from _scheduling(keys)
     yield upkeep.clock()
-    yield upkeep.maintainers(keys.namespace)
+    yield upkeep.processes(keys.namespace)
     yield outcomes.page(keys, limit=1)
     yield outcomes.newest(keys, limit=1)
     yield outcomes.count(keys)
@@ -237,8 +245,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield manage.add_aliases(keys.namespace, [ID])
     yield from _listing(keys)
     yield outcomes.trim(keys, through="0-1")
-    yield upkeep.note_maintainer(keys.namespace, ID, b"{}")
-    yield upkeep.forget_maintainers(keys.namespace, [ID])
+    yield from _reporting(keys)
     yield redrives.list_ids(keys, ID, [ID])
     yield redrives.cut(keys, ID, 1)
     yield redrives.keep(keys, ID, 1)

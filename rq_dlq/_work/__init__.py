@@ -12,7 +12,7 @@ from rq_dlq._work.consume import ACK_WITHIN, Consuming
 from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own
-from rq_dlq._work.health import Health, Maintainer, maintainers
+from rq_dlq._work.observers import Observers
 from rq_dlq._work.outcomes import last_outcomes, read_outcomes
 from rq_dlq._work.overview import overview
 from rq_dlq._work.policies import (
@@ -25,6 +25,7 @@ from rq_dlq._work.policies import (
     set_policy,
     undeclare,
 )
+from rq_dlq._work.processes import Reporter, maintainers, processes, workers
 from rq_dlq._work.queue import Queue, sibling
 from rq_dlq._work.riding import riding
 from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_round, work_off

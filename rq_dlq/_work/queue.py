@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._calls import manage
 from rq_dlq._work.indeterminate import Settlements
+from rq_dlq._work.observers import Observers
 from rq_dlq._work.seen import Seen
 from rq_dlq._work.senders import Senders
 from rq_dlq.errors import InvalidInput
@@ -50,6 +51,7 @@ class Queue(Generic[T]):
         confirm: the replicas that have to confirm a send; None: none.
         fingerprint: names the kind of an exception, as the user sees it.
         version: of the program, which stands in its failures; empty: none.
+        observers: of its broker.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Queue(Generic[T]):
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None
     version: str = ""
+    observers: Observers = field(default_factory=Observers)
 
     def __post_init__(self) -> None:
         self.policy = manage.encode_policy(self.redelivery.as_wire())

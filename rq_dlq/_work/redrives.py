@@ -163,7 +163,9 @@ def find(queue: Queue[Any], job: str) -> Steps[list[Redrive]]:
     Raises:
         InvalidInput: there is none.
     """
-    found = [one for one in (yield from jobs(queue)) if one.id == job]
+    places = {member.keys: None for member in (yield from members(queue))}
+    records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
+    found = [one for one in records if one is not None]
     if not found:
         raise _unknown(queue.keys, job)
     return found

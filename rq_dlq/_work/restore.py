@@ -9,7 +9,7 @@ from rq_dlq._calls import delivery
 from rq_dlq._work import senders
 from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.queue import only_live
-from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Steps
+from rq_dlq._work.steps import Steps, bounded
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
@@ -28,16 +28,9 @@ def restore(queue: Queue[Any], rows: Iterable[Row]) -> Steps[list[str]]:
     if not queue.opened:
         yield from open_live(queue, WHAT)
     known: list[str] = []
-    chunk: list[Row] = []
-    size = 0
-    for row in rows:
-        length = len(row.record) + len(row.history)
-        if chunk and (len(chunk) == CHANGED or size + length > CHUNK_BYTES):
-            known += yield from _put(queue, chunk)
-            chunk, size = [], 0
-        chunk.append(row)
-        size += length
-    return known + ((yield from _put(queue, chunk)) if chunk else [])
+    for chunk in bounded(rows, lambda row: len(row.record) + len(row.history)):
+        known += yield from _put(queue, chunk)
+    return known
 
 
 def _put(queue: Queue[Any], rows: Sequence[Row]) -> Steps[list[str]]:

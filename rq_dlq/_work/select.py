@@ -7,7 +7,7 @@ and repeated; it returns how many messages it changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -17,7 +17,7 @@ from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.reading import following, read, sources
-from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Steps
+from rq_dlq._work.steps import CHANGED, Steps, bounded
 from rq_dlq._work.views import find
 from rq_dlq.errors import InvalidInput, UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.codec import check_priority
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.values.message import Received, Row
+    from rq_dlq.values.message import Received
 
 T = TypeVar("T")
 
@@ -107,7 +107,8 @@ def change(
     done = 0
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
     while page := (yield from following(reading)):
-        for ids in _chunks(page.rows):
+        for rows in bounded(page.rows, lambda row: length_of(row.state or b"")):
+            ids = [row.id for row in rows]
             if all_first:
                 waiting.append((page.queue.keys, page.place, ids))
             else:
@@ -115,21 +116,6 @@ def change(
     for chunk in waiting:
         done += yield from change_these(*chunk)
     return done
-
-
-def _chunks(rows: Sequence[Row]) -> Iterator[list[str]]:
-    """The ids of messages that one script changes, about half a megabyte of long records at most."""
-    ids: list[str] = []
-    size = 0
-    for row in rows:
-        length = length_of(row.state or b"")
-        if ids and (len(ids) == CHANGED or size + length > CHUNK_BYTES):
-            yield ids
-            ids, size = [], 0
-        ids.append(row.id)
-        size += length
-    if ids:
-        yield ids
 
 
 def change_all(queue: Queue[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]) -> Steps[int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,19 +18,22 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import Message
 from rq_dlq.values.names import check_id
+from rq_dlq.values.observer import Sending
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Argument
     from rq_dlq.values.codec import Codec
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
     """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
 
-    `new`: an id that the queue knows is an error.
+    `new`: an id that the queue knows is an error. `carried`: headers of observers; a message that has one of
+    these names keeps its own, and gets none of them.
     """
 
     delay: int = 0
@@ -38,6 +42,11 @@ class SendOptions:
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     persistent: bool = True
     new: bool = False
+    carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+
+    def carrying(self, carried: Mapping[str, str]) -> SendOptions:
+        """The same options, with these headers of observers."""
+        return replace(self, headers=_joined(self.headers, carried), carried=carried) if carried else self
 
 
 PLAIN = SendOptions()
@@ -77,6 +86,24 @@ def send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOpti
         Unconfirmed: too few replicas have it.
         KnownId: it was to be new, and is not.
     """
+    if not queue.observers:
+        return _send_one(queue, body, message_id, options)
+    known_id = queue.ids.draw() if message_id is None else message_id
+    sending = Sending(queue.name, known_id, options.headers)
+    return observed(queue, sending, options, partial(_send_one, queue, body, known_id))
+
+
+def observed(
+    queue: Queue[Any], sending: Sending, options: SendOptions, send: Callable[[SendOptions], Steps[R]]
+) -> Steps[R]:
+    """Send as the observers see it, with the headers that they give to the messages."""
+    with queue.observers.sending(sending):
+        sent = yield from send(options.carrying(sending.carried))
+        sending.count = 1 if sending.id is not None else len(cast("list[str]", sent))
+    return sent
+
+
+def _send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
     only_live(queue, "send to")
     item = packed(queue, body, message_id, options)
     if not queue.opened:
@@ -156,6 +183,12 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         Unconfirmed: too few replicas have some of them; those after them were not sent.
         KnownId: they were to be new, and some are not; those after this round trip were not sent.
     """
+    if not queue.observers:
+        return _send(queue, bodies, options)
+    return observed(queue, Sending(queue.name, None, options.headers), options, partial(_send, queue, bodies))
+
+
+def _send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions) -> Steps[list[str]]:
     if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
         kind = type(cast("object", bodies)).__name__
         message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
@@ -178,6 +211,13 @@ def send(queue: Queue[T], bodies: Iterable[T | Message[T]], options: SendOptions
         if before:
             error.add_note(f"{before:,} messages before it were sent")
         raise
+
+
+def _joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers of a message and those of observers, unless it has one of these names itself."""
+    if not carried or not isinstance(headers, Mapping) or not carried.keys().isdisjoint(headers):
+        return headers
+    return {**headers, **carried}
 
 
 def _known(ids: Sequence[str]) -> KnownId:
@@ -230,5 +270,5 @@ def _items(
 def _pack_message(codec: Codec[Any], message: Message[Any], options: SendOptions) -> bytes:
     """The payload of a message that may have a priority and headers of its own."""
     priority = options.priority if message.priority is None else message.priority
-    headers = options.headers if message.headers is None else message.headers
+    headers = options.headers if message.headers is None else _joined(message.headers, options.carried)
     return codec.packer(priority, headers, persistent=options.persistent)(message.body)

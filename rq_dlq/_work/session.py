@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import repetition
@@ -11,7 +12,7 @@ from rq_dlq._calls import sessions as calls
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
 from rq_dlq._work.policies import open_again, open_live
-from rq_dlq._work.send import packed
+from rq_dlq._work.send import observed, packed
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq._work.steps import MOST
 from rq_dlq.errors import (
@@ -24,6 +25,8 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
 )
+from rq_dlq.values.observer import Sending
+from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Call, Held, Sender
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from rq_dlq._work.send import SendOptions
     from rq_dlq._work.steps import Steps
     from rq_dlq.values.message import Leased
-    from rq_dlq.values.settlement import Settlement
 
 T = TypeVar("T")
 NAMED = 5  # ids that an error names
@@ -90,6 +92,16 @@ def send(
     Raises:
         InvalidInput: an argument makes no sense, or the session sends too much.
     """
+    if not queue.observers:
+        return _stage(session, queue, body, message_id, options)
+    known_id = queue.ids.draw() if message_id is None else message_id
+    sending = Sending(queue.name, known_id, options.headers, staged=True)
+    return observed(queue, sending, options, partial(_stage, session, queue, body, known_id))
+
+
+def _stage(
+    session: Session, queue: Queue[T], body: T, message_id: str | None, options: SendOptions
+) -> Steps[str]:
     _check_determinate(session)
     yield from open_live(queue, "send to")
     if session.sent == MOST:
@@ -148,12 +160,19 @@ def commit(session: Session) -> Steps[int]:
             f"the session was not committed, nothing was sent or acked: the lease on {names} was lost. "
             "Use a longer lease, or extend it"
         )
-    for delivery in held:
-        delivery.outcome = "acked"
+    _note_acked(session.queue, held)
     if session.sender:
         session.queue.senders.take_back(session.sender)
     session.clear()
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
+
+
+def _note_acked(queue: Queue[Any], deliveries: Sequence[Leased[Any]]) -> None:
+    for delivery in deliveries:
+        delivery.outcome = "acked"
+    if queue.observers:
+        held = [delivery._held for delivery in deliveries]
+        queue.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
 
 
 def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq._calls import delivery
+from rq_dlq._work.observers import NO_CAUSE
 from rq_dlq._work.steps import CHANGED, CHUNK, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import LeaseLost, Poison, Redeliver, UnprocessableMessage
 from rq_dlq.values.durations import Duration, milliseconds
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls import Call, Held
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
+    from rq_dlq.values.failure import Cause
     from rq_dlq.values.message import Leased
 
 GOLDEN = (
@@ -56,7 +58,7 @@ def nack(
             seed=first, default_policy=queue.policy,
         )  # fmt: skip
 
-    return (yield from _settle(queue, held, call))
+    return (yield from _settle(queue, held, call, error=error, cause=cause))
 
 
 def poison(
@@ -76,7 +78,7 @@ def poison(
             seed=seed(), default_policy=queue.policy,
         )  # fmt: skip
 
-    return (yield from _settle(queue, held, call))
+    return (yield from _settle(queue, held, call, error=error, cause=cause))
 
 
 def release(queue: Queue[Any], held: Sequence[Held]) -> Steps[list[Settlement]]:
@@ -161,6 +163,9 @@ def _settle(
     held: Sequence[Held],
     call: Callable[[QueueKeys, Sequence[Held]], Call[list[Settlement]]],
     size: int = CHANGED,
+    *,
+    error: BaseException | str | None = None,
+    cause: Cause = NO_CAUSE,
 ) -> Steps[list[Settlement]]:
     """Settle messages, `size` of them in one script."""
     if not held:
@@ -169,10 +174,12 @@ def _settle(
         said = call(queue.keys, held)
         try:
             settlements: list[Settlement] = yield queue.indeterminate.resolve(said, held)
-        except BaseException as error:
-            queue.indeterminate.note(said, held, error)
+        except BaseException as raised:
+            queue.indeterminate.note(said, held, raised)
             raise
         queue.indeterminate.settle(said, held)
+        if queue.observers:
+            queue.observers.settled(queue.name, held, settlements, error, cause)
         return settlements
     found: dict[int, Settlement] = {}
     for window in chunks(_by_family(queue, held, size), WINDOW if size == CHUNK else 1):
@@ -182,7 +189,10 @@ def _settle(
             found |= zip(numbers, reply, strict=True)
             if queue.view and any(settlement.outcome in {"kept", "released"} for settlement in reply):
                 queue.seen.returned(held[numbers[0]][1].partition("@")[2])
-    return [found[n] for n in range(len(held))]
+    settlements = [found[n] for n in range(len(held))]
+    if queue.observers:
+        queue.observers.settled(queue.name, held, settlements, error, cause)
+    return settlements
 
 
 def _say(

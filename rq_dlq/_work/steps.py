@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -41,6 +41,21 @@ Steps: TypeAlias = Generator[Step, Any, R]
 def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
     """The items, `size` at a time."""
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def bounded(items: Iterable[R], length: Callable[[R], int]) -> Iterator[list[R]]:
+    """The items, in chunks for one script: at most `CHANGED` of them, of about half a megabyte."""
+    chunk: list[R] = []
+    size = 0
+    for item in items:
+        more = length(item)
+        if chunk and (len(chunk) == CHANGED or size + more > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += more
+    if chunk:
+        yield chunk
 
 
 def seed() -> float:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.overview import Overview
+    from rq_dlq.values.process import ProcessReport
     from rq_dlq.values.redrive import AuditRecord
 
 P = ParamSpec("P")
@@ -120,7 +121,9 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: a name, type, duration or policy is not valid.
         """
-        core = self.settings.queue(name, self._ids, type, lease, declared, senders=self._senders)
+        core = self.settings.queue(
+            name, self._ids, type, lease, declared, senders=self._senders, observers=self._observers
+        )
         return Queue(self, core)
 
     @overload
@@ -217,6 +220,13 @@ class Broker(OwnBroker):
         settings = self.settings
         codec: Codec[Any] = Codec(Any, settings.max_message_bytes)
         return await self._run(_work.overview(settings.namespace, codec, before))
+
+    async def workers(self) -> list[ProcessReport]:
+        """The worker processes of the namespace: which queues they work on, since when, what they hold.
+
+        Each stores a report every 5 s. One that is killed is "silent" for some time, and then forgotten.
+        """
+        return await self._run(_work.workers(self.settings.namespace))
 
     async def audit(self, limit: int = 100) -> list[AuditRecord]:
         """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.

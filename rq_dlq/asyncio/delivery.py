@@ -132,9 +132,14 @@ class Delivery(Leased[T]):
         return self.lease_until
 
     async def __aenter__(self) -> Self:
+        observers = self._queue._core.observers
+        if observers:
+            observers.handling(self)
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._handling is not None:
+            self._handling.end(error)
         if not self.settled and error is None:
             await self.ack()
         elif not self.settled:

@@ -9,12 +9,14 @@ from rq_dlq.errors.guesses import table
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "rq-dlq": table(
         ("rq-dlq send QUEUE", "add enqueue produce publish push put"),
-        ("rq-dlq worker MODULE:BROKER", "consume consumer run start work workers"),
+        ("rq-dlq worker MODULE:BROKER", "consume consumer run start work"),
+        ("rq-dlq worker ls", "consumers ps workers"),
         ("rq-dlq dlq ls", "dead dead-letters errors failed failures"),
         ("rq-dlq dlq redrive QUEUE", "redrive replay requeue retry"),
         ("rq-dlq queue purge QUEUE --all", "clear empty flush purge"),
         ("rq-dlq queue ls", "info inspect list ls queues stats status"),
         ("rq-dlq queue show QUEUE", "count show"),
+        ("rq-dlq top", "dashboard live monitor watch"),
         ("rq-dlq queue pause QUEUE", "pause suspend"),
         ("rq-dlq queue resume QUEUE", "resume"),
         ("rq-dlq msg cancel QUEUE ID", "cancel delete remove revoke rm"),

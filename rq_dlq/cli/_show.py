@@ -12,18 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import body_of, span
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
-    from rq_dlq._work import Maintainer
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
-SPANS = ("oldest", "next_due", "delay", "ago", "age")  # seconds
+SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
 NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
 
@@ -115,12 +113,6 @@ OUTCOMES = (
     Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
     Column("delay"), Column("reason", "red"), Column("cause"), Column("error_class", cut=True),
 )  # fmt: skip
-MAINTAINERS = (
-    Column("process", "bold"), Column("roles"), Column("ago", title="seen"), Column("began"),
-    Column("swept"), Column("promoted"), Column("expired"), Column("retired"), Column("written"),
-    Column("fired"), Column("redriven"), Column("longest", title="longest ms"),
-)  # fmt: skip
-NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
 
 def attributes(thing: object, *names: str) -> dict[str, Any]:
@@ -131,19 +123,6 @@ def attributes(thing: object, *names: str) -> dict[str, Any]:
 def queue_row(stats: QueueStats) -> dict[str, Any]:
     """A queue's counts."""
     return attributes(stats, *(column.key for column in QUEUES)) | {"totals": dict(stats.totals)}
-
-
-def maintainer_row(maintainer: Maintainer) -> dict[str, Any]:
-    """A process that maintains the queues."""
-    row = attributes(maintainer, *(column.key for column in MAINTAINERS))
-    times = {name: moment(ms) for name, ms in attributes(maintainer, "began", "seen").items()}
-    return row | times | {"roles": ",".join(maintainer.roles)}
-
-
-def maintained_by(maintainer: Maintainer) -> str:
-    """A process that maintains the queues, in a few words."""
-    roles, ago = ", ".join(maintainer.roles), text_of("ago", maintainer.ago)
-    return f"maintained by {maintainer.process} ({roles}), seen {ago} ago"
 
 
 def message_row(message: Received[Any]) -> dict[str, Any]:
@@ -170,16 +149,20 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
-    trends = [name for name in ("new", "growing", "regressed") if getattr(group, name)]
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(trends)}
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend_of(group)}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 
-def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
-    """Rows as a table without a frame; numbers are right-aligned."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def trend_of(group: ErrorGroup) -> str:
+    """Whether a group is new, growing or regressed; empty: it is not."""
+    return ", ".join(name for name in ("new", "growing", "regressed") if getattr(group, name))
+
+
+def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:
+    """Rows as a table without a frame; numbers are right-aligned, with so much space between columns."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, space, 0, 0))
     for column in columns:
-        number = bool(rows) and isinstance(rows[0][column.key], int | float)
+        number = any(isinstance(row[column.key], int | float) for row in rows)
         table.add_column(
             column.title or column.key.replace("_", " "),
             justify="right" if number else "left",

@@ -9,7 +9,7 @@ import click
 
 from rq_dlq import _work
 from rq_dlq._calls import manage
-from rq_dlq.cli import _show
+from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.values.readable import why_still
@@ -31,12 +31,13 @@ def ls(context: Context, *, maintainers: bool) -> None:
     broker = context.broker
     found = broker._run(_work.maintainers(broker.settings.namespace))
     if maintainers:
-        context.output.rows([_show.maintainer_row(one) for one in found], _show.MAINTAINERS, _show.NOBODY)
+        rows = [_reports.maintainer_row(one) for one in found]
+        context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
     rows = [_show.queue_row(broker.queue(name).stats()) for name in broker.queues()]
     context.output.rows(rows, _show.QUEUES, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
-        context.output.say("\n".join(map(_show.maintained_by, found)) or _show.NOBODY)
+        context.output.say(_reports.maintained_by(found))
 
 
 @queue.command("show")

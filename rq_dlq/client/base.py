@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import FAIL_FAST, Retries, masked
 from rq_dlq._scripts import Scripts
-from rq_dlq._work import Senders
+from rq_dlq._work import Observers, Senders
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.errors.guesses import Answering, part_of, sentence_for
 from rq_dlq.values.codec import Ids
+from rq_dlq.values.durations import shown
+from rq_dlq.values.observer import Observer
 
 if TYPE_CHECKING:
     from rq_dlq._work import Steps
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="BrokerBase")
 L = TypeVar("L", bound=Lifespan)
+S = TypeVar("S", bound=Observer)
 logger = logging.getLogger("rq_dlq")
 
 
@@ -49,6 +52,7 @@ class BrokerBase(Answering):
         self._retries = retries
         self._ids = Ids()
         self._senders = Senders()
+        self._observers = Observers()
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Broker {self.url}>"
@@ -87,6 +91,25 @@ class BrokerBase(Answering):
         self._lifespan = function
         return function
 
+    def observe(self, observer: S, /) -> S:
+        """Show an observer the messages that go through this process, by this broker and its workers.
+
+        Pickling the broker leaves its observers behind: call this where the broker is used.
+
+        Args:
+            observer: of a class of yours that overrides methods of `Observer`.
+
+        Returns:
+            The observer.
+
+        Raises:
+            ConfigurationError: it is not an observer.
+        """
+        if not isinstance(observer, Observer):
+            raise ConfigurationError(f"{shown(observer)} is not an observer: derive its class from Observer")
+        self._observers.append(observer)
+        return observer
+
     def _worker(self, *, burst: bool) -> Any:
         """A worker for this broker. It is imported by its name, as it is built upon both colours."""
         return import_module("rq_dlq.worker").Worker(self, until="empty" if burst else "stopped")
@@ -120,7 +143,9 @@ class BrokerBase(Answering):
             message = "handlers of the other colour need a broker with a URL, not one made from a pool"
             raise ConfigurationError(message)
         settings = replace(self.settings, url=self._address())
-        return kind(settings=settings, scripts=self._scripts, retries=retries)
+        twin = kind(settings=settings, scripts=self._scripts, retries=retries)
+        twin._observers = self._observers
+        return twin
 
     def _connection_settings(self) -> dict[str, Any]:
         """The arguments of the connections; `revive` restarts an embedded server that has died."""

@@ -133,9 +133,14 @@ class Delivery(Leased[T]):
         return self.lease_until
 
     def __enter__(self) -> Self:
+        observers = self._queue._core.observers
+        if observers:
+            observers.handling(self)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._handling is not None:
+            self._handling.end(error)
         if not self.settled and error is None:
             self.ack()
         elif not self.settled:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from rq_dlq._calls import Command, delivery
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import check_scheme
-from rq_dlq._work import MOST, Batch, Confirm, Queue, Senders, Steps, check_not_own
+from rq_dlq._work import MOST, Batch, Confirm, Observers, Queue, Senders, Steps, check_not_own
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Entry, RedeliveryPolicy
@@ -124,6 +124,7 @@ class BrokerSettings:
         declared: Mapping[str, Any],
         *,
         senders: Senders,
+        observers: Observers,
     ) -> Queue[Any]:
         """The core of a queue: what its verbs need.
 
@@ -159,6 +160,7 @@ class BrokerSettings:
             consumer=consumer_name(),
             ids=ids,
             senders=senders,
+            observers=observers,
             naming=self.naming,
             confirm=self.confirm,
             fingerprint=self.fingerprint,
@@ -226,9 +228,14 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
 
 
+def process_name() -> str:
+    """The name of this process: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def consumer_name() -> str:
-    """The name of this consumer: host and process, as a JSON text."""
-    return msgspec.json.encode(f"{socket.gethostname()}:{os.getpid()}").decode()
+    """The same as a JSON text: the name of this consumer."""
+    return msgspec.json.encode(process_name()).decode()
 
 
 def count_of(count: int) -> int:

@@ -97,7 +97,9 @@ def loaded(scripts: Scripts) -> Steps[None]:
 def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove that."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue("doctor", Ids(), Any, "30s", {}, senders=_work.Senders())
+    queue = private.queue(
+        "doctor", Ids(), Any, "30s", {}, senders=_work.Senders(), observers=_work.Observers()
+    )
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)

@@ -36,6 +36,7 @@ class ErrorGroup:
         versions: of its newest ten letters, how many died under each version of the program
             (`Broker(version=…)`), as far as it is known.
         consumers: likewise, by the consumer that held them.
+        error_class: of the newest failure; empty: it had none, as with a poison that gives a reason in words.
     """
 
     fingerprint: str
@@ -51,6 +52,7 @@ class ErrorGroup:
     regressed: bool = False
     versions: Mapping[str, int] = field(default_factory=dict[str, int])
     consumers: Mapping[str, int] = field(default_factory=dict[str, int])
+    error_class: str = ""
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
         """Merge the groups of one kind of two queues."""
@@ -120,6 +122,7 @@ class GroupCount:
             regressed=cleared is not None and cleared < self.first,
             versions=Counter(event.cause.version for event in failures if event and event.cause.version),
             consumers=Counter(event.consumer for event in failures if event and event.consumer),
+            error_class=newest.cause.type,
         )
 
 

@@ -249,9 +249,7 @@ class Received(Answering, Generic[T]):
 
 
 class Leased(Received[T]):
-    """A message that a consumer holds.
-
-    If it was claimed from a dead-letter or expiry queue, it has what a `DeadLetter` has.
+    """A message that a consumer holds; from a dead-letter or expiry queue it has what a `DeadLetter` has.
 
     Attributes:
         token: the claim's id, which proves that the consumer holds it.
@@ -262,6 +260,8 @@ class Leased(Received[T]):
     outcome: Fate | None = None
     lost = False
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
+    _claimed: int | None = None  # when, milliseconds of the server's clock; None: the broker has no observers
+    _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
 
     def __init__(
         self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str

@@ -14,10 +14,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, MissingRights, RqDlqError
+from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
 from rq_dlq.web.guard import Guard
-from rq_dlq.web.masks import Masks
 from rq_dlq.web.pages import group, login, message, overview, queue, redrives
 from rq_dlq.web.site import Handler, Site
 

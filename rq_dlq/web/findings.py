@@ -12,8 +12,8 @@ from rq_dlq.web.shown import link, many, seconds
 
 if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.overview import Overview, QueueOverview
-    from rq_dlq.web.masks import Masks
 
 STANDS, LONG, LATE = 30.0, 300.0, 10.0
 """Seconds: a message that nobody takes, one that waits although others are taken, and late maintenance."""

@@ -20,8 +20,8 @@ from rq_dlq.web.shown import link, templates
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.values.masks import Masks
     from rq_dlq.web.access import Access
-    from rq_dlq.web.masks import Masks
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values.masks import MOST
 from rq_dlq.values.readable import body_of
-from rq_dlq.web.masks import MOST
 from rq_dlq.web.shown import seconds
 
 if TYPE_CHECKING:
     from rq_dlq._work import Explanation
     from rq_dlq.values.failure import Event
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
-    from rq_dlq.web.masks import Masks
 
 WORDS = {
     "nacked": "failed",

@@ -43,12 +43,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     ) -> None:
         super().__init__(queue, shared)
         self._handler = handler
-        self._concurrency = concurrency
+        self.concurrency = concurrency
         self._broker = broker
-        self._loop = shared.loop
+        self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
         self._unstarted: deque[Delivery[Any]] = deque()  # claimed ahead
-        self._running: dict[asyncio.Task[None], Delivery[Any]] = {}
+        self._running: dict[asyncio.Task[None], tuple[Delivery[Any], float]] = {}  # and when claimed
         self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._done: list[Delivery[Any]] = []  # to be acked
@@ -60,6 +60,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._extended = time.monotonic()
 
     def _consume(self) -> None:
+        self._vitals.turn(self._loop_name)
         consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
         while not wait([consuming], LOOK).done:
             if not self._loop.is_running():
@@ -81,6 +82,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await self._ack_done()
         finally:
             tending.cancel()
+            self._vitals.rest(self._loop_name)
             await self._release_unstarted()  # there are some if it failed
             await self._broker.close()
 
@@ -88,7 +90,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         while not self._stop.finishing.is_set():
             if self._overdue:
                 await self._extend_all()
-            wanted, ahead = self._wanted, len(self._running) >= self._concurrency
+            wanted, ahead = self._wanted, len(self._running) >= self.concurrency
             if wanted == 0:
                 await self._rest()
                 continue
@@ -126,7 +128,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         ahead = 0 if time.monotonic() - self._last_end > self._pace.soon else self._pace.ahead
         if len(self._unstarted) > ahead // 2:
             return 0
-        return max(0, self._concurrency + ahead - len(self._running) - len(self._unstarted))
+        return max(0, self.concurrency + ahead - len(self._running) - len(self._unstarted))
 
     @property
     def _overdue(self) -> bool:
@@ -135,13 +137,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _begin(self) -> None:
         """Begin as many calls as can run."""
-        while self._unstarted and len(self._running) < self._concurrency:
+        while self._unstarted and len(self._running) < self.concurrency:
             if self._overdue or self._stop.finishing.is_set():
                 break
             with suppress(IndexError):  # the worker's thread released it
                 delivery = self._unstarted.popleft()
                 task = asyncio.create_task(self._run(delivery))
-                self._running[task] = delivery
+                self._running[task] = delivery, self._claimed
                 task.add_done_callback(self._end)
 
     async def _one_ends(self, seconds: float | None) -> None:
@@ -152,7 +154,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 await self._ended.wait()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        delivery = self._running.pop(task)
+        delivery, _ = self._running.pop(task)
         self._last_end = time.monotonic()
         self._cancelled.discard(task)
         if self.permit.is_for(delivery):
@@ -168,9 +170,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         process = os.getpid()
+        handling = self._observers.handling(delivery) if self._observers else None
         error = await self._call(delivery)
         if os.getpid() != process:
             end_child(error)
+        if handling is not None:
+            handling.end(error)
         if self.can_wait(delivery, error):
             self._done.append(delivery)
             return
@@ -242,6 +247,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Extend the leases; after a second stop signal, cancel each call once."""
         while True:
             await asyncio.sleep(CHECK)
+            self._vitals.turn(self._loop_name)
             if self._stop.cancelling.is_set():
                 for task in self._calling - self._cancelled:
                     self._cancelled.add(task)
@@ -272,7 +278,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls run, or are being settled."""
-        return [*self._running.values()]
+        return [delivery for delivery, _ in [*self._running.values()]]
+
+    @property
+    def holds(self) -> tuple[int, float]:
+        """How many messages it holds, and when the oldest call's was claimed."""
+        since = [claimed for _, claimed in [*self._running.values()]]
+        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._claimed)
 
     def tend(self) -> None:
         """Release messages that wait behind stuck calls; the event loop does the rest."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
-from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience, Permit
 from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import FAILED, SettingsInForce, Tally, logger, report
+from rq_dlq.worker.tally import SettingsInForce, Tally, logger, report
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Stop, Until
+    from rq_dlq.worker.vitals import Vitals
 
 ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
@@ -48,6 +49,7 @@ class Shared:
     stop: Stop
     until: Until
     tally: Tally
+    vitals: Vitals
     only: threading.Lock
     claiming: Connections
     settling: Connections
@@ -64,7 +66,12 @@ class Consumer(ABC, Generic[D]):
     Attributes:
         permit: its access to the permit to run a suspect.
         pause: seconds to wait before the next claim, because the last one was refused.
+        concurrency: how many of its calls run at once, at most.
+        trouble: why that was refused; empty: it was not, or the next claim goes on.
     """
+
+    concurrency = 1
+    trouble = ""
 
     def __init__(self, queue: Any, shared: Shared) -> None:
         self.queue: _work.Queue[Any] = queue._core
@@ -75,8 +82,10 @@ class Consumer(ABC, Generic[D]):
         self._stop = shared.stop
         self._until = shared.until
         self._tally = shared.tally
+        self._vitals = shared.vitals
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
+        self._observers = self.queue.observers
         self._patience = Patience(shared.until)
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
@@ -107,6 +116,11 @@ class Consumer(ABC, Generic[D]):
 
     # From the worker's thread
 
+    @property
+    @abstractmethod
+    def holds(self) -> tuple[int, float]:
+        """How many messages it holds, and since when the oldest of them, monotonic seconds."""
+
     @abstractmethod
     def tend(self) -> None:
         """Look after the leases and the calls; the worker does this several times a second."""
@@ -121,7 +135,7 @@ class Consumer(ABC, Generic[D]):
         """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
-        self.pause = 0.0
+        self.pause, self.trouble = 0.0, ""
         try:
             found = yield from _work.claim(
                 self.queue,
@@ -135,6 +149,7 @@ class Consumer(ABC, Generic[D]):
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
+            self.trouble = str(error)
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 logger.error("%s: cannot claim: %s", self.queue.name, error)
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER

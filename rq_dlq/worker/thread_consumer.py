@@ -67,8 +67,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def _run_all(self) -> None:
         """Run the handler on all claimed messages, and settle them; the next claim makes the last acks."""
         while (delivery := self._next()) is not None:
+            handling = self._observers.handling(delivery) if self._observers else None
             error = self._calls.run(delivery)
             took = time.monotonic() - self._calls.began
+            if handling is not None:
+                handling.end(error)
             self._pace.note(took)
             if self.can_wait(delivery, error):
                 self._done.append(delivery)
@@ -121,6 +124,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """The delivery whose call runs, if one does."""
         running = self._calls.delivery
         return [] if running is None else [running]
+
+    @property
+    def holds(self) -> tuple[int, float]:
+        """How many messages of its last claim are left, and the time of that claim."""
+        return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
 
     def tend(self) -> None:
         """Extend leases, end a call that runs too long, release messages that wait behind a stuck call."""

@@ -19,14 +19,17 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.values.durations import human
+from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.consumer import Consumer, Shared
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
+from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.tally import FAILED, Tally, logger
+from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
+from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
@@ -56,6 +59,7 @@ class Worker:
     Attributes:
         stop: the stages of its end.
         tally: how deliveries ended so far.
+        vitals: whether it lives and works, for probes in other threads.
 
     Raises:
         ConfigurationError: there is no handler to run.
@@ -71,6 +75,7 @@ class Worker:
     ) -> None:
         self.stop = Stop()
         self.tally = Tally()
+        self.vitals = Vitals(self.stop.finishing.is_set)
         self._handlers = list(_wanted(broker._handlers, queues))
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
@@ -123,7 +128,9 @@ class Worker:
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
         only = threading.Lock()
-        shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending, loop)
+        shared = Shared(
+            self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
+        )
         try:
             with (
                 heeding_signals(self.stop, logger) as log_signals,
@@ -135,7 +142,11 @@ class Worker:
                 self._fire(tending)
                 for consumer in consumers:
                     consumer.start()
-                self._tend(consumers, tending, log_signals)
+                self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
+                reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
+                self._tend(consumers, tending, reporting, log_signals)
+                self.vitals.end()
+                reporting.leave(tending)
                 if self._until == "empty":
                     self._sum_up(tending)
         finally:
@@ -180,7 +191,11 @@ class Worker:
             return self._broker._connect(patient)
 
     def _tend(
-        self, alive: list[Consumer[Any]], tending: Connections, log_signals: Callable[[], None]
+        self,
+        alive: list[Consumer[Any]],
+        tending: Connections,
+        reporting: Reporting,
+        log_signals: Callable[[], None],
     ) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
         kept_up, fire_at = time.monotonic(), 0.0
@@ -190,7 +205,9 @@ class Worker:
             log_signals()
             for consumer in alive:
                 consumer.tend()
+                self.vitals.turn("worker")
             self._doctor.look(tending)
+            reporting.report(tending, stopping=self.stop.finishing.is_set())
             if self.stop.finishing.is_set():
                 give_up = min(give_up, now + GRACE)
             elif now - kept_up > UPKEEP:

@@ -30,7 +30,8 @@ TWINS = {
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": "audit close lifespan overview policies queue queues run schedules task url",
+    "Broker": """audit close lifespan observe overview policies queue queues run schedules task url
+        workers""",
     "Queue": """ack claim consume delete dlq expired explain extend handler maintain nack name open outcomes
         pause pause_schedule peek poison purge release reset resume resume_schedule schedule select send
         send_many session settings stats unschedule""",

@@ -61,6 +61,7 @@ def test_every_role_can_do_its_work(server: Server, tmp_path: Path) -> None:
     assert counts == {"orders": (0, 1), "bills": (1, 0)}
     assert [row["body"] for row in look.json("peek", "bills")] == ["good"]
     assert [row["error"] for row in look.json("dlq", "groups", "orders")] == ["ValueError: out of stock"]
+    assert 'rq_dlq_messages{queue="orders",state="dead"} 1.0' in look("metrics").stdout
     assert "lacks +" in look("dlq", "redrive", "orders", "--all", "--yes", code=3).output
     with at("maintenance").process("maintain", "--period", "10ms") as process:
         wait_until(lambda: look.json("queue", "ls", "--maintainers"))

@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["rq_dlq"]):
     from rq_dlq import Message, RedeliveryPolicy
     from rq_dlq._redis.errors import refusal
     from rq_dlq._redis.urls import masked
-    from rq_dlq._work.health import _read as read_maintainer
+    from rq_dlq._work.processes import _read as read_report
     from rq_dlq.cli._input import READERS
     from rq_dlq.errors import RqDlqError
     from rq_dlq.filters import Filter
@@ -143,9 +143,9 @@ def wire(data: bytes) -> None:
         policy.delay(1)
 
 
-def maintainer(data: bytes) -> None:
-    """What a maintenance process says of itself."""
-    read_maintainer(data)
+def report(data: bytes) -> None:
+    """What a process reports of itself."""
+    read_report(b"me:1", data, 0)
 
 
 def lines(data: bytes) -> None:
@@ -191,7 +191,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         record, body, history, outcome, duration, condition, pattern, name, toml, xml, policies, wire,
-        maintainer, lines, refused, url, shown, message,
+        report, lines, refused, url, shown, message,
     )
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from rq_dlq._work import batches, jobs, outcomes
 from rq_dlq._work import scans as ranges
 from rq_dlq._work.restore import restore
 from rq_dlq.values.message import Row
+from rq_dlq.values.process import ProcessReport
 from rq_dlq.values.wanted import ALL
 from tests.reliability.rights import (
     BATCH,
@@ -136,6 +137,13 @@ EXPORTED = Row(
     "exported", (1 << 12).to_bytes(7, "big") + b"\x04x", b"dead/poison - 1 1 1 0 0 0 0 0 group=", b""
 )
 """A dead letter."""
+
+
+def reporter() -> _work.Reporter:
+    """Of a process that is called "me"."""
+    return _work.Reporter(ProcessReport("me"))
+
+
 PRODUCER: dict[str, Verb] = {
     "send": lambda me: bool(me.orders.send("x")),
     "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
@@ -158,6 +166,8 @@ PRODUCER: dict[str, Verb] = {
 }
 
 CONSUMER: dict[str, Verb] = {
+    "report": lambda me: me.run(reporter().note(NAMESPACE)),
+    "sign off": lambda me: me.run(reporter().leave(NAMESPACE)),
     "send": lambda me: bool(me.orders.send("x")),
     "claim": lambda me: [delivery.body for delivery in me.orders.claim(2)],
     "wait": lambda me: me.broker.queue("new").claim(wait="2ms"),
@@ -219,8 +229,8 @@ MAINTENANCE: dict[str, Verb] = {
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
     "round": Hands.round,
     "schedule": lambda me: scheduled(me.orders),
-    "report": lambda me: me.run(_work.Health("me", _work.ROLES, 9).note(NAMESPACE)),
-    "sign off": lambda me: me.run(_work.Health("me", _work.ROLES, 9).leave(NAMESPACE)),
+    "report": lambda me: me.run(reporter().note(NAMESPACE)),
+    "sign off": lambda me: me.run(reporter().leave(NAMESPACE)),
     "maintain": lambda me: me.orders.maintain(),
     "redrive": lambda me: int(me.orders.dlq.redrive(all=True)),
     "redrive some": lambda me: int(me.orders.dlq.redrive(where="reason = 'poison'")),

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-pytest.importorskip("jinja2", reason="the extra `web` is not installed")
-from rq_dlq.web.masks import MOST, Masks
+from rq_dlq.values.masks import MOST, Masks
 
 
 def test_fields_by_their_names() -> None:

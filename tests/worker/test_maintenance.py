@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import statistics
@@ -13,10 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
@@ -33,6 +34,7 @@ from rq_dlq._calls import Call
 from rq_dlq._work.rounds import ENOUGH
 from rq_dlq._work.upkeep import STEP
 from rq_dlq.client.settings import version_of
+from rq_dlq.values.failure import moment
 from rq_dlq.worker.maintenance import ROLES, Maintenance
 from tests import servers
 from tests.behaviour.helpers import after
@@ -393,11 +395,11 @@ def test_figures_are_noted_and_the_dead_are_forgotten(
     broker: Broker, raw: Any, maintaining: Maintaining, caplog: Any
 ) -> None:
     caplog.set_level(logging.INFO, "rq_dlq.maintenance")
-    now = raw.time()[0] * 1000
-    said = {"roles": ["expiry"], "began": 1, "longest": 5, "swept": 7}
-    for name, seen in (("dead:1", now - 61_000), ("future:1", now + 100_000), ("alive:1", now)):
-        raw.hset("rq:maintainers", name, json.dumps(said | {"seen": seen}))
-    raw.hset("rq:maintainers", "broken:1", "no JSON")
+    now = moment(raw.time()[0] * 1000)
+    said = {"roles": ["expiry"], "longest": 5, "swept": 7, "of a later version": [1]}
+    for name, ago in (("dead:1", 61), ("future:1", -100), ("alive:1", 0)):
+        store(raw, name, said | {"seen_at": now - timedelta(seconds=ago)})
+    raw.hset("rq:processes", "broken:1", "no JSON")
     queue = broker.queue("a")
     queue.send_many(range(3), ttl="1ms")
     with maintaining(broker, "expiry", "redelivery"):
@@ -408,11 +410,11 @@ def test_figures_are_noted_and_the_dead_are_forgotten(
 
         wait_until(own)
         one = own()
-        assert one.roles == ["redelivery", "expiry"]
-        assert now - 2_000 < one.began <= one.seen
+        assert one.roles == ("redelivery", "expiry")
+        assert now - timedelta(seconds=2) < one.started_at <= one.seen_at
         assert one.ago < 5
-        assert set(raw.hkeys("rq:maintainers")) == {b"alive:1", one.process.encode()}
-    assert raw.hkeys("rq:maintainers") == [b"alive:1"]
+        assert set(raw.hkeys("rq:processes")) == {b"alive:1", one.process.encode()}
+    assert raw.hkeys("rq:processes") == [b"alive:1"]
     first, *_, last = caplog.messages
     assert first.startswith("maintaining the queues of rq at unix://")
     assert first.endswith(": redelivery, expiry, every 20ms")
@@ -425,11 +427,11 @@ def test_a_process_is_alive_for_three_of_its_periods(
     broker: Broker, raw: Any, maintaining: Maintaining
 ) -> None:
     """It says something of itself once a period, which may be an hour."""
-    now = raw.time()[0] * 1000
-    said = {"roles": ["expiry"], "began": 1, "longest": 5, "period": 3_600_000}
-    for name, seen in (("alive:1", now - 10_000_000), ("dead:1", now - 11_000_000)):
-        raw.hset("rq:maintainers", name, json.dumps(said | {"seen": seen}))
-    raw.hset("rq:maintainers", "alive:2", json.dumps(said | {"period": 1_000, "seen": now - 50_000}))
+    now = moment(raw.time()[0] * 1000)
+    for name, ago, period in (("alive:1", 10_000, 3_600), ("dead:1", 11_000, 3_600), ("alive:2", 50, 1)):
+        store(
+            raw, name, {"roles": ["expiry"], "period": period * 1000, "seen_at": now - timedelta(seconds=ago)}
+        )
     with maintaining(broker, period="5m"):
         wait_until(lambda: len(broker._run(_work.maintainers("rq"))) == 3)
         found = broker._run(_work.maintainers("rq"))
@@ -452,15 +454,20 @@ def test_discarded_messages_are_reported_at_the_interval(
             assert [line for line in caplog.messages if "discarded" in line] == said
 
 
+def store(raw: Any, process: str, report: dict[str, Any]) -> None:
+    """Store a report, as a process does."""
+    raw.hset("rq:processes", process, msgspec.json.encode(report))
+
+
 def _let_go_by(broker: Broker) -> None:
     """Wait until the only process has done some rounds."""
     for _ in range(3):
         (before,) = broker._run(_work.maintainers("rq"))
-        wait_until(_seen_since(broker, before.seen))
+        wait_until(_seen_since(broker, before.seen_at))
 
 
-def _seen_since(broker: Broker, when: int) -> Callable[[], bool]:
-    return lambda: broker._run(_work.maintainers("rq"))[0].seen > when
+def _seen_since(broker: Broker, when: datetime) -> Callable[[], bool]:
+    return lambda: broker._run(_work.maintainers("rq"))[0].seen_at > when
 
 
 @pytest.mark.parametrize("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])

@@ -126,7 +126,7 @@ def _all_keys() -> Iterator[str]:
     keys = QueueKeys(NAMESPACE, ORDERS)
     yield from keys.by_name.values()
     yield from (keys.sender("*"), keys.stage("*", "*"), keys.job("*"), keys.stream("*"))
-    for of_all in (_keys.queues, _keys.policies, _keys.aliases, _keys.maintainers):
+    for of_all in (_keys.queues, _keys.policies, _keys.aliases, _keys.processes):
         yield of_all(NAMESPACE)
     yield f"{NAMESPACE}:{{shop}}.b*"
     yield f"{NAMESPACE}:{{shop}}.f*"

@@ -371,15 +371,16 @@ local function discard(id)
   redis.call('HDEL', states, id) -- the last: it tells a sweep that a discard was cut off
   redis.call('HINCRBY', counters, 'discarded', 1)
 end
--- The only way a message gets a row in an index, but for restore.lua. The new row is written first, then the state, which
--- is the moment it counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the
--- state contradicts, and whoever meets that row removes it (I9).
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
+-- and whoever meets that row removes it (I9).
 --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
 --   be due in the future.
 --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+--   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
 local in_group
 
-local function put(id, state, head, waits, rest)
+local function put(id, state, head, waits, rest, arrive)
   local member = member_of(id, head, state.due)
   if state.part == 'dead' then
     redis.call('ZADD', dead, state.due, member)
@@ -432,6 +433,9 @@ local function put(id, state, head, waits, rest)
     state.more = state.more .. ' group=' .. group_of(id, state)
   end
   redis.call('HSET', states, id, format_state(state))
+  if arrive then
+    arrive()
+  end
   if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
     in_group = in_group or (function()
       -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts

@@ -3,8 +3,9 @@
 -- client opened it: then nothing was done.
 local number, opening = ARGV[1], ARGV[2]
 -- items from ARGV[3]: id, record, state, history (may be empty)
-local messages, states, history, dead, expired = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settings, groups, sender = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13]
 -- Whether this call was done before (I12): then the count that was noted with it, else false. The register of a sender
 -- holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
@@ -179,15 +180,97 @@ local function member_of(id, head, due)
   end
   return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
--- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
--- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
---   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
-local function group_row(group, died, member)
-  return string.format('%-12s', group) .. pack_number(died, 6) .. member
-end
--- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
-local function row_in_groups(state, member)
-  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
+-- and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+--   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+local in_group
+
+local function put(id, state, head, waits, rest, arrive)
+  local member = member_of(id, head, state.due)
+  if state.part == 'dead' then
+    redis.call('ZADD', dead, state.due, member)
+  elseif state.part == 'expired' then
+    redis.call('ZADD', expired, state.due, member)
+  elseif waits then
+    redis.call('ZADD', scheduled, state.due, member)
+  else
+    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+  end
+  if state.part == 'live' and expiry_of(head, state) then
+    redis.call('ZADD', expiring, head.expires, id)
+  end
+  state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
+  if rest or state.more:find(' rest=') then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
+  redis.call('HSET', states, id, format_state(state))
+  if arrive then
+    arrive()
+  end
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    in_group = in_group or (function()
+      -- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+      -- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+      --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+      local function group_row(group, died, member)
+        return string.format('%-12s', group) .. pack_number(died, 6) .. member
+      end
+      -- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+      local function row_in_groups(state, member)
+        return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+      end
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
 end
 if not is_open then
   return -1
@@ -201,17 +284,13 @@ for i = 3, #ARGV, 4 do
     local head = read_record(record)
     local state = parse_state(ARGV[i + 2], head.birth)
     state.more = with_head(state.more, record)
-    local index, member = state.part == 'dead' and dead or expired, member_of(id, head, state.due)
-    redis.call('ZADD', index, state.due, member) -- the first that a full server refuses
-    redis.call('HDEL', history, id) -- of a call that was cut off
-    if story ~= '' then
-      redis.call('HSET', history, id, story)
-    end
-    redis.call('HSET', states, id, format_state(state))
-    redis.call('HSET', messages, id, record) -- from here on it is there
-    if index == dead then -- after that: so each row of `groups` is one of a dead letter
-      redis.call('ZADD', groups, 0, row_in_groups(state, member))
-    end
+    put(id, state, head, nil, nil, function()
+      redis.call('HDEL', history, id) -- of a call that was cut off
+      if story ~= '' then
+        redis.call('HSET', history, id, story)
+      end
+      redis.call('HSET', messages, id, record) -- from here on it is there
+    end)
     redis.call('HINCRBY', counters, 'sent', 1)
   end
 end

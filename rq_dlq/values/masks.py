@@ -39,8 +39,8 @@ class Masks:
     def value(self, value: Any) -> Any:
         """A JSON value with its secrets hidden."""
         if isinstance(value, dict):
-            fields: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
-            return {key: HIDDEN if self.hides(str(key)) else self.value(part) for key, part in fields.items()}
+            fields = cast("dict[str, Any]", value).items()
+            return {key: HIDDEN if self.hides(str(key)) else self.value(part) for key, part in fields}
         if isinstance(value, list | tuple):
             return [self.value(part) for part in cast("Iterable[Any]", value)]
         return self.text(value) if isinstance(value, str) else value

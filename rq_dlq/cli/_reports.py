@@ -1,0 +1,51 @@
+"""How the reports of processes look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.cli._show import Column, attributes, text_of
+
+if TYPE_CHECKING:
+    from rq_dlq.values.process import ProcessReport
+
+MAINTAINERS = (
+    Column("process", "bold"), Column("roles"), Column("ago", title="seen"),
+    Column("started_at", title="since"), Column("swept"), Column("promoted"), Column("expired"),
+    Column("retired"), Column("written"), Column("fired"), Column("redriven"),
+    Column("longest", title="longest ms"),
+)  # fmt: skip
+WORKERS = (
+    Column("process", "bold", wrap=True), Column("state"), Column("queues", wrap=True), Column("held"),
+    Column("oldest"), Column("done"), Column("failed", "red"), Column("version"), Column("up"),
+)  # fmt: skip
+NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
+
+
+def maintainer_row(maintainer: ProcessReport) -> dict[str, Any]:
+    """A process that maintains the queues."""
+    row = attributes(maintainer, *(column.key for column in MAINTAINERS), "seen_at", "rq_dlq_version")
+    return row | {"roles": ",".join(maintainer.roles)}
+
+
+def maintained_by(maintainers: list[ProcessReport]) -> str:
+    """The processes that maintain the queues, a line each."""
+    lines = (
+        f"maintained by {one.process} ({', '.join(one.roles)}), seen {text_of('ago', one.ago)} ago"
+        for one in maintainers
+    )
+    return "\n".join(lines) or NOBODY
+
+
+def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
+    """A worker process; in a table with its queues as `--queue` names them."""
+    names = ("process", "state", "queues", "held", "oldest", "done", "failed", "version", "rq_dlq_version")
+    row = attributes(worker, *names, "started_at", "seen_at", "ago")
+    if not table:
+        return row
+    silent = f"silent {text_of('ago', worker.ago)}"
+    return row | {
+        "state": silent if worker.state == "silent" else worker.state,
+        "queues": " ".join(f"{name}:{one.concurrency}" for name, one in worker.queues.items()),
+        "up": (worker.seen_at - worker.started_at).total_seconds(),
+    }

@@ -1,0 +1,76 @@
+"""`rq-dlq metrics`: figures of all queues, for Prometheus."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._options import address
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+logger = logging.getLogger("rq_dlq.metrics")
+
+
+@click.command(cls=Command)
+@click.option(
+    "--listen",
+    metavar="[HOST:]PORT",
+    callback=address,
+    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C; a port alone is one of 127.0.0.1.",
+)
+@pass_context
+def metrics(context: Context, listen: tuple[str, int] | None) -> None:
+    """Print figures of all queues of the namespace in the format of Prometheus, or serve them.
+
+    docs/metrics.md has each figure, the alert rules and the dashboard.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
+
+        from rq_dlq.telemetry.metrics import QueueCollector  # noqa: PLC0415
+    except ImportError:
+        message = "metrics need prometheus-client: pip install 'rq-dlq[metrics]'"
+        raise ConfigurationError(message) from None
+    registry = CollectorRegistry()
+    collector = QueueCollector(context.broker)
+    registry.register(collector)
+    if listen is not None:
+        log_times(context)
+        _serve(registry, *listen)
+        return
+    collector.read()  # raises if Redis cannot be read
+    if context.output.format == "table":
+        click.echo(generate_latest(registry), nl=False)
+        return
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    rows = [{"name": one.name, "labels": one.labels, "value": one.value} for one in samples]
+    context.output.rows(rows, (), "")
+
+
+def _serve(registry: CollectorRegistry, host: str, port: int) -> None:
+    """Serve the metrics until a signal.
+
+    Raises:
+        ConfigurationError: the address is taken, or is none of this machine.
+    """
+    from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
+
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    logger.info("listening on http://%s:%d/metrics", host, server.server_port)
+    stop = Stop()
+    with heeding_signals(stop, logger):
+        while not stop.finishing.is_set():
+            time.sleep(TICK)
+    server.shutdown()
+    server.server_close()

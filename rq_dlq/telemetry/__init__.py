@@ -1,0 +1,1 @@
+"""Optional extras that show from outside what queues and workers do."""

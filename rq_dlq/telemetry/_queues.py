@@ -1,0 +1,172 @@
+"""The families of metrics that Redis answers: queues, dead letters, redrives, processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from rq_dlq.values.redrive import NUMBERS
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.overview import Overview
+    from rq_dlq.values.process import ProcessReport
+
+LARGEST = 10  # groups of dead letters, of all queues together
+STATES = ("ready", "scheduled", "leased", "dead", "expired")
+REASONS = ("exhausted", "poison", "unprocessable")
+GAUGES: dict[str, tuple[str, str, Callable[[QueueStats], float]]] = {  # name: (what it is, unit, value)
+    "rq_dlq_oldest_ready_age_seconds": (
+        "How long the first ready message has waited since it was due; 0: none is ready.",
+        "seconds",
+        lambda stats: stats.oldest or 0.0,
+    ),
+    "rq_dlq_overdue_seconds": (
+        "For how long a message has been due, or its lease over, and nobody has moved it; 0: there is none.",
+        "seconds",
+        lambda stats: stats.overdue,
+    ),
+    "rq_dlq_queue_paused": (
+        "1: the queue is paused, so no messages are delivered.",
+        "",
+        lambda stats: float(stats.paused),
+    ),
+}
+COUNTERS = {
+    "sent": "Messages that were sent to the queue.",
+    "acked": "Messages that were acked: they are done.",
+    "nacked": "Deliveries that failed, and were judged by the redelivery policy.",
+    "lapsed": "Deliveries whose lease ran out before they were settled.",
+    "released": "Deliveries that were given back, and do not count as failures.",
+    "expired": "Messages whose time to live was over.",
+    "redriven": "Dead letters and expired messages that were brought back.",
+    "discarded": "Messages that were dropped, as the settings of the queue say.",
+    "moved": "Messages that were moved to another queue.",
+    "purged": "Messages that were removed by an operator.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from Redis.
+
+    Attributes:
+        seconds: that it took.
+    """
+
+    overview: Overview
+    processes: Sequence[ProcessReport]
+    seconds: float
+
+
+def families(reading: Reading) -> Iterator[Metric]:
+    """All families, with what was read. Processes that report no more may be dead, and do not count."""
+    alive = [process for process in reading.processes if process.state != "silent"]
+    took = "How long it took to read these figures from Redis."
+    yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
+    yield from _counts([queue.stats for queue in reading.overview.queues])
+    yield _groups(reading.overview)
+    yield from _redrives(reading.overview)
+    yield from _workers([queue.name for queue in reading.overview.queues], alive)
+    yield from _maintenance([process for process in alive if process.roles])
+
+
+def _counts(queues: Sequence[QueueStats]) -> Iterator[Metric]:
+    messages = GaugeMetricFamily(
+        "rq_dlq_messages", "Messages that are there now, by their state.", labels=("queue", "state")
+    )
+    for stats in queues:
+        for state in STATES:
+            messages.add_metric((stats.name, state), getattr(stats, state))
+    yield messages
+    for name, (what, unit, value) in GAUGES.items():
+        gauge = GaugeMetricFamily(name, what, labels=("queue",), unit=unit)
+        for stats in queues:
+            gauge.add_metric((stats.name,), value(stats))
+        yield gauge
+    for event, what in COUNTERS.items():
+        counter = CounterMetricFamily(f"rq_dlq_{event}", what, labels=("queue",))
+        for stats in queues:
+            counter.add_metric((stats.name,), stats.totals.get(event, 0))
+        yield counter
+    died = "Messages that died; `discarded` counts those of them that were not kept, too."
+    deaths = CounterMetricFamily("rq_dlq_died", died, labels=("queue", "reason"))
+    for stats in queues:
+        for reason in REASONS:
+            deaths.add_metric((stats.name, reason), stats.totals.get(reason, 0))
+    yield deaths
+
+
+def _groups(overview: Overview) -> Metric:
+    """The largest groups: their number is bounded, and so are the labels, which have no text of an error."""
+    gauge = GaugeMetricFamily(
+        "rq_dlq_dead_letter_group_messages",
+        f"Dead letters of one kind of failure, of the {LARGEST} largest kinds of all queues.",
+        labels=("queue", "fingerprint", "error_class"),
+    )
+    every = ((queue.name, group) for queue in overview.queues for group in queue.groups)
+    for name, group in nlargest(LARGEST, every, key=lambda row: row[1].count):
+        gauge.add_metric((name, group.fingerprint, group.error_class), group.count)
+    return gauge
+
+
+def _redrives(overview: Overview) -> Iterator[Metric]:
+    """A finished redrive is seen for a week, its progress while it runs or is paused."""
+    jobs = GaugeMetricFamily(
+        "rq_dlq_redrive_jobs", "Redrives of the last week, by their state.", labels=("queue", "state")
+    )
+    progress = GaugeMetricFamily(
+        "rq_dlq_redrive_messages",
+        "How far the running and the paused redrives have come.",
+        labels=("queue", "progress"),
+    )
+    for queue in overview.queues:
+        for state, count in Counter(job.state for job in queue.redrives).items():
+            jobs.add_metric((queue.name, state), count)
+        active = [job.counts for job in queue.redrives if job.state in {"running", "paused"}]
+        for number in NUMBERS if active else ():
+            progress.add_metric((queue.name, number), sum(getattr(counts, number) for counts in active))
+    yield jobs
+    yield progress
+
+
+def _workers(queues: Sequence[str], processes: Sequence[ProcessReport]) -> Iterator[Metric]:
+    """Of each queue, also of one without workers, so that an alert sees the 0."""
+    workers = GaugeMetricFamily(
+        "rq_dlq_workers", "Worker processes that take messages from the queue.", labels=("queue",)
+    )
+    oldest = GaugeMetricFamily(
+        "rq_dlq_oldest_held_age_seconds",
+        "How long a worker has held a message, the longest of all; 0: they hold none.",
+        labels=("queue",),
+        unit="seconds",
+    )
+    working: dict[str, list[float]] = {name: [] for name in queues}
+    for process in processes:
+        for name, consumer in process.queues.items():
+            working.setdefault(name, []).append(process.ago + consumer.oldest if consumer.oldest else 0.0)
+    for name, ages in working.items():
+        workers.add_metric((name,), len(ages))
+        oldest.add_metric((name,), max(ages, default=0.0))
+    yield workers
+    yield oldest
+
+
+def _maintenance(maintainers: Sequence[ProcessReport]) -> Iterator[Metric]:
+    what = "Maintenance processes (`rq-dlq maintain`) that are alive."
+    yield GaugeMetricFamily("rq_dlq_maintenance_processes", what, len(maintainers))
+    last = GaugeMetricFamily(
+        "rq_dlq_maintenance_report_age_seconds",
+        "Time since a maintenance process reported last; absent if there is none.",
+        unit="seconds",
+    )
+    if maintainers:
+        last.add_metric((), min(process.ago for process in maintainers))
+    yield last

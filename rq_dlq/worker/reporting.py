@@ -1,0 +1,100 @@
+"""The report of a worker process: who it is, what it works on, what it holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq import __version__, _work
+from rq_dlq.client.settings import process_name
+from rq_dlq.errors import MissingRights, RqDlqError
+from rq_dlq.values.process import ConsumerReport, ProcessReport
+from rq_dlq.values.settlement import FAILED
+from rq_dlq.worker.tally import Tally, logger
+
+if TYPE_CHECKING:
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.worker.consumer import Consumer
+    from rq_dlq.worker.vitals import Vitals
+
+PERIOD = 5.0  # seconds
+
+
+class Reporting:
+    """Stores the report every few seconds, and removes it at the end.
+
+    Args:
+        consumers: of this process.
+        vitals: get to know whether Redis answers.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, consumers: Sequence[Consumer[Any]], tally: Tally, vitals: Vitals
+    ) -> None:
+        self._namespace = settings.namespace
+        self._consumers = consumers
+        self._tally = tally
+        self._vitals = vitals
+        self._reporter = reporter_of(settings, PERIOD)
+        self._due = 0.0
+        self._stopping = self._refused = False
+
+    def report(self, connections: Connections, *, stopping: bool) -> None:
+        """Store the report if it is time, or if the process has begun to stop."""
+        now = time.monotonic()
+        if now < self._due and stopping == self._stopping:
+            return
+        self._due, self._stopping = now + PERIOD, stopping
+        counts = self._tally.counts
+        news = {"done": counts["acked"], "failed": sum(counts[outcome] for outcome in FAILED)}
+        trouble = ""
+        try:
+            note = self._reporter.note(self._namespace, queues=self._queues(now), stopping=stopping, **news)
+            connections.run(note)
+        except MissingRights as error:
+            if not self._refused:
+                logger.warning("`rq-dlq worker ls` does not show this process: %s", error)
+            self._refused = True
+        except RqDlqError as error:  # the consumers notice it, too, and log it
+            logger.debug("cannot report: %s", error)
+            trouble = str(error)
+        self._vitals.redis = trouble
+
+    def leave(self, connections: Connections) -> None:
+        """Remove the report."""
+        try:
+            connections.run(self._reporter.leave(self._namespace))
+        except RqDlqError as error:
+            logger.debug("cannot remove the report: %s", error)
+
+    def _queues(self, now: float) -> dict[str, ConsumerReport]:
+        """What the consumers do, by queue."""
+        found: dict[str, ConsumerReport] = {}
+        for consumer in self._consumers:
+            held, since = consumer.holds
+            other = found.get(consumer.queue.name, ConsumerReport(0))
+            ages = [age for age in (other.oldest, round(now - since, 3) if held else None) if age is not None]
+            found[consumer.queue.name] = ConsumerReport(
+                other.concurrency + consumer.concurrency, other.held + held, max(ages, default=None)
+            )
+        return found
+
+
+def reporter_of(settings: BrokerSettings, period: float, roles: Sequence[str] = ()) -> _work.Reporter:
+    """What stores the reports of this process.
+
+    Args:
+        period: seconds between two reports, at most.
+        roles: of a maintenance process.
+    """
+    return _work.Reporter(
+        ProcessReport(
+            process=process_name(),
+            period=round(period * 1000),
+            version=settings.version,
+            rq_dlq_version=__version__,
+            roles=tuple(roles),
+        )
+    )

@@ -1,0 +1,84 @@
+"""`rq-dlq metrics`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from urllib.request import Request, urlopen
+
+import pytest
+
+import rq_dlq
+from tests.cli.conftest import Shell
+from tests.servers import free_port, wait_until
+from tests.telemetry.exposition import read
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_prints_them(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send_many([1, 2])
+    seen = read(shell("metrics").stdout)
+    assert seen['rq_dlq_messages{queue="orders",state="ready"}'] == 2
+    assert seen["rq_dlq_up"] == 1
+
+
+def test_as_json(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send(1)
+    labels = {"queue": "orders", "state": "ready"}
+    assert {"name": "rq_dlq_messages", "labels": labels, "value": 1.0} in shell.json("metrics")
+
+
+def test_it_serves_them_until_a_signal(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send(1)
+    port = free_port()
+    with shell.process("metrics", "--listen", f"127.0.0.1:{port}") as process:
+        wait_until(lambda: answers(port))
+        url = f"http://127.0.0.1:{port}/metrics"
+        with urlopen(url) as reply:
+            seen = read(reply.read().decode())
+        with urlopen(Request(url, headers={"Accept": "application/openmetrics-text"})) as reply:
+            assert reply.headers["Content-Type"].startswith("application/openmetrics-text")
+            assert b"# UNIT rq_dlq_overdue_seconds seconds" in reply.read()
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert seen['rq_dlq_sent_total{queue="orders"}'] == 1
+    assert f"listening on {url}" in log
+
+
+def test_without_redis_it_fails_but_a_server_waits(shell: Shell, tmp_path: object) -> None:
+    away = Shell(f"unix://{tmp_path}/none.sock", "none", shell.directory)
+    assert "cannot reach" in away("metrics", code=3).stderr
+    port = free_port()
+    with away.process("metrics", "--listen", f"127.0.0.1:{port}") as process:
+        wait_until(lambda: answers(port))
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+            assert read(reply.read().decode()) == {"rq_dlq_up": 0}
+        process.terminate()
+
+
+@pytest.mark.parametrize("command", ["metrics --listen", "maintain --health"])
+@pytest.mark.parametrize("address", [":9464", "host", "localhost:", "localhost:99999", "localhost:x"])
+def test_an_address_that_is_none(shell: Shell, command: str, address: str) -> None:
+    assert "is not an address: pass HOST:PORT" in shell(*command.split(), address, code=2).stderr
+
+
+def test_an_address_that_is_taken(shell: Shell) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert (
+            f"cannot listen on {where}: Address already in use"
+            in shell("metrics", "--listen", where, code=2).stderr
+        )
+
+
+def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert "pip install 'rq-dlq[metrics]'" in shell("metrics", code=2).stderr
