@@ -12,10 +12,10 @@ from rq_dlq._calls import manage
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.values.readable import why_still
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
-    from rq_dlq.values.counts import QueueStats
 
 
 @click.group(cls=Group)
@@ -51,19 +51,7 @@ def show(context: Context, name: str) -> None:
         return
     queue = broker.queue(family_of(context, name))
     stats = queue.stats()
-    context.output.record(_show.queue_row(stats) | {"stands_still": _why_still(stats) or None})
-
-
-def _why_still(stats: QueueStats) -> str:
-    """Why nothing moves, a sentence; empty: something does, or nothing waits."""
-    if stats.leased or not stats.waiting:
-        return ""
-    if stats.paused:
-        return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
-    if stats.ready:
-        return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
-    due = _show.text_of("next_due", stats.next_due)
-    return f"all {stats.scheduled:,} are scheduled, the next is due in {due}"
+    context.output.record(_show.queue_row(stats) | {"stands_still": why_still(stats) or None})
 
 
 @queue.command("outcomes")
