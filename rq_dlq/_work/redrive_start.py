@@ -83,7 +83,7 @@ def _is_number(value: object) -> bool:
 def in_words(choice: Choice) -> str:
     """Which messages a choice takes."""
     since = choice.since and moment(choice.since).astimezone(UTC)
-    said = {
+    conditions = {
         "ids": choice.ids and f"{len(choice.ids):,}",
         "group": choice.group,
         "reason": choice.reason,
@@ -92,7 +92,7 @@ def in_words(choice: Choice) -> str:
         "where": choice.where and choice.where.text,
         "limit": choice.limit and f"{choice.limit:,}",
     }
-    words = [f"{name} {value}" for name, value in said.items() if value]
+    words = [f"{name} {value}" for name, value in conditions.items() if value]
     return ", ".join([*words, "newest first"] if choice.newest else words) or "all"
 
 
