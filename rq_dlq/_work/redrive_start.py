@@ -67,7 +67,7 @@ class Terms:
             )
         if part is not None and rate is None and canary is None:
             raise InvalidInput(
-                "min_success needs a canary or a rate: without, all are back before one is judged"
+                "min_success needs a canary or a rate: without one, all are back before any has ended"
             )
 
     @property
@@ -190,7 +190,9 @@ class _Part:
         if verdict == "nothing":
             return Redrive(self.job, self.keys.family, asked, "done", "", RedriveCounts(gone=gone))
         if verdict == "not whole":
-            raise BrokerRefused("nothing was redriven: the list of its messages is gone, so ask for it again")
+            raise BrokerRefused(
+                "nothing was redriven: the list of its messages was lost. Start the redrive again"
+            )
         if verdict == "too many":
             message = (
                 f"{self.keys.family!r} has a hundred redrives that are not over, so nothing was done: "
