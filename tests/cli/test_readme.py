@@ -84,7 +84,7 @@ class Typist:
 
     def run(self, line: str) -> None:
         """Run a command to its end; a worker stays."""
-        if line.startswith("rq-dlq worker") and "--burst" not in line:
+        if line.startswith("rq-dlq worker") and not {"--burst", "ls"} & {*line.split()}:
             with self.log.open("a") as log:
                 self.running.append(
                     subprocess.Popen(
@@ -202,6 +202,16 @@ def test_the_commands_of_production(typist: Typist, broker: rq_dlq.Broker) -> No
                 typist.run(line)
             else:  # without a process of its own, which takes a third of a second
                 typist.shell(*shlex.split(line)[1:])
+
+
+def test_the_page_of_metrics(typist: Typist) -> None:
+    for language, text in blocks((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")):
+        if language == "sh":
+            typist.type(language, text)
+        elif language == "python":
+            (typist.directory / "app.py").write_text(text)
+            typist.run("python app.py")
+    assert "rq_dlq_up 1.0" in typist.lines
 
 
 def test_the_guide_runs_from_top_to_bottom(typist: Typist, broker: rq_dlq.Broker) -> None:
