@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
+
+from rq_dlq.cli._context import Context
+from rq_dlq.errors import InvalidDuration
+from rq_dlq.values.durations import milliseconds
 
 queue_argument = click.argument("name", metavar="QUEUE")
 where_option = click.option(
@@ -12,6 +17,22 @@ where_option = click.option(
 )
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _keep_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    del param
+    ctx.ensure_object(Context).log_format = value
+
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    expose_value=False,
+    callback=_keep_log_format,
+    help="The format of the log on stderr; json: an object a line.",
+)
 
 
 def confirm(what: str, *, yes: bool) -> None:
@@ -30,6 +51,18 @@ def confirm(what: str, *, yes: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"{what}? There is no terminal to ask on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
+
+
+def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str], float]:
+    """The callback of an option that is a duration of so many milliseconds or more; it gets seconds."""
+
+    def read(ctx: click.Context, param: click.Parameter, text: str) -> float:
+        try:
+            return milliseconds(text, name=param.opts[0], minimum=minimum) / 1000
+        except InvalidDuration as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return read
 
 
 def exactly_one(what: str, *options: tuple[str, object]) -> None:

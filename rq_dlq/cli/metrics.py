@@ -43,7 +43,7 @@ def metrics(context: Context, listen: tuple[str, int] | None) -> None:
     collector = QueueCollector(context.broker)
     registry.register(collector)
     if listen is not None:
-        log_times(context.verbose)
+        log_times(context)
         _serve(registry, *listen)
         return
     collector.read()  # raises if Redis cannot be read

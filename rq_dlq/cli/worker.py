@@ -16,11 +16,12 @@ from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
+from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
-from rq_dlq.errors import ConfigurationError, InvalidDuration
+from rq_dlq.errors import ConfigurationError
+from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced
-from rq_dlq.values.durations import milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,13 +48,6 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
             message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
             raise click.BadParameter(message, ctx, param)
     return queues
-
-
-def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    try:
-        return milliseconds(text, name="--import-timeout", minimum=1) / 1000
-    except InvalidDuration as error:
-        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command("ls", cls=Command)
@@ -109,12 +103,13 @@ class _Worker(Command):
 )
 @click.option(
     "--import-timeout",
-    callback=_seconds,
+    callback=seconds(),
     default="1m",
     show_default=True,
     help="The longest time that the import of the app may take.",
 )
 @health_options
+@log_format_option
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
@@ -140,16 +135,19 @@ def worker(
     several = processes > 1 or watch is not None
     if several and (health or heartbeat_file):
         raise click.UsageError(SEVERAL)
-    log_times(context.verbose)
+    log_times(context)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app, import_timeout)
     _agree(context, broker, app)
+    if context.log_format == "json":
+        json_logs.instrument(broker)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
     if several:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
-        options += [f"--import-timeout={import_timeout}"] + ["--burst"] * burst + ["-v"] * context.verbose
+        options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
+        options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)
         with watching(watch) as changes:
             supervisor = Supervisor(command, processes, burst=burst, changes=changes)

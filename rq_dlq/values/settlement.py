@@ -8,6 +8,8 @@ Fate = Literal[
     "acked", "deferred", "redelivered", "dead", "expired", "discarded", "released", "kept", "settled", "lost",
     "gone",
 ]  # fmt: skip
+FAILED: frozenset[Fate] = frozenset({"redelivered", "kept", "expired", "dead", "discarded"})
+"""What becomes of a message that failed."""
 
 
 class Settlement(NamedTuple):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
-from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience, Permit
 from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import FAILED, SettingsInForce, Tally, logger, report
+from rq_dlq.worker.tally import SettingsInForce, Tally, logger, report
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

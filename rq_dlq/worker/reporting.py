@@ -10,7 +10,8 @@ from rq_dlq import __version__, _work
 from rq_dlq.client.settings import process_name
 from rq_dlq.errors import MissingRights, RqDlqError
 from rq_dlq.values.process import ConsumerReport, ProcessReport
-from rq_dlq.worker.tally import FAILED, Tally, logger
+from rq_dlq.values.settlement import FAILED
+from rq_dlq.worker.tally import Tally, logger
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections

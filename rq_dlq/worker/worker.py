@@ -19,6 +19,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.values.durations import human
+from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.consumer import Consumer, Shared
 from rq_dlq.worker.importing import refuse_while_importing
@@ -26,7 +27,7 @@ from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.tally import FAILED, Tally, logger
+from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 from rq_dlq.worker.vitals import Vitals
 

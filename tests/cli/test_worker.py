@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -104,6 +105,20 @@ def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, brok
         assert worker.wait(60) == 0
     assert (shell.directory / "mail").read_text() == "b"
     assert broker.queue("orders").stats().ready == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) -> None:
+    broker.queue("mails").send(7, id="m")  # which is no text to write
+    options = ["--burst", "--log-format", "json", "--processes", processes]
+    with shell.process("worker", "app:broker", *options) as worker:
+        assert worker.wait(60) == 0
+        assert worker.stderr is not None
+        lines = [json.loads(line) for line in worker.stderr]
+    (failed,) = [line for line in lines if "failed:" in line["message"]]
+    assert (failed["logger"], failed["level"]) == ("rq_dlq.worker", "WARNING")
+    assert (failed["queue"], failed["message_id"], failed["delivery_count"]) == ("mails", "m", 1)
+    assert sum(line["message"] == "stopped" for line in lines) == int(processes)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
