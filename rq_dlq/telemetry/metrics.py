@@ -116,8 +116,8 @@ class QueueCollector(Collector):
             self._note("")
 
     def _note(self, trouble: str) -> None:
-        """Log it once."""
-        if trouble != self._trouble:
+        """Log once that trouble began, and once that it is over."""
+        if bool(trouble) != bool(self._trouble):
             logger.warning("%s", f"no metrics: {trouble}" if trouble else "Redis can be read again")
         self._trouble = trouble
 
