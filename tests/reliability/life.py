@@ -67,7 +67,7 @@ class Life:
         self.a = broker.queue(f"{{{name}}}.a", redelivery=IN_AN_HOUR, dedup_window="1h")
         self.b = broker.queue(f"{{{name}}}.b", redelivery=IN_AN_HOUR)
         self.dead = broker.queue(f"DLQ.{self.a.name}")
-        self.c, self._deleter = (broker.queue(f"{{{name}}}.c") for _ in range(2))
+        self.c, self.c_in_bulk, self._deleter = (broker.queue(f"{{{name}}}.c") for _ in range(3))
         self.lived = 0
         self.calls: Counter[str] = Counter()
         self.acknowledged = 0
@@ -150,9 +150,10 @@ class Life:
         self.see("known after its ack", await self._is_known(names[0]), True)
 
     async def _outlive_a_queue(self) -> None:
-        """Who sends to a queue that was deleted since opens it again; `look` sees whether."""
+        """Who sends to a queue that was deleted since opens it again, as does who knew it before; `look` sees it."""
         await self.say("delete", lambda: self._deleter.delete(force=True))
         await self.say("send", lambda: self.c.send("x", id="x"))
+        await self.say("send", lambda: self.c_in_bulk.send_many([Message(body="y", id="y")]), counted=False)
 
     async def say(self, verb: str, call: Callable[[], Awaitable[T]], *, counted: bool = True) -> T:
         """Call, and call again while the outcome is not known."""
@@ -179,8 +180,8 @@ class Life:
         for register in [*registers, *raw.keys(QueueKeys("rq", self.b.name).sender("*"))]:
             raw.delete(register)  # else each audit looks at all of them
         left = QueueKeys("rq", self.c.name)
-        found = raw.sismember(queues("rq"), left.family), raw.hkeys(left["messages"])
-        self.see("what outlived its queue", found, (True, [b"x"]) if self.lived else (False, []))
+        found = raw.sismember(queues("rq"), left.family), sorted(raw.hkeys(left["messages"]))
+        self.see("what outlived its queue", found, (True, [b"x", b"y"]) if self.lived else (False, []))
         for part, queue in (("a", self.a), ("b", self.b)):
             name = queue.name
             try:
