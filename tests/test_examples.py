@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import need
 from tests.servers import need_java
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,12 @@ SAYS = {
         "dead (unprocessable): the arguments do not fit add(a: int, b: int): Object missing",
         "1 + 2 = 3",
     ],
+    "11_sentry.py": [
+        "reported: ConnectionError: the bank does not answer",
+        "reported: ValueError: the amount is negative",
+        "3 dead: ConnectionError",
+        "1 dead: ValueError",
+    ],
     "09_spark_flights.py": [
         "pulling 10,000",
         "NeverDeparted",
@@ -51,6 +58,8 @@ ARGUMENTS = {"09_spark_flights.py": ["10000"]}
 def test_an_example_runs(path: Path, redis_socket: str) -> None:
     if "spark" in path.name:
         need_java()
+    if "sentry" in path.name:
+        need("sentry_sdk", extra="dev")
     environment = {
         **os.environ,
         "RQ_DLQ_URL": f"unix://{redis_socket}",
@@ -64,3 +73,4 @@ def test_an_example_runs(path: Path, redis_socket: str) -> None:
     assert result.returncode == 0, result.stderr
     for line in SAYS[path.name]:
         assert line in result.stdout
+    assert result.stdout.count("reported:") in {0, 2}  # to Sentry: each group of dead letters once
