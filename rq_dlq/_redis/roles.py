@@ -247,6 +247,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield outcomes.trim(keys, through="0-1")
     yield from _reporting(keys)
     yield redrives.list_ids(keys, ID, [ID])
+    yield redrives.listed(keys, ID, 0, 1)
     yield redrives.cut(keys, ID, 1)
     yield redrives.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
@@ -284,7 +285,7 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
-                *("start_redrive", "steer_redrive", "undo_redrive", "restore"),
+                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),
             _maintaining,
         ),

@@ -33,7 +33,8 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "upkeep"), "it is done until nothing is left, whatever was replied"),
     **dict.fromkeys(names(VERBS, "look"), "it changes nothing"),
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
-    **dict.fromkeys(("pause", "reset", "start_redrive", "steer_redrive", "undo_redrive", "restore"), _ONCE),
+    **dict.fromkeys(("pause", "reset", "restore"), _ONCE),
+    **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
 }
 """The verbs that are in no life, and why."""
 
