@@ -37,6 +37,7 @@ class Context:
     url: str | None = None
     namespace: str | None = None
     verbose: int = 0
+    log_format: str = "text"
 
     @cached_property
     def output(self) -> Output:
@@ -228,9 +229,14 @@ def _log(verbose: int) -> None:
     logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
 
 
-def log_times(verbose: int) -> None:
-    """For commands that run long: put the time before each line of the log, and show a level more of it."""
+def log_times(context: Context) -> None:
+    """For commands that run long: each line of the log has the time, and a level more of it is shown."""
+    formatter = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
+    if context.log_format == "json":
+        from rq_dlq.telemetry.json_logs import JSONFormatter  # noqa: PLC0415
+
+        formatter = JSONFormatter()
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _ToStderr):
-            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    _log(verbose + 1)
+            handler.setFormatter(formatter)
+    _log(context.verbose + 1)

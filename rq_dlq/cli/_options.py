@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from rq_dlq.cli._context import Context
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.values.durations import milliseconds
 
@@ -16,6 +17,22 @@ where_option = click.option(
 )
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _keep_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    del param
+    ctx.ensure_object(Context).log_format = value
+
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    expose_value=False,
+    callback=_keep_log_format,
+    help="The format of the log on stderr; json: an object a line.",
+)
 
 
 def confirm(what: str, *, yes: bool) -> None:

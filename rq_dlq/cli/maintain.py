@@ -9,6 +9,7 @@ import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options
+from rq_dlq.cli._options import log_format_option
 from rq_dlq.errors import InvalidInput
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
@@ -34,6 +35,7 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
 )
 @click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
 @health_options
+@log_format_option
 @pass_context
 def maintain(
     context: Context,
@@ -42,11 +44,13 @@ def maintain(
     health: Address | None,
     heartbeat_file: Path | None,
 ) -> None:
-    """Maintain the queues of the namespace: bring back what lost workers held, expire, drop what is old.
+    """Maintain the queues of the namespace.
 
-    Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
+    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what
+    schedules have due, and ends what a sender or a redrive left unfinished. Any number of these may run at
+    once. SIGTERM and Ctrl-C stop it after the current step.
     """
-    log_times(context.verbose)
+    log_times(context)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one

@@ -15,11 +15,12 @@ from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
-from rq_dlq.cli._health import health_options
-from rq_dlq.cli._options import seconds
+from rq_dlq.cli._health import health_options, metrics_of
+from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker import Worker
 
@@ -108,6 +109,7 @@ class _Worker(Command):
     help="The longest time that the import of the app may take.",
 )
 @health_options
+@log_format_option
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
@@ -133,16 +135,19 @@ def worker(
     several = processes > 1 or watch is not None
     if several and (health or heartbeat_file):
         raise click.UsageError(SEVERAL)
-    log_times(context.verbose)
+    log_times(context)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app, import_timeout)
     _agree(context, broker, app)
+    if context.log_format == "json":
+        json_logs.instrument(broker)
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
     if several:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
-        options += [f"--import-timeout={import_timeout}"] + ["--burst"] * burst + ["-v"] * context.verbose
+        options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
+        options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)
         with watching(watch) as changes:
             supervisor = Supervisor(command, processes, burst=burst, changes=changes)
@@ -151,7 +156,8 @@ def worker(
         sys.exit(code)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+    pages = metrics_of(broker) if health else None
+    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
         run.run()
 
 

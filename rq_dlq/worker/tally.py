@@ -108,22 +108,24 @@ def _report(
     settings: QueueSettings | None,
 ) -> None:
     where = f"{delivery.queue} {delivery.id}"
+    tries = delivery.delivery_count
+    fields = {"queue": delivery.queue, "message_id": delivery.id, "delivery_count": tries}
     if settlement.outcome in LEVELS:
-        tries, limit = (
-            delivery.charged + 1,
-            None if settings is None else settings.redelivery.max_redeliveries,
-        )
-        tried = f"try {tries}" if limit is None else f"try {tries} of {limit + 1}"
+        charged = delivery.charged + 1
+        limit = None if settings is None else settings.redelivery.max_redeliveries
+        tried = f"try {charged}" if limit is None else f"try {charged} of {limit + 1}"
         level = logging.INFO if isinstance(error, Redeliver) else LEVELS[settlement.outcome]
         seen = settlement.outcome == "dead" or logger.isEnabledFor(logging.DEBUG)
         trace = error if seen and isinstance(error, BaseException) else None
         then = _then(settlement, settings)
-        logger.log(level, "%s: %s failed: %s; %s", where, tried, _text(error), then, exc_info=trace)
+        line = "%s: %s failed: %s; %s"
+        logger.log(level, line, where, tried, _text(error), then, exc_info=trace, extra=fields)
     elif settlement:
-        logger.warning("%s: its handler failed after it was %s: %s", where, settlement.outcome, _text(error))
+        line = "%s: its handler failed after it was %s: %s"
+        logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
     else:
-        tries = delivery.delivery_count
-        logger.warning("%s: the lease was lost, so the result of delivery %d does not count", where, tries)
+        line = "%s: the lease was lost, so the result of delivery %d does not count"
+        logger.warning(line, where, tries, extra=fields)
 
 
 def _text(error: BaseException | str | None) -> str:

@@ -42,6 +42,16 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number
     assert maintainers(shell) == []
 
 
+def test_its_log_as_json(shell: Shell) -> None:
+    with shell.process("maintain", "--log-format", "json") as process:
+        wait_until(lambda: bool(maintainers(shell)))
+        process.terminate()
+        _, log = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {line["logger"] for line in lines} >= {"rq_dlq.maintenance"}
+    assert lines[-1]["message"].startswith("stopped: ")
+
+
 def test_the_roles_can_be_chosen(shell: Shell, broker: rq_dlq.Broker) -> None:
     """As with a message-expiry-scan-period of -1: nobody scans for what expires."""
     orders = broker.queue("orders")

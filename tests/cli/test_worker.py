@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -104,6 +105,20 @@ def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, brok
         assert worker.wait(60) == 0
     assert (shell.directory / "mail").read_text() == "b"
     assert broker.queue("orders").stats().ready == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) -> None:
+    broker.queue("mails").send(7, id="m")  # which is no text to write
+    options = ["--burst", "--log-format", "json", "--processes", processes]
+    with shell.process("worker", "app:broker", *options) as worker:
+        assert worker.wait(60) == 0
+        assert worker.stderr is not None
+        lines = [json.loads(line) for line in worker.stderr]
+    (failed,) = [line for line in lines if "failed:" in line["message"]]
+    assert (failed["logger"], failed["level"]) == ("rq_dlq.worker", "WARNING")
+    assert (failed["queue"], failed["message_id"], failed["delivery_count"]) == ("mails", "m", 1)
+    assert sum(line["message"] == "stopped" for line in lines) == int(processes)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -312,7 +327,7 @@ def test_it_answers_probes(shell: Shell, broker: rq_dlq.Broker) -> None:
     options = ["--health", "0", "--heartbeat-file", str(alive)]
     broker.queue("orders").send("slow")
     with shell.process("worker", "app:broker", *options) as worker:
-        port = _port(worker)
+        port = port_of(worker)
         wait_until((shell.directory / "slow").exists)
         wait_until(lambda: ask(port, "/readyz")[0] == 200)
         assert "ok   redis: answers\n" in ask(port, "/readyz")[1]
@@ -327,7 +342,7 @@ def test_it_answers_probes(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert not alive.exists()
 
 
-def _port(process: subprocess.Popen[str]) -> int:
+def port_of(process: subprocess.Popen[str]) -> int:
     """Where it answers, as its log says."""
     assert process.stderr is not None
     while (found := re.search(r"http://127.0.0.1:(\d+) answers", process.stderr.readline())) is None:

@@ -18,7 +18,7 @@ from tests.verbs import VERBS, names
 T = TypeVar("T")
 IN_AN_HOUR = RedeliveryPolicy(delays=["1h"])
 REMEMBERED = 1_800_000  # milliseconds that a call can be repeated, at least
-PATIENCE = 100  # times that a call is said again while its outcome is not known
+PATIENCE = 100  # times that a call is repeated while its outcome is not known
 TOTALS = {
     "a": {
         "sent": 6, "acked": 4, "nacked": 2, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
@@ -33,7 +33,8 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "upkeep"), "it is done until nothing is left, whatever was replied"),
     **dict.fromkeys(names(VERBS, "look"), "it changes nothing"),
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
-    **dict.fromkeys(("pause", "reset", "start_redrive", "steer_redrive", "undo_redrive", "restore"), _ONCE),
+    **dict.fromkeys(("pause", "reset", "restore"), _ONCE),
+    **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
 }
 """The verbs that are in no life, and why."""
 
@@ -56,7 +57,7 @@ class Life:
     Attributes:
         calls: how often each verb was said, repetitions left out.
         acknowledged: messages of which it was told that they are in a queue.
-        unknown: how often a call ended without its outcome being known, and was said again.
+        unknown: how often a call ended without its outcome being known, and was repeated.
         wrong: what was not as it had to be.
     """
 
