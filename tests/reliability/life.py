@@ -150,7 +150,7 @@ class Life:
         self.see("known after its ack", await self._is_known(names[0]), True)
 
     async def _outlive_a_queue(self) -> None:
-        """A send to a queue that was deleted meanwhile opens it again, as one that knew it; `look` sees it."""
+        """Who sends to a queue that was deleted since opens it again; `look` sees whether."""
         await self.say("delete", lambda: self._deleter.delete(force=True))
         await self.say("send", lambda: self.c.send("x", id="x"))
         await self.say("send", lambda: self.c_in_bulk.send_many([Message(body="y", id="y")]), counted=False)
