@@ -4,11 +4,11 @@
 local field, batch = ARGV[1], tonumber(ARGV[2]) -- field: done or half
 local run, remembered = ARGV[3], ARGV[4] -- run: empty for whichever began it; remembered: milliseconds
 -- needs: keys: stream
-local said = redis.call('HMGET', stream, field, 'batch', 'run')
-if run ~= '' and tonumber(said[2]) == batch and said[3] ~= run then
+local stored = redis.call('HMGET', stream, field, 'batch', 'run')
+if run ~= '' and tonumber(stored[2]) == batch and stored[3] ~= run then
   return -1
 end
-local known = math.max(batch, tonumber(said[1]) or 0)
+local known = math.max(batch, tonumber(stored[1]) or 0)
 redis.call('HSET', stream, field, known)
 redis.call('PEXPIRE', stream, remembered)
 return known

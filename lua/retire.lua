@@ -24,7 +24,7 @@ local function retire(index, kept_for)
     range.score, range.member = score, member
   end
 end
-local said = read_strategy()
-retire(dead, said.dead_for)
-retire(expired, said.expired_for)
+local strategy = read_strategy()
+retire(dead, strategy.dead_for)
+retire(expired, strategy.expired_for)
 return retired

@@ -13,11 +13,11 @@ local part = (place == 'dead' or place == 'expired') and place or 'live'
 
 -- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
 local function is_elsewhere(row, id, text)
-  local said, mark = text:match('^(%a+)/?%a* ([+-])')
+  local actual, mark = text:match('^(%a+)/?%a* ([+-])')
   if place == 'groups' then
     -- needs: left_group
     return left_group(row, text)
-  elseif not said or said == part and mark == '-' then
+  elseif not actual or actual == part and mark == '-' then
     return false
   end
   -- needs: head_of, parse_state, left_over

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import fakeredis
+import hypothesis
 import pytest
 import pytest_asyncio
 import redis
@@ -24,6 +25,10 @@ from tests.servers.clusters import Cluster
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
+
+
+hypothesis.settings.register_profile("patient", deadline=None)  # the machine may be busy
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:

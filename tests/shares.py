@@ -11,7 +11,6 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK = "tests/spark/"
 FIRST = (
     SPARK,
-    "tests/test_examples.py",
     "tests/reliability/test_rows.py",
     "tests/worker/",
     "tests/model/",

@@ -9,17 +9,17 @@ local function add(items, first, last, delay, ttl, opening)
   for i = first, last, 2 do
     ids[#ids + 1] = items[i]
   end
-  local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-  if opening and said[4] ~= opening then return nil end
-  if said[1] then
+  local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
+  if opening and values[4] ~= opening then return nil end
+  if values[1] then
     -- needs: allowed_ttl
-    ttl = allowed_ttl(ttl, said[1])
+    ttl = allowed_ttl(ttl, values[1])
   end
   local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
   local existing = redis.call('HMGET', messages, unpack(ids))
-  if said[3] then
+  if values[3] then
     -- needs: recall_acked
-    recall_acked(ids, existing, said[3])
+    recall_acked(ids, existing, values[3])
   end
   local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
   for n, id in ipairs(ids) do
@@ -62,7 +62,7 @@ local function add(items, first, last, delay, ttl, opening)
     end
     redis.call('HSET', messages, unpack(records)) -- from here on they are sent
     redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if said[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
+    if values[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
       wake_one()
     end
   end

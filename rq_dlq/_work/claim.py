@@ -201,6 +201,7 @@ def _claim_once(
             opening=queue.opening if queue.opened else "",
         )
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
+        queue.observers.claimed(deliveries, claimed.now)
         good = deliveries
         if not all(map(_decodes, deliveries)):
             good = yield from _decodable(queue, deliveries, undecodable)

@@ -41,6 +41,11 @@ class Observers(list[Observer]):
             raise
         contexts.leave(None)
 
+    def claimed(self, deliveries: Iterable[Leased[Any]], now: int) -> None:
+        """Note when messages were claimed, for those that look."""
+        for delivery in deliveries if self else ():
+            delivery._claimed = now
+
     def handling(self, delivery: Leased[Any]) -> Handling:
         """Show them that a call of a handler or a `with` block begins; the caller ends it."""
         handling: Handling | None = delivery._handling

@@ -14,6 +14,7 @@ SENTENCES = {
     "dlq": "Look at dead letters, bring them back, remove them.",
     "doctor": "Check whether the server is fit for queues.",
     "maintain": "Maintain the queues of the namespace.",
+    "mcp": "Let an assistant look at queues and dead letters; it changes nothing.",
     "metrics": "Print figures of all queues for Prometheus, or serve them.",
     "msg": "Look at messages, and manage them by their ids or by a condition.",
     "peek": "Look at the next messages of a queue, without claiming them.",
@@ -21,6 +22,7 @@ SENTENCES = {
     "queue": "Look at queues, pause them, empty them, delete them.",
     "schedule": "Send messages again and again, by cron or at intervals.",
     "send": "Send messages, one per line, from a file or from stdin.",
+    "top": "Watch queues, dead letters and redrives live, the worst first.",
     "worker": "Run the handlers of an app.",
 }
 

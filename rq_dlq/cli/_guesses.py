@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ("rq-dlq queue purge QUEUE --all", "clear empty flush purge"),
         ("rq-dlq queue ls", "info inspect list ls queues stats status"),
         ("rq-dlq queue show QUEUE", "count show"),
+        ("rq-dlq top", "dashboard live monitor watch"),
         ("rq-dlq queue pause QUEUE", "pause suspend"),
         ("rq-dlq queue resume QUEUE", "resume"),
         ("rq-dlq msg cancel QUEUE ID", "cancel delete remove revoke rm"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
 from rq_dlq.cli._context import Context
+from rq_dlq.errors import InvalidDuration
+from rq_dlq.values.durations import milliseconds
 
 queue_argument = click.argument("name", metavar="QUEUE")
 where_option = click.option(
@@ -50,6 +53,18 @@ def confirm(what: str, *, yes: bool) -> None:
     click.confirm(f"{what}?", abort=True, err=True)
 
 
+def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str], float]:
+    """The callback of an option that is a duration of so many milliseconds or more; it gets seconds."""
+
+    def read(ctx: click.Context, param: click.Parameter, text: str) -> float:
+        try:
+            return milliseconds(text, name=param.opts[0], minimum=minimum) / 1000
+        except InvalidDuration as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return read
+
+
 def exactly_one(what: str, *options: tuple[str, object]) -> None:
     """Check that `what` is chosen by one of these options, each a name with its value.
 
@@ -72,12 +87,12 @@ def pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) ->
 
 
 def address(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, int] | None:
-    """An address to listen on, HOST:PORT; an IPv6 host stands in brackets."""
+    """An address to listen on: HOST:PORT, or a port on loopback alone; an IPv6 host stands in brackets."""
     if text is None:
         return None
-    host, _, port = text.rpartition(":")
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     if not (host and port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-        raise click.BadParameter(
-            f"{text!r} is no address: pass HOST:PORT, such as 127.0.0.1:9464", ctx, param
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        message = f"{text!r} is not an address: pass HOST:PORT, such as 0.0.0.0:8081, or PORT on 127.0.0.1"
+        raise click.BadParameter(message, ctx, param)
+    return host, int(port)

@@ -16,6 +16,8 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.worker.vitals import Vitals
+
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context
 
@@ -86,6 +88,9 @@ class Supervisor:
         number: of processes.
         burst: a process that ends by itself is not restarted, whatever its exit code.
         changes: gets the name of a file whenever all processes are to be restarted.
+
+    Attributes:
+        vitals: of this process, which does not ask Redis.
     """
 
     command: Sequence[str]
@@ -97,13 +102,19 @@ class Supervisor:
     _worst: int = 0
     _slots: list[Slot] = field(default_factory=list[Slot])
 
+    def __post_init__(self) -> None:
+        self.vitals = Vitals(lambda: self._stopping)
+        self.vitals.redis = ""
+
     def run(self) -> int:
         """Run until all are done; returns the highest of their exit codes."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._slots = [Slot(number) for number in range(1, self.number + 1)]
         try:
+            self.vitals.begin()
             while not all(slot.done for slot in self._slots):
+                self.vitals.turn("supervisor")
                 while self._signals:
                     self._stop(self._signals.popleft())
                 if not self.changes.empty() and not self._stopping:

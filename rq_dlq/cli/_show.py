@@ -165,16 +165,20 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
-    trends = [name for name in ("new", "growing", "regressed") if getattr(group, name)]
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(trends)}
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend_of(group)}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
 
 
-def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
-    """Rows as a table without a frame; numbers are right-aligned."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def trend_of(group: ErrorGroup) -> str:
+    """Whether a group is new, growing or regressed; empty: it is not."""
+    return ", ".join(name for name in ("new", "growing", "regressed") if getattr(group, name))
+
+
+def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:
+    """Rows as a table without a frame; numbers are right-aligned, with so much space between columns."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, space, 0, 0))
     for column in columns:
-        number = bool(rows) and isinstance(rows[0][column.key], int | float)
+        number = any(isinstance(row[column.key], int | float) for row in rows)
         table.add_column(
             column.title or column.key.replace("_", " "),
             justify="right" if number else "left",

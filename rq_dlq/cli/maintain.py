@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._health import health_options
 from rq_dlq.cli._options import log_format_option
 from rq_dlq.errors import InvalidInput
+from rq_dlq.telemetry.health import announced
 from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
+
+if TYPE_CHECKING:
+    from rq_dlq.telemetry.health import Address
 
 
 def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[MaintenanceRole]:
@@ -27,8 +35,15 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
 )
 @click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
 @log_format_option
+@health_options
 @pass_context
-def maintain(context: Context, roles: list[MaintenanceRole], period: str) -> None:
+def maintain(
+    context: Context,
+    roles: list[MaintenanceRole],
+    period: str,
+    health: Address | None,
+    heartbeat_file: Path | None,
+) -> None:
     """Maintain the queues of the namespace: bring back what lost workers held, expire, drop what is old.
 
     Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
@@ -37,4 +52,5 @@ def maintain(context: Context, roles: list[MaintenanceRole], period: str) -> Non
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one
-    run.run()
+    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+        run.run()

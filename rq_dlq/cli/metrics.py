@@ -22,9 +22,9 @@ logger = logging.getLogger("rq_dlq.metrics")
 @click.command(cls=Command)
 @click.option(
     "--listen",
-    metavar="HOST:PORT",
+    metavar="[HOST:]PORT",
     callback=address,
-    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C, such as 127.0.0.1:9464.",
+    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C; a port alone is one of 127.0.0.1.",
 )
 @pass_context
 def metrics(context: Context, listen: tuple[str, int] | None) -> None:

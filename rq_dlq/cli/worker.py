@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,19 +15,25 @@ from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
-from rq_dlq.cli._options import log_format_option
+from rq_dlq.cli._health import health_options
+from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
-from rq_dlq.errors import ConfigurationError, InvalidDuration
+from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
-from rq_dlq.values.durations import milliseconds
+from rq_dlq.telemetry.health import announced
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
     from rq_dlq import asyncio
     from rq_dlq.client.broker import Broker
+    from rq_dlq.telemetry.health import Address
 
 MOST_PROCESSES = 256
+SEVERAL = (
+    "--health and --heartbeat-file are for one process: leave out --processes and --watch, and have several "
+    "workers started by what watches over them"
+)
 
 
 def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int | None]:
@@ -41,13 +48,6 @@ def _queues(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
             message = f"{text!r}: the number must be 1 or more; to run none, leave out the queue"
             raise click.BadParameter(message, ctx, param)
     return queues
-
-
-def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    try:
-        return milliseconds(text, name="--import-timeout", minimum=1) / 1000
-    except InvalidDuration as error:
-        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command("ls", cls=Command)
@@ -103,12 +103,13 @@ class _Worker(Command):
 )
 @click.option(
     "--import-timeout",
-    callback=_seconds,
+    callback=seconds(),
     default="1m",
     show_default=True,
     help="The longest time that the import of the app may take.",
 )
 @log_format_option
+@health_options
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
@@ -120,6 +121,8 @@ def worker(
     watch: str | None,
     import_timeout: float,
     burst: bool,
+    health: Address | None,
+    heartbeat_file: Path | None,
     until_eof: bool,
 ) -> None:
     """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
@@ -129,6 +132,9 @@ def worker(
     On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
     of the log, and one that dies has its traceback; with -v every failure has.
     """
+    several = processes > 1 or watch is not None
+    if several and (health or heartbeat_file):
+        raise click.UsageError(SEVERAL)
     log_times(context)
     os.environ.update(environment(context))  # the app, which is imported next, reads it
     broker = load(app, import_timeout)
@@ -138,16 +144,20 @@ def worker(
     run = Worker(broker, until="empty" if burst else "stopped", queues=queues or None)  # checks the queues
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait for one
-    if processes > 1 or watch:
+    if several:
         options = [f"--queue={name}" + (f":{n}" if n else "") for name, n in queues.items()]
         options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
         options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)
         with watching(watch) as changes:
-            sys.exit(Supervisor(command, processes, burst=burst, changes=changes).run())
+            supervisor = Supervisor(command, processes, burst=burst, changes=changes)
+            with announced(supervisor.vitals):
+                code = supervisor.run()
+        sys.exit(code)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    run.run()
+    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+        run.run()
 
 
 def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:

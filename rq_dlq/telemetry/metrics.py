@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -17,14 +21,22 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.errors import RqDlqError
 from rq_dlq.telemetry._queues import Reading, families
 from rq_dlq.values.failure import moment
+from rq_dlq.values.observer import Observer
 from rq_dlq.values.overview import Overview
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from prometheus_client.metrics_core import Metric
+
+    from rq_dlq.values.message import Leased
+    from rq_dlq.values.observer import Settled
 
 logger = logging.getLogger("rq_dlq.metrics")
 MAX_AGE = 1.0  # seconds for which a reading is good, whoever asks
 READ_WITHIN = 5.0  # seconds; Prometheus gives a scrape ten
+HANDLING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)  # seconds
+TIME_IN_QUEUE = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1_800, 3_600, 14_400, 86_400)
 NOTHING = Reading(Overview(moment(0), []), [], 0.0)
 
 
@@ -111,3 +123,81 @@ class QueueCollector(Collector):
 def _up(reading: Reading | None) -> Metric:
     what = "1: Redis was read; 0: it could not be read, so there are no other figures."
     return GaugeMetricFamily("rq_dlq_up", what, float(reading is not None))
+
+
+class WorkerMetrics(Observer):
+    """What the handlers of this process do: `broker.observe(WorkerMetrics())` before its worker runs.
+
+    `rq-dlq worker APP --health ADDRESS` does this by itself.
+
+    Args:
+        registry: by default that of prometheus_client, which may have other metrics of the program, too.
+    """
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        seconds = Histogram(
+            "rq_dlq_handling_seconds",
+            "How long handlers ran, by what became of the message.",
+            ("queue", "outcome"),
+            buckets=HANDLING,
+            registry=registry,
+        )
+        waits = Histogram(
+            "rq_dlq_time_in_queue_seconds",
+            "How long messages waited from the time they were due until a worker claimed them.",
+            ("queue",),
+            buckets=TIME_IN_QUEUE,
+            registry=registry,
+        )
+        running = Gauge("rq_dlq_running_handlers", "Handlers that run now.", ("queue",), registry=registry)
+        self._seconds, self._waits, self._running = (
+            cache(seconds.labels),
+            cache(waits.labels),
+            cache(running.labels),
+        )
+        self._handled: WeakKeyDictionary[Leased[Any], _Handling] = WeakKeyDictionary()
+
+    def handling(self, delivery: Leased[Any]) -> AbstractContextManager[object]:
+        """A handler begins."""
+        queue = delivery.queue
+        if delivery._claimed is not None:
+            self._waits(queue).observe(max(0, delivery._claimed - delivery.due) / 1000)
+        handling = self._handled[delivery] = _Handling(self._seconds, self._running(queue), queue)
+        return handling
+
+    def settled(self, settled: Settled) -> None:
+        """A message was settled, by the worker after its handler or by the handler itself."""
+        handling = self._handled.get(settled.delivery) if settled.delivery is not None else None
+        if handling is not None:
+            handling.settled(settled.outcome)
+
+
+class _Handling:
+    """One call of a handler. It counts when it has ended and its message is settled, whichever is later."""
+
+    __slots__ = ("_began", "_outcome", "_queue", "_running", "_seconds", "_took")
+
+    def __init__(self, seconds: Callable[..., Histogram], running: Gauge, queue: str) -> None:
+        self._seconds, self._running, self._queue = seconds, running, queue
+        self._began = 0.0
+        self._took: float | None = None
+        self._outcome = ""
+
+    def __enter__(self) -> Self:
+        self._running.inc()
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._took = time.monotonic() - self._began
+        self._running.dec()
+        self._count()
+
+    def settled(self, outcome: str) -> None:
+        """What became of the message."""
+        self._outcome = outcome
+        self._count()
+
+    def _count(self) -> None:
+        if self._took is not None and self._outcome:
+            self._seconds(self._queue, self._outcome).observe(self._took)

@@ -260,6 +260,7 @@ class Leased(Received[T]):
     outcome: Fate | None = None
     lost = False
     _settled: tuple[Settlement, BaseException | str | None] | None = None  # what was done, by which error
+    _claimed: int | None = None  # when, milliseconds of the server's clock; None: the broker has no observers
     _handling: Any = None  # what the broker's observers see of it; None: there are none, or it has not begun
 
     def __init__(

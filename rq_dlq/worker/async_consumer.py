@@ -45,7 +45,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._handler = handler
         self.concurrency = concurrency
         self._broker = broker
-        self._loop = shared.loop
+        self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
         self._unstarted: deque[Delivery[Any]] = deque()  # claimed ahead
         self._running: dict[asyncio.Task[None], tuple[Delivery[Any], float]] = {}  # and when claimed
@@ -60,6 +60,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._extended = time.monotonic()
 
     def _consume(self) -> None:
+        self._vitals.turn(self._loop_name)
         consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
         while not wait([consuming], LOOK).done:
             if not self._loop.is_running():
@@ -81,6 +82,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await self._ack_done()
         finally:
             tending.cancel()
+            self._vitals.rest(self._loop_name)
             await self._release_unstarted()  # there are some if it failed
             await self._broker.close()
 
@@ -245,6 +247,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Extend the leases; after a second stop signal, cancel each call once."""
         while True:
             await asyncio.sleep(CHECK)
+            self._vitals.turn(self._loop_name)
             if self._stop.cancelling.is_set():
                 for task in self._calling - self._cancelled:
                     self._cancelled.add(task)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Stop, Until
+    from rq_dlq.worker.vitals import Vitals
 
 ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
@@ -48,6 +49,7 @@ class Shared:
     stop: Stop
     until: Until
     tally: Tally
+    vitals: Vitals
     only: threading.Lock
     claiming: Connections
     settling: Connections
@@ -65,9 +67,11 @@ class Consumer(ABC, Generic[D]):
         permit: its access to the permit to run a suspect.
         pause: seconds to wait before the next claim, because the last one was refused.
         concurrency: how many of its calls run at once, at most.
+        trouble: why that was refused; empty: it was not, or the next claim goes on.
     """
 
     concurrency = 1
+    trouble = ""
 
     def __init__(self, queue: Any, shared: Shared) -> None:
         self.queue: _work.Queue[Any] = queue._core
@@ -78,6 +82,7 @@ class Consumer(ABC, Generic[D]):
         self._stop = shared.stop
         self._until = shared.until
         self._tally = shared.tally
+        self._vitals = shared.vitals
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
         self._observers = self.queue.observers
@@ -130,7 +135,7 @@ class Consumer(ABC, Generic[D]):
         """Claim up to `count` messages; how long it waits for the first depends on when the worker ends."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
-        self.pause = 0.0
+        self.pause, self.trouble = 0.0, ""
         try:
             found = yield from _work.claim(
                 self.queue,
@@ -144,6 +149,7 @@ class Consumer(ABC, Generic[D]):
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
+            self.trouble = str(error)
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 logger.error("%s: cannot claim: %s", self.queue.name, error)
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER

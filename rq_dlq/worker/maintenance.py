@@ -19,6 +19,7 @@ from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.worker.consumer import RETRY_AFTER
 from rq_dlq.worker.reporting import reporter_of
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
+from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
@@ -44,6 +45,9 @@ class Maintenance:
         checkup: time between two checks of the server; each failure is logged once as an error, each concern
             once as a warning.
 
+    Attributes:
+        vitals: whether it lives and works, for probes in other threads.
+
     Raises:
         InvalidInput: an unknown role, or none.
         InvalidDuration: a period is not valid.
@@ -64,6 +68,7 @@ class Maintenance:
         self._longest = 0  # milliseconds of a round
         self._doctor = doctor.Watch(broker.settings, checkup)
         self._stop = Stop()
+        self.vitals = Vitals(self._stop.finishing.is_set)
         self._trouble = ""  # the error of Redis that was logged last
         self._reported, self._told = float("-inf"), 0  # the time of the last figures, and their total
 
@@ -77,8 +82,9 @@ class Maintenance:
         namespace, url = self._watch.namespace, self._broker.url
         logger.info("maintaining the queues of %s at %s: %s, every %s", namespace, url, roles, every)
         connections: Connections | None = None
+        self.vitals.begin()
         with heeding_signals(self._stop, logger) as log_signals:
-            while not self._stop.finishing.is_set():
+            while not self._stopped():
                 try:
                     connections = connections or self._broker._connect(FAIL_FAST)
                     self._doctor.look(connections)
@@ -90,16 +96,22 @@ class Maintenance:
                     self._note_trouble("")
                     self._report()
                 self._sleep(pause)
+            self.vitals.end()
             log_signals()
             if connections is not None:
                 self._leave(connections)
         logger.info("stopped: %s", self._figures())
 
+    def _stopped(self) -> bool:
+        """Whether to stop; it is asked between any two steps, so that the process turns."""
+        self.vitals.turn("maintenance")
+        return self._stop.finishing.is_set()
+
     def _round(self, connections: Connections) -> float:
         """Do one round; returns how many seconds to sleep then."""
         began = time.monotonic()
         connections.run(self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done))
-        soonest = connections.run(_work.one_round(self._watch, self._stop.finishing.is_set))
+        soonest = connections.run(_work.one_round(self._watch, self._stopped))
         took = time.monotonic() - began
         self._longest = max(self._longest, round(took * 1000))
         if soonest == 0:
@@ -112,7 +124,7 @@ class Maintenance:
     def _sleep(self, seconds: float) -> None:
         """Sleep, until the stop at most; not in its `wait`, since a signal's handler sets it."""
         end = time.monotonic() + seconds
-        while not self._stop.finishing.is_set() and (left := end - time.monotonic()) > 0:
+        while not self._stopped() and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, TICK))
 
     def _leave(self, connections: Connections) -> None:
@@ -128,7 +140,7 @@ class Maintenance:
             logger.warning("waiting for Redis: %s", trouble)
         elif self._trouble and not trouble:
             logger.info("Redis is back")
-        self._trouble = trouble
+        self._trouble = self.vitals.redis = trouble
 
     def _report(self) -> None:
         """Log the figures, more often if there was work."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.worker.consumer import Consumer
+    from rq_dlq.worker.vitals import Vitals
 
 PERIOD = 5.0  # seconds
 
@@ -26,12 +27,16 @@ class Reporting:
 
     Args:
         consumers: of this process.
+        vitals: get to know whether Redis answers.
     """
 
-    def __init__(self, settings: BrokerSettings, consumers: Sequence[Consumer[Any]], tally: Tally) -> None:
+    def __init__(
+        self, settings: BrokerSettings, consumers: Sequence[Consumer[Any]], tally: Tally, vitals: Vitals
+    ) -> None:
         self._namespace = settings.namespace
         self._consumers = consumers
         self._tally = tally
+        self._vitals = vitals
         self._reporter = reporter_of(settings, PERIOD)
         self._due = 0.0
         self._stopping = self._refused = False
@@ -44,6 +49,7 @@ class Reporting:
         self._due, self._stopping = now + PERIOD, stopping
         counts = self._tally.counts
         news = {"done": counts["acked"], "failed": sum(counts[outcome] for outcome in FAILED)}
+        trouble = ""
         try:
             note = self._reporter.note(self._namespace, queues=self._queues(now), stopping=stopping, **news)
             connections.run(note)
@@ -53,6 +59,8 @@ class Reporting:
             self._refused = True
         except RqDlqError as error:  # the consumers notice it, too, and log it
             logger.debug("cannot report: %s", error)
+            trouble = str(error)
+        self._vitals.redis = trouble
 
     def leave(self, connections: Connections) -> None:
         """Remove the report."""

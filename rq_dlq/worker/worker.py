@@ -29,6 +29,7 @@ from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
+from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
@@ -58,6 +59,7 @@ class Worker:
     Attributes:
         stop: the stages of its end.
         tally: how deliveries ended so far.
+        vitals: whether it lives and works, for probes in other threads.
 
     Raises:
         ConfigurationError: there is no handler to run.
@@ -73,6 +75,7 @@ class Worker:
     ) -> None:
         self.stop = Stop()
         self.tally = Tally()
+        self.vitals = Vitals(self.stop.finishing.is_set)
         self._handlers = list(_wanted(broker._handlers, queues))
         for handler, _ in self._handlers:
             if isinstance(handler.function, Tasks):
@@ -125,7 +128,9 @@ class Worker:
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
         only = threading.Lock()
-        shared = Shared(self.stop, self._until, self.tally, only, claiming, settling, tending, loop)
+        shared = Shared(
+            self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
+        )
         try:
             with (
                 heeding_signals(self.stop, logger) as log_signals,
@@ -137,8 +142,10 @@ class Worker:
                 self._fire(tending)
                 for consumer in consumers:
                     consumer.start()
-                reporting = Reporting(self._broker.settings, consumers, self.tally)
+                self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
+                reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
                 self._tend(consumers, tending, reporting, log_signals)
+                self.vitals.end()
                 reporting.leave(tending)
                 if self._until == "empty":
                     self._sum_up(tending)
@@ -198,6 +205,7 @@ class Worker:
             log_signals()
             for consumer in alive:
                 consumer.tend()
+                self.vitals.turn("worker")
             self._doctor.look(tending)
             reporting.report(tending, stopping=self.stop.finishing.is_set())
             if self.stop.finishing.is_set():

@@ -11,11 +11,12 @@ import pytest
 import rq_dlq
 from rq_dlq import SharedDeadLetterStrategy
 from rq_dlq._calls import Call
+from rq_dlq._calls import groups as calls
 from rq_dlq._work import Choice, select
 from rq_dlq._work.groups import groups
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
-from tests.behaviour.stepping import drive
+from tests.behaviour.stepping import alone, drive
 from tests.conftest import MOVED_CLOCK, Clock
 
 KEY = "rq:{a}:groups"
@@ -76,6 +77,39 @@ async def test_more_groups_than_a_page(broker: Any) -> None:
     found = await queue.dlq.groups()
     assert len(found) == len({group.fingerprint for group in found}) > 50
     assert sum(group.count for group in found) == 120
+
+
+async def test_a_page_of_groups_has_a_bounded_size(broker: Any) -> None:
+    """At most as many groups as the limit, and at most about half a megabyte of histories (I9)."""
+    queue = broker.queue("a", redelivery=after(0, most=9))
+    kinds = [f"{first}{second} failed" for first in "abcd" for second in "efg"]
+    for kind in kinds:
+        await queue.send_many(range(10))
+        for _ in range(9):
+            await queue.nack(await queue.claim(10), f"{kind} {'so badly ' * 60}")
+        await queue.poison(await queue.claim(10), f"{kind} {'so badly ' * 60}")
+
+    async def page(after: bytes, limit: int) -> Any:
+        return await broker._run(alone(calls.groups(queue._core.keys, after=after, limit=limit)))
+
+    found = await page(b"", 5)
+    assert (len(found.groups), found.next) == (5, found.groups[-1].name.encode())
+    first = await page(b"", 100)
+    assert 5 < len(first.groups) < 12
+    rest = await page(first.next, 100)
+    assert (len(first.groups) + len(rest.groups), rest.next) == (12, b"")
+    for group in first.groups:
+        assert len(group.newest) == 10
+        assert {row.history.count(b"\t") for row in group.newest} == {5}, "no traceback"
+
+
+async def test_how_many_died_lately(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    for wait in ("30h", "10h", "50m", "0s"):
+        await bury(queue, ["x"], DOWN)
+        clock.advance(wait)
+    (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+    assert (group.count, group.day, group.hour) == (4, 3, 2)
 
 
 @pytest.mark.parametrize("verb", ["redrive", "purge"])
@@ -301,6 +335,45 @@ async def test_a_damaged_index_is_noticed_and_healed(harm: str, broker: Any, raw
     audit(raw, "a")
 
 
+async def test_groups_of_letters_that_went_while_an_earlier_version_worked(broker: Any, raw: Any) -> None:
+    """Not one dead letter is there, and rows of the index are."""
+    queue = broker.queue("a")
+    await bury(queue, range(3), DOWN)
+    rows = raw.zrange(KEY, 0, -1)
+    await queue.dlq.purge(all=True)
+    raw.zadd(KEY, dict.fromkeys(rows, 0))
+    assert (await queue.maintain())["grouped"] == 4  # and one look at where there is none
+    assert raw.exists(KEY) == 0
+
+
+async def test_a_row_that_a_redrive_left_behind_gets_no_group(broker: Any, raw: Any) -> None:
+    """A script that was cut off left its row in `dead`; the message is ready."""
+    queue = broker.queue("a")
+    await bury(queue, range(2), DOWN)
+    (row, died), *_ = raw.zrange("rq:{a}:dead", 0, -1, withscores=True)
+    await queue.dlq.redrive(limit=1)
+    raw.zadd("rq:{a}:dead", {row: died})
+    await queue.maintain()
+    assert (raw.zscore("rq:{a}:dead", row), raw.zcard("rq:{a}:dead"), raw.zcard(KEY)) == (None, 1, 1)
+
+
+async def test_letters_that_expired_keep_their_group(broker: Any, raw: Any, clock: Clock) -> None:
+    """Whether they expired by themselves after a failure, or by the delay of their last failure."""
+    strategy = SharedDeadLetterStrategy("LOST", process_expired=True)
+    queue = broker.queue("a", redelivery=after("10s", most=9), dead_letter=strategy)
+    for name, wait in (("by itself", "3s"), ("by a nack", "1s")):
+        await queue.send("x", id=name, ttl="5s" if name == "by a nack" else "20s")
+        clock.advance(wait)
+        await (await one(queue)).nack(DOWN)
+    clock.advance("20s")
+    await queue.maintain()
+    before = {group.sample_id: group.fingerprint for group in await queue.dlq.groups()}
+    assert before["by itself"] == "expired" != before["by a nack"]
+    forget_the_groups(raw)
+    await queue.maintain()
+    assert {group.sample_id: group.fingerprint for group in await queue.dlq.groups()} == before
+
+
 async def test_a_page_leaves_out_rows_that_others_left_behind(broker: Any, raw: Any) -> None:
     """Also where the sizes are equal, so that nobody notices."""
     queue = broker.queue("a")
@@ -311,6 +384,7 @@ async def test_a_page_leaves_out_rows_that_others_left_behind(broker: Any, raw: 
     raw.zrem(KEY, foreign)
     raw.zadd(KEY, {group.fingerprint.encode() + foreign[12:]: 0})
     assert [letter.id for letter in await queue.dlq.browse(group=group)] == sent
+    assert int(await queue.dlq.redrive(group=group)) == 3
     forget_the_groups(raw)
     await queue.maintain()
 
@@ -321,7 +395,17 @@ async def test_what_maintenance_cannot_heal_it_leaves_for_a_while(broker: Any, r
     (sent,) = await bury(queue, ["x"], DOWN)
     state = raw.hget("rq:{a}:states", sent)
     raw.hset("rq:{a}:states", sent, b">=99.0 " + state)
-    raw.delete(KEY)
+    (row,) = raw.zrange(KEY, 0, 0)
+    raw.zadd(KEY, {b"1" + row[1:]: 0})
+    await queue.maintain()
+    assert raw.zcard(KEY) == 2, "perhaps the later version has two of it"
+    died = raw.zscore("rq:{a}:dead", row[18:])
+    raw.zrem("rq:{a}:dead", row[18:])
+    raw.delete("rq:{a}:grouped")
+    await queue.maintain()
+    assert raw.zcard(KEY) == 0, "it is not dead any more"
+    raw.zadd("rq:{a}:dead", {row[18:]: died})
+    raw.delete(KEY, "rq:{a}:grouped")
     assert (await queue.maintain())["grouped"] > 0
     assert (await queue.maintain())["grouped"] == 0
     assert raw.get("rq:{a}:grouped") == b"done"

@@ -336,6 +336,23 @@ async def test_a_lost_reply_changes_nothing(broker: Any, verb: str) -> None:
     assert len(await queue.dlq.jobs()) == 1
 
 
+async def test_the_audit_keeps_about_a_thousand_notes(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(2))
+    job = await queue.dlq.redrive(limit=1, detach=True)
+    for _ in range(70):
+        await (await job.pause()).resume()
+    assert len(await broker.audit(500)) == 141
+    note = raw.xrange("rq:{a}:audit", count=1)[0][1]
+    with raw.pipeline(transaction=False) as many:
+        for _ in range(1_500):
+            many.xadd("rq:{a}:audit", note)
+        many.execute()
+    await job.pause()
+    assert 1_000 <= raw.xlen("rq:{a}:audit") < 1_200
+    await job.cancel()
+
+
 async def test_the_audit_tells_who_did_what(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(9))

@@ -146,7 +146,8 @@ def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path:
 
 def test_a_cluster_without_all_slots_fails(tmp_path: Path) -> None:
     (port,) = cluster_ports(1)
-    with Server(tmp_path, "--cluster-enabled", "yes", port=port) as server, server.client() as raw:
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "500")  # it waits as long
+    with Server(tmp_path, *options, port=port) as server, server.client() as raw:
         shell = Shell(f"redis://127.0.0.1:{server.port}", "doctor", tmp_path)
         raw.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         wait_until(lambda: b"cluster_state:ok" in raw.execute_command("CLUSTER", "INFO"))

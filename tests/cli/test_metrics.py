@@ -62,9 +62,10 @@ def test_without_redis_it_fails_but_a_server_waits(shell: Shell, tmp_path: objec
         process.terminate()
 
 
-@pytest.mark.parametrize("address", ["9464", ":9464", "localhost:", "localhost:99999", "localhost:x"])
-def test_an_address_that_is_none(shell: Shell, address: str) -> None:
-    assert "pass HOST:PORT" in shell("metrics", "--listen", address, code=2).stderr
+@pytest.mark.parametrize("command", ["metrics --listen", "maintain --health"])
+@pytest.mark.parametrize("address", [":9464", "host", "localhost:", "localhost:99999", "localhost:x"])
+def test_an_address_that_is_none(shell: Shell, command: str, address: str) -> None:
+    assert "is not an address: pass HOST:PORT" in shell(*command.split(), address, code=2).stderr
 
 
 def test_an_address_that_is_taken(shell: Shell) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,16 +55,18 @@ class Typist:
         lines: what was shown so far.
     """
 
-    directory: Path
-    env: dict[str, str]
+    shell: Shell
     lines: list[str] = field(default_factory=list[str])
+    directory: Path = field(init=False)
+    env: dict[str, str] = field(init=False)
     log: Path = field(init=False)
     running: list[subprocess.Popen[str]] = field(default_factory=list[subprocess.Popen[str]])
 
     def __post_init__(self) -> None:
+        self.directory = self.shell.directory
         self.log = self.directory / "log"
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.env = os.environ | self.env | {"PATH": path, "PYTHONUNBUFFERED": "1"}
+        self.env = os.environ | self.shell.env | {"PATH": path, "PYTHONUNBUFFERED": "1"}
 
     def type(self, language: str, text: str) -> None:
         """Save a file, change a line of it, run commands, or look for what they show."""
@@ -115,7 +118,7 @@ class Typist:
 def typist(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
     for name, value in shell.env.items():
         monkeypatch.setenv(name, value)
-    typist = Typist(shell.directory, shell.env)
+    typist = Typist(shell)
     yield typist
     for process in typist.running:
         process.terminate()
@@ -193,7 +196,22 @@ def test_the_commands_of_production(typist: Typist, broker: rq_dlq.Broker) -> No
     broker.queue("orders").send_many(rq_dlq.Message(body=n, id=f"order-{n}") for n in range(3))
     broker.queue("orders").claim()[0].poison("bad")
     for language, text in blocks((ROOT / "docs" / "production.md").read_text(encoding="utf-8")):
-        typist.type(language, text)
+        assert language == "sh"
+        for line in text.splitlines():
+            if re.search("[|>]|worker", line):
+                typist.run(line)
+            else:  # without a process of its own, which takes a third of a second
+                typist.shell(*shlex.split(line)[1:])
+
+
+def test_the_page_of_metrics(typist: Typist) -> None:
+    for language, text in blocks((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")):
+        if language == "sh":
+            typist.type(language, text)
+        elif language == "python":
+            (typist.directory / "app.py").write_text(text)
+            typist.run("python app.py")
+    assert "rq_dlq_up 1.0" in typist.lines
 
 
 def test_the_guide_runs_from_top_to_bottom(typist: Typist, broker: rq_dlq.Broker) -> None:

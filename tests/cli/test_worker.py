@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import rq_dlq
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
+from tests.telemetry.test_health import ask
 
 APP = """
 import os, pathlib, time
@@ -318,3 +320,65 @@ def test_ls_says_who_works_on_what(shell: Shell, broker: rq_dlq.Broker) -> None:
         assert "no maintenance process" in shown.stderr
         (after,) = shell.json("worker", "ls")  # until it is silent for a minute
         assert after["process"] == row["process"]
+
+
+def test_it_answers_probes(shell: Shell, broker: rq_dlq.Broker) -> None:
+    alive = shell.directory / "alive"
+    options = ["--health", "0", "--heartbeat-file", str(alive)]
+    broker.queue("orders").send("slow")
+    with shell.process("worker", "app:broker", *options) as worker:
+        port = _port(worker)
+        wait_until((shell.directory / "slow").exists)
+        wait_until(lambda: ask(port, "/readyz")[0] == 200)
+        assert "ok   redis: answers\n" in ask(port, "/readyz")[1]
+        assert ask(port, "/livez")[0] == 200
+        assert alive.exists()
+        worker.terminate()
+        wait_until(lambda: "fail process: stopping\n" in ask(port, "/readyz")[1])
+        assert ask(port, "/livez")[0] == 200
+        (shell.directory / "go").touch()
+        _, stderr = worker.communicate(timeout=60)
+    assert worker.returncode == 0, stderr
+    assert not alive.exists()
+
+
+def _port(process: subprocess.Popen[str]) -> int:
+    """Where it answers, as its log says."""
+    assert process.stderr is not None
+    while (found := re.search(r"http://127.0.0.1:(\d+) answers", process.stderr.readline())) is None:
+        assert process.poll() is None
+    return int(found[1])
+
+
+def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for words in (["worker", "app:broker"], ["maintain"]):
+            with shell.process(*words, "--health", port) as process:
+                _, stderr = process.communicate(timeout=60)
+            assert process.returncode == 2
+            assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in stderr
+
+
+def test_probes_are_for_one_process(shell: Shell) -> None:
+    for option in (["--health", "8081"], ["--heartbeat-file", "alive"]):
+        told = shell("worker", "app:broker", "--processes", "2", *option, code=2).stderr
+        assert "--health and --heartbeat-file are for one process" in " ".join(told.split())
+
+
+def test_systemd_hears_of_the_parent_alone(shell: Shell) -> None:
+    address = shell.directory / "notify"
+    shell.env["NOTIFY_SOCKET"] = str(address)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(60)
+        with shell.process("worker", "app:broker", "--processes", "2") as supervisor:
+            said = b""
+            while b"READY=1" not in said:
+                said = manager.recv(4096)
+            wait_until(lambda: len(shell.json("worker", "ls")) == 2)
+            supervisor.terminate()
+            _, stderr = supervisor.communicate(timeout=60)
+        assert supervisor.returncode == 0, stderr
+        said = manager.recv(4096)
+    assert said.endswith(b"STOPPING=1")

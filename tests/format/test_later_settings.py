@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import RedeliveryPolicy, UpgradeRequired
-from tests.behaviour.helpers import AT_ONCE, after, counts, one
+from tests.behaviour.helpers import AT_ONCE, after, bury, counts, one
 from tests.conftest import DIAGONAL, Clock
 
 pytestmark = pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
@@ -34,6 +34,20 @@ async def test_what_is_not_known_is_written_back(broker: Any, raw: Any) -> None:
     assert stored["shade"] == entry["shade"]
     assert stored["redelivery"]["jitter"] == "full"
     raw.hdel(SETTINGS, "mood")
+
+
+async def test_a_dead_letter_that_no_policy_judges_is_kept(broker: Any, raw: Any) -> None:
+    """Poisoned by whoever opened its queue before the policy was of a later version."""
+    queue = broker.queue("a", redelivery=after("1s", most=0))
+    await bury(queue, ["x"])
+    letters = broker.queue("DLQ.a")
+    held = await one(letters)
+    known = raw.hget(SETTINGS, "redelivery")
+    raw.hset(SETTINGS, "redelivery", LATER_KIND)
+    assert (await held.poison("boom")).outcome == "kept"
+    assert await counts(queue) == {"dead": 1}
+    raw.hset(SETTINGS, "redelivery", known)
+    await (await one(letters)).ack()
 
 
 @pytest.mark.parametrize(

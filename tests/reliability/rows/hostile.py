@@ -31,7 +31,7 @@ STEERS = {
     "direction": r"[\u202a-\u202e\u2066-\u2069]",
 }
 RAW_CONTROL = re.compile("|".join(STEERS.values()))
-FEW = 25  # texts
+FEW = 15  # texts
 Way = Callable[[Any, str], None]
 
 

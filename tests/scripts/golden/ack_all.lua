@@ -27,8 +27,8 @@ local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back
 
 -- texts: their states
 local function remove_acked(ids, texts)
-  local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads = said[1], said[2], {}
+  local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
+  local noted, window, heads = values[1], values[2], {}
   local note, at
   if noted or window then
     -- The server's clock in whole milliseconds, read once a script (I11).

@@ -4,12 +4,12 @@
 -- drains
 local batch, run, remembered = ARGV[1], ARGV[2], ARGV[3] -- remembered: milliseconds
 local stream = KEYS[1]
-local said = redis.call('HMGET', stream, 'done', 'batch', 'run', 'failures', 'half')
-local failures = said[2] == batch and tonumber(said[4]) or 0
-if said[2] == batch and said[3] ~= run then
+local stored = redis.call('HMGET', stream, 'done', 'batch', 'run', 'failures', 'half')
+local failures = stored[2] == batch and tonumber(stored[4]) or 0
+if stored[2] == batch and stored[3] ~= run then
   failures = failures + 1
 end
-local done = said[1] or 0
+local done = stored[1] or 0
 redis.call('HSET', stream, 'done', done, 'batch', batch, 'run', run, 'failures', failures)
 redis.call('PEXPIRE', stream, remembered)
-return { tonumber(done), failures, said[5] == batch and 1 or 0 }
+return { tonumber(done), failures, stored[5] == batch and 1 or 0 }

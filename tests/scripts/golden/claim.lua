@@ -838,12 +838,12 @@ end
 -- command. A claim ends here where the queue was deleted since the client opened it.
 local capacity = count
 if part == 'live' then
-  local said = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
-  if opening ~= '' and said[3] ~= opening then
+  local values = redis.call('HMGET', settings, 'paused', 'max_in_flight', 'opening')
+  if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  local most = tonumber((said[2] or ''):match('^%d+$') or nil)
-  if said[1] == '1' then
+  local most = tonumber((values[2] or ''):match('^%d+$') or nil)
+  if values[1] == '1' then
     capacity = 0
   elseif most and most > 0 then
     local in_flight = redis.call('HLEN', messages)

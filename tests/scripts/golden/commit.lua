@@ -117,9 +117,9 @@ local function queue(n)
     for i = first, last, 2 do
       ids[#ids + 1] = items[i]
     end
-    local said = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-    if opening and said[4] ~= opening then return nil end
-    if said[1] then
+    local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
+    if opening and values[4] ~= opening then return nil end
+    if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
@@ -141,11 +141,11 @@ local function queue(n)
         end
         return math.min(math.max(asked, least or asked), most or math.huge)
       end
-      ttl = allowed_ttl(ttl, said[1])
+      ttl = allowed_ttl(ttl, values[1])
     end
     local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
     local existing = redis.call('HMGET', messages, unpack(ids))
-    if said[3] then
+    if values[3] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
@@ -159,7 +159,7 @@ local function queue(n)
           known[n] = known[n] or at and at > now - window
         end
       end
-      recall_acked(ids, existing, said[3])
+      recall_acked(ids, existing, values[3])
     end
     local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
     for n, id in ipairs(ids) do
@@ -240,7 +240,7 @@ local function queue(n)
       end
       redis.call('HSET', messages, unpack(records)) -- from here on they are sent
       redis.call('HINCRBY', counters, 'sent', #records / 2)
-      if said[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
+      if values[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
         wake_one()
       end
     end
@@ -251,8 +251,8 @@ local function queue(n)
 
   -- texts: their states
   local function remove_acked(ids, texts)
-    local said = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-    local noted, window, heads = said[1], said[2], {}
+    local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
+    local noted, window, heads = values[1], values[2], {}
     local note, at
     if noted or window then
       at = now

@@ -45,7 +45,7 @@ local part = (place == 'dead' or place == 'expired') and place or 'live'
 
 -- Whether the row was left behind by a script that was cut off. Only a state that contradicts the row is looked into.
 local function is_elsewhere(row, id, text)
-  local said, mark = text:match('^(%a+)/?%a* ([+-])')
+  local actual, mark = text:match('^(%a+)/?%a* ([+-])')
   if place == 'groups' then
     -- The immutable half of a message, written once by send:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -93,7 +93,7 @@ local function is_elsewhere(row, id, text)
       return part ~= nil and (part ~= 'dead' or mark == '+' or row:sub(1, 18) ~= expected)
     end
     return left_group(row, text)
-  elseif not said or said == part and mark == '-' then
+  elseif not actual or actual == part and mark == '-' then
     return false
   end
   -- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where

@@ -1,0 +1,49 @@
+"""`rq-dlq top`: queues, groups and redrives, live in the terminal.
+
+`reading` asks Redis, in a thread; `trouble` judges; `tables` and `picture` lay out; `terminal` has the
+screen and signals; `keys` says what keys do; `watch` is the loop.
+"""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._options import seconds
+
+
+@click.command(cls=Command)
+@click.option(
+    "--every", default="2s", show_default=True, callback=seconds(100), help="Time between two readings."
+)
+@click.option(
+    "--late", default="1m", show_default=True, callback=seconds(),
+    help="A queue is in trouble if its oldest ready message waits longer.",
+)  # fmt: skip
+@click.option(
+    "--once", is_flag=True, help="Print one picture and end; the default if stdout is not a terminal."
+)
+@pass_context
+def top(context: Context, *, every: float, late: float, once: bool) -> None:
+    """Watch all queues: what is wrong, and since when; the worst first.
+
+    It changes nothing. Keys: q quits, s changes the order of the queues, / filters them by a part of their
+    names.
+    """
+    from rq_dlq.cli.top.picture import picture  # noqa: PLC0415 - other commands need not wait for it
+    from rq_dlq.cli.top.reading import Reader  # noqa: PLC0415
+    from rq_dlq.cli.top.tables import Look  # noqa: PLC0415
+    from rq_dlq.cli.top.watch import watch  # noqa: PLC0415
+
+    if context.output.format != "table":
+        raise click.UsageError("top is for people; for programs there is `rq-dlq queue ls -o json`")
+    console, look = context.output.stdout, Look(late)
+    reader = Reader(context.broker, every)  # fails now if there is no server; later it would wait for one
+    if not once and console.is_terminal:
+        watch(console, reader, look)
+        return
+    time.sleep(every)  # rates need two readings
+    reader.read()
+    console.print(picture(reader.last, look, console.width))

@@ -1,0 +1,134 @@
+"""What `rq-dlq top` shows: what is wrong first, then queues, groups, redrives and workers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from rq_dlq.cli._show import many, table_of, text_of
+from rq_dlq.cli.top.tables import (
+    WIDE,
+    Look,
+    Rates,
+    Section,
+    group_table,
+    queue_table,
+    redrive_table,
+    trouble_table,
+    worker_table,
+)
+from rq_dlq.cli.top.trouble import DIED, FAILED, NOTED, Trouble, figure, rate, troubles
+from rq_dlq.values.visible import visible_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from rq_dlq.cli.top.reading import Reading
+    from rq_dlq.values.overview import QueueOverview
+
+HIGH = 30  # lines, from which there is room between the tables
+COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
+
+
+def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize) -> Group:
+    """All of it, as high as need be, or as there is room."""
+    at, rates = reading.overview.at, reading.overview.rates(reading.before)
+    queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
+    wrong = _wrong(reading, queues, rates, look)
+    sections = [
+        trouble_table(wrong, at),
+        queue_table(queues, rates, wrong, look.sort),
+        group_table(queues, at),
+        redrive_table(queues),
+        worker_table(reading.workers),
+    ]
+    sections = [section for section in sections if section.rows]
+    parts: list[RenderableType] = [*_head(reading, look, queues, wrong), *_sums(queues, rates, reading)]
+    apart = [""] if height >= HIGH else []
+    room = height - len(parts) - len([*apart, "title"]) * len(sections)
+    for section, lines in zip(sections, _shares([len(one.rows) for one in sections], room), strict=True):
+        if lines:
+            parts += [*apart, *_lines(section, lines, width)]
+    return Group(*parts)
+
+
+def _wrong(reading: Reading, queues: Sequence[QueueOverview], rates: Rates, look: Look) -> list[Trouble]:
+    """All that is wrong, the worst first."""
+    worked = {name for worker in reading.workers for name in worker.queues}
+    found: list[Trouble] = []
+    for queue in queues:
+        died = rate(rates[queue.name], *DIED)
+        at = reading.overview.at
+        found += troubles(queue, died, at, late=look.late, worked=queue.name in worked)
+    return sorted(found, key=lambda trouble: trouble.order)
+
+
+def _head(
+    reading: Reading, look: Look, queues: Sequence[QueueOverview], wrong: Sequence[Trouble]
+) -> Iterator[Text]:
+    at = f"{reading.overview.at.astimezone():%H:%M:%S}"
+    yield _line(f"rq-dlq top  {at}  {reading.where}", "dim")
+    if reading.failure:
+        away = text_of("ago", reading.away)
+        yield _line(f"NO ANSWER for {away}, this was at {at}: {reading.failure}", "bold red")
+    if not reading.overview.queues:
+        yield _line("there are no queues yet", "green")
+        return
+    of = many(len(queues), "queue") + (f" with {look.filter!r} in the name" if look.filter else "")
+    ranks = {trouble.queue: trouble.rank for trouble in reversed(wrong)}  # the worst of each queue
+    bad = sum(found < NOTED for found in ranks.values())
+    noted = f"; {len(ranks) - bad:,} worth a look" if len(ranks) > bad else ""
+    if bad:
+        yield _line(f"TROUBLE in {bad:,} of {of}{noted}", "bold red")
+    else:
+        yield _line(f"no trouble in {of}{noted}", "yellow" if noted else "green")
+
+
+def _sums(queues: Sequence[QueueOverview], rates: Rates, reading: Reading) -> Iterator[Text]:
+    def grown(*counters: str) -> float:
+        return sum(rate(rates[queue.name], *counters) for queue in queues)
+
+    sums = {name: sum(getattr(queue.stats, name) for queue in queues) for name in COUNTS}
+    yield _line("  ".join(f"{name} {count:,}" for name, count in sums.items()))
+    seconds = round((reading.overview.at - reading.before.at).total_seconds())
+    if seconds <= 0:
+        yield _line("rates come with the next reading", "dim")
+        return
+    yield _line(
+        f"sent {figure(grown('sent')):,}/s  acked {figure(grown('acked')):,}/s  "
+        f"failed {figure(grown(*FAILED)):,}/s  dead {figure(60 * grown(*DIED)):,}/min"
+        f"  over {text_of('ago', seconds)}"
+    )
+
+
+def _lines(section: Section, lines: int, width: int) -> Iterator[RenderableType]:
+    """As many lines of a table as there is room for."""
+    rows = [
+        {**row, **{key: _short(row[key], width // 4) for key in ("name", "queue") if key in row}}
+        for row in section.rows[: lines if lines >= len(section.rows) else lines - 1]
+    ]
+    wide = width >= WIDE
+    yield table_of(rows, section.wide if wide and section.wide else section.columns, space=2 if wide else 1)
+    if len(rows) < len(section.rows):
+        yield _line(f"… and {len(section.rows) - len(rows):,} more", "dim")
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    """How many lines each table gets: an equal part, or what it wants if that is less."""
+    given = [0] * len(wanted)
+    for done, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
+        given[place] = min(wanted[place], max(0, room - sum(given)) // (len(wanted) - done))
+    return given
+
+
+def _short(name: str, most: int) -> str:
+    """A name that leaves room for other columns: without its middle."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(visible_line(text), style, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,133 @@
+"""The tables of `rq-dlq top`: their columns, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rq_dlq.cli._reports import worker_row
+from rq_dlq.cli._show import Column, Row, attributes, group_row, queue_row
+from rq_dlq.cli.top.trouble import DIED, FAILED, Trouble, figure, rate, trends
+from rq_dlq.values.redrive import name_of
+
+if TYPE_CHECKING:
+    from rq_dlq.values.overview import QueueOverview
+    from rq_dlq.values.process import ProcessReport
+
+WIDE = 100  # columns, from which there is room for more
+SHORT = 6  # digits of a group, which the other commands take, too
+_SINCE, _ERROR, _QUEUE = Column("since"), Column("error", cut=True), Column("queue", cut=True)
+_COUNTS = (
+    Column("name", "bold", title="queue", cut=True), Column("ready"), Column("scheduled"), Column("leased"),
+    Column("dead", "red"),
+)  # fmt: skip
+_RATES = (Column("dead/min", "bold red"), Column("sent/s"), Column("acked/s"))
+_GROUP = (Column("group", "bold cyan"), _QUEUE, Column("trend", "bold yellow"), Column("count"))
+TROUBLES = (Column("queue", "bold red", cut=True), Column("what", title="what is wrong", cut=True), _SINCE)
+QUEUES = (*_COUNTS, *_RATES, Column("oldest"))
+WIDE_QUEUES = (*_COUNTS, Column("expired", "yellow"), *_RATES, Column("failed/s", "yellow"), Column("oldest"))
+GROUPS = (*_GROUP, _SINCE, _ERROR)
+WIDE_GROUPS = (*_GROUP, Column("last_hour"), _SINCE, _ERROR)
+REDRIVES = (
+    Column("redrive", "bold"), _QUEUE, Column("state"), Column("done", title="%"), Column("moved"),
+    Column("eligible", title="of"), Column("acked", "green"), Column("died", "red"), Column("by", cut=True),
+)  # fmt: skip
+WORKERS = (
+    Column("process", "bold", title="worker", cut=True), Column("state"), Column("held"), Column("oldest"),
+    Column("done"), Column("failed", "red"), Column("queues", cut=True),
+)  # fmt: skip
+WIDE_WORKERS = (*WORKERS, Column("version"), Column("up"))
+SORTS: Mapping[str, Callable[[Row], Any]] = {
+    "trouble": lambda row: (row["place"], -row["dead"], -row["ready"]),
+    "dead": lambda row: -row["dead"],
+    "ready": lambda row: -row["ready"],
+    "name": lambda _: 0,  # as they come
+}
+Rates: TypeAlias = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the user chose to see.
+
+    Attributes:
+        late: how many seconds the oldest ready message of a queue may wait.
+        sort: the order of the queues, one of SORTS.
+        filter: only queues whose names have this.
+    """
+
+    late: float
+    sort: str = "trouble"
+    filter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table, with more columns where there is room."""
+
+    rows: Sequence[Row]
+    columns: Sequence[Column]
+    wide: Sequence[Column] = ()
+
+
+def trouble_table(wrong: Iterable[Trouble], at: datetime) -> Section:
+    """What is wrong."""
+    rows = [attributes(one, "queue", "what") | {"since": _since(one.since, at)} for one in wrong]
+    return Section(rows, TROUBLES)
+
+
+def queue_table(
+    queues: Sequence[QueueOverview], rates: Rates, wrong: Sequence[Trouble], sort: str
+) -> Section:
+    """The queues with their counts and rates, in an order of SORTS."""
+    places = {trouble.queue: place for place, trouble in reversed([*enumerate(wrong)])}
+    rows: list[Row] = []
+    for queue in queues:
+        own = rates[queue.name]
+        per_second = {"sent/s": ("sent",), "acked/s": ("acked",), "failed/s": FAILED}
+        row = {name: figure(rate(own, *counters)) for name, counters in per_second.items()}
+        row |= {"dead/min": figure(60 * rate(own, *DIED)), "place": places.get(queue.name, len(wrong))}
+        rows.append(queue_row(queue.stats) | row)
+    return Section(sorted(rows, key=SORTS[sort]), QUEUES, WIDE_QUEUES)
+
+
+def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
+    """The groups that are new, growing or regressed; those of which most died lately come first."""
+    found = [(queue.name, group) for queue in queues for group in trends(queue)]
+    found.sort(key=lambda each: -each[1].last_hour)
+    rows = [
+        group_row(group)
+        | {"queue": name, "group": group.fingerprint[:SHORT], "since": _since(group.first_seen, at)}
+        for name, group in found
+    ]
+    return Section(rows, GROUPS, WIDE_GROUPS)
+
+
+def redrive_table(queues: Iterable[QueueOverview]) -> Section:
+    """The redrives that go on or are paused."""
+    rows: list[Row] = []
+    for queue in queues:
+        for redrive in queue.redrives:
+            if redrive.state in {"running", "paused"}:
+                counts = redrive.counts
+                row = attributes(counts, "eligible", "moved", "acked", "died")
+                row |= {"redrive": redrive.id, "queue": queue.name, "state": redrive.state}
+                row["done"] = 100 * (counts.moved + counts.gone) // max(1, counts.eligible)
+                rows.append(row | {"by": name_of(redrive.asked.by)})
+    return Section(rows, REDRIVES)
+
+
+def worker_table(workers: Iterable[ProcessReport]) -> Section:
+    """The worker processes, the silent ones first."""
+    found = sorted(workers, key=lambda worker: worker.state != "silent")
+    return Section([worker_row(worker, table=True) for worker in found], WORKERS, WIDE_WORKERS)
+
+
+def _since(moment: datetime | None, at: datetime) -> str | None:
+    """A time of today, or a date."""
+    if moment is None:
+        return None
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == at.astimezone().date() else f"{local:%m-%d %H:%M}"

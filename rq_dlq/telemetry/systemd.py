@@ -1,0 +1,40 @@
+"""Notifies systemd, which started this process with Type=notify."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+logger = logging.getLogger("rq_dlq.health")
+
+
+class Systemd:
+    """The socket of the service manager; the environment loses it, so that no child speaks for this process.
+
+    Attributes:
+        watchdog: seconds within which it wants to hear of this process again and again; None: it does not.
+    """
+
+    def __init__(self) -> None:
+        address = os.environ.pop("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address  # an abstract socket
+        microseconds, process = os.environ.pop("WATCHDOG_USEC", ""), os.environ.pop("WATCHDOG_PID", "")
+        meant = address and microseconds.isdecimal() and process in {"", str(os.getpid())}
+        self.watchdog = int(microseconds) / 1_000_000 if meant else None
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is one."""
+        return bool(self._address)
+
+    def say(self, *lines: str) -> None:
+        """Send lines such as READY=1."""
+        if not (self._address and lines):
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.settimeout(1)
+                sender.sendto("\n".join(lines).encode(), self._address)
+        except OSError as error:
+            logger.debug("cannot notify systemd: %s", error)

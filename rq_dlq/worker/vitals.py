@@ -1,0 +1,76 @@
+"""Whether a process lives and works, as it knows itself: nobody asks Redis for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+from rq_dlq.doctor.check import Check
+
+STUCK_AFTER = 120.0  # seconds; more than any call takes that does not reach Redis
+
+
+class Vitals:
+    """What a process notes of itself, for probes in other threads.
+
+    Args:
+        stopping: whether it finishes what it has begun.
+
+    Attributes:
+        redis: why Redis could not be used when it was last asked; empty: it answered.
+    """
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self.redis = "not reached yet"
+        self._stopping = stopping
+        self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
+        self._stage: Literal["starting", "working", "stopping"] = "starting"
+        self._turns: dict[str, float] = {}
+
+    def turn(self, name: str) -> None:
+        """Note that something which turns again and again, such as the event loop, does so now."""
+        self._turns[name] = time.monotonic()
+
+    def rest(self, name: str) -> None:
+        """Note that it is not to turn any more."""
+        self._turns.pop(name, None)
+
+    def begin(self, refusals: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
+        """The process has begun its work.
+
+        Args:
+            refusals: why claims are refused now, by queue.
+        """
+        self._refusals = refusals
+        self._stage = "working"
+
+    def end(self) -> None:
+        """It has ended its work: nothing needs to turn any more."""
+        self._stage = "stopping"
+        self._turns.clear()
+
+    @property
+    def stage(self) -> Literal["starting", "working", "stopping"]:
+        """How far it is."""
+        return "stopping" if self._stopping() else self._stage
+
+    def live(self) -> list[Check]:
+        """Whether it turns. A handler that runs long, or Redis that is away, does not hold it up."""
+        return [Check("process", "ok", self.stage), *self._turning()]
+
+    def ready(self) -> list[Check]:
+        """Whether it also does its work: it has begun and does not stop, Redis answers, claims succeed."""
+        working = self.stage == "working"
+        return [
+            Check("process", "ok" if working else "fail", self.stage),
+            *self._turning(),
+            Check("redis", "fail" if self.redis else "ok", self.redis or "answers"),
+            *(Check(name, "fail", f"cannot claim: {why}") for name, why in self._refusals().items()),
+        ]
+
+    def _turning(self) -> Iterator[Check]:
+        now = time.monotonic()
+        for name, turned in self._turns.copy().items():
+            state: Literal["ok", "fail"] = "fail" if now - turned > STUCK_AFTER else "ok"
+            yield Check(name, state, f"turned {max(0.0, now - turned):.1f} s ago")

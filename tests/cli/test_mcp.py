@@ -1,0 +1,154 @@
+"""`rq-dlq mcp`, asked by the client of the protocol's SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq._redis.roles import ROLES, acl_line
+from tests.cli.conftest import Shell
+from tests.servers import Server
+
+mcp = pytest.importorskip("mcp")
+mcp_stdio = pytest.importorskip("mcp.client.stdio")
+
+CALLS: Mapping[str, dict[str, Any]] = {
+    "queues": {},
+    "groups": {"queue": "orders"},
+    "dead_letters": {"queue": "orders"},
+    "explain": {"queue": "orders", "id": "order-1"},
+    "plan_redrive": {"queue": "orders"},
+    "audit": {},
+    "policy": {"queue": "orders"},
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server with a user who may only read, and with some dead letters."""
+    lines = acl_line(ROLES["read-only"], "reader", "rq")
+    (tmp_path / "users.acl").write_text(f"user default on nopass ~* &* +@all\n{lines} >pw\n")
+    with Server(tmp_path, "--aclfile", str(tmp_path / "users.acl")) as server:
+        with rq_dlq.Broker(server.url, version="1.2") as broker:
+            orders = broker.queue("orders")
+            body = {"user": "joe", "card": {"api-token": "4711"}, "text": "x" * 5_000}
+            for number in range(3):
+                orders.send(
+                    body, id=f"order-{number}", headers={"authorization": "Bearer 4711", "tenant": "a"}
+                )
+            for delivery in orders.claim(3):
+                fail(delivery)
+            orders.dlq.redrive(ids=["order-0"], by="anna")
+            broker.queue("mail").send_many(["a"] * 3)
+        yield server
+
+
+def fail(delivery: rq_dlq.Delivery[Any]) -> None:
+    try:
+        open("postgres://joe:geheim@shop.example/x").close()  # noqa: PTH123 - a secret in an error
+    except OSError as error:
+        delivery.poison(error)
+
+
+def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, ...] = ()) -> list[Any]:
+    """The tools, and the answers: what was in them, or the text of an error."""
+    parameters = mcp.StdioServerParameters(
+        command=sys.executable, args=["-m", "rq_dlq", "mcp", *words], env=shell.env
+    )
+
+    async def talk() -> list[Any]:
+        async with mcp.Client(parameters) as client:
+            found: list[Any] = [(await client.list_tools()).tools]
+            for name, arguments in questions:
+                result = await client.call_tool(name, arguments)
+                text = result.content[0].text
+                found.append(text if result.is_error else json.loads(text))
+            return found
+
+    return asyncio.run(asyncio.wait_for(talk(), 120))
+
+
+def reader(server: Server, tmp_path: Path, user: str = "reader:pw@") -> Shell:
+    return Shell(f"unix://{user}{server.socket}", "rq", tmp_path)
+
+
+def dumps(server: Server) -> dict[bytes, bytes | None]:
+    """All keys, but those that end waits and expire within a second."""
+    with server.client() as client:
+        return {key: client.dump(key) for key in client.scan_iter() if not key.endswith(b":wake")}
+
+
+@pytest.mark.parametrize("user", ["reader:pw@", ""])
+def test_no_tool_changes_anything(server: Server, tmp_path: Path, user: str) -> None:
+    before = dumps(server)
+    shell = reader(server, tmp_path, user)
+    tools, *answers = ask(shell, *CALLS.items(), *CALLS.items())
+    assert {tool.name for tool in tools} == {*CALLS}
+    assert all(tool.annotations.read_only_hint and len(tool.description) > 60 for tool in tools)
+    assert not [answer for answer in answers if isinstance(answer, str)]
+    assert dumps(server) == before
+
+
+def test_what_the_tools_tell(server: Server, tmp_path: Path) -> None:
+    _, queues, groups, letters, explained, plan, audit, policy = ask(reader(server, tmp_path), *CALLS.items())
+    counts = {queue["name"]: (queue["ready"], queue["dead"]) for queue in queues["queues"]}
+    assert counts == {"orders": (1, 2), "mail": (3, 0)}
+    (trouble,) = queues["queues"][0]["trouble"]
+    assert trouble["what"].startswith("2 dead; growing: FileNotFoundError: ")
+    (group,) = groups["groups"]
+    assert (group["count"], group["versions"]) == (2, {"1.2": 2})
+    assert [letter["id"] for letter in letters["dead_letters"]] == ["order-2", "order-1"]
+    newest, other = letters["dead_letters"]
+    assert "shop.example" in newest["traceback"]
+    assert "traceback" not in other
+    assert newest["headers"] == {"authorization": "***", "tenant": "a"}
+    assert "order-1 is dead" in explained["explanation"]
+    assert plan == {"eligible": 2, "expired": 0, "gone": 0}
+    assert next((record["by"], record["did"]) for record in audit["records"]) == ("anna", "done")
+    assert {row["field"] for row in policy["settings"]} >= {"redelivery.max_redeliveries"}
+
+
+def test_secrets_are_hidden_and_long_texts_cut(server: Server, tmp_path: Path) -> None:
+    _, *answers = ask(reader(server, tmp_path), *CALLS.items())
+    assert not any(secret in json.dumps(answers) for secret in ("4711", "geheim"))
+    body = answers[2]["dead_letters"][0]["body"]
+    assert body.startswith('{"user":"joe","card":{"api-token":"***"}')
+    assert body.endswith("… (5,051 characters)")
+    masked = ask(reader(server, tmp_path), ("dead_letters", {"queue": "orders"}), words=("--mask", "user"))[1]
+    assert masked["dead_letters"][0]["body"].startswith('{"user":"***"')
+    none = ask(reader(server, tmp_path), ("dead_letters", {"queue": "orders"}), words=("--no-bodies",))[1]
+    assert {none["dead_letters"][0][name] for name in ("body", "headers")} == {"not shown"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("groups", {"queue": "ordres"}, "there is no queue 'ordres'"),
+        ("groups", {"queue": "a b"}, "a b"),
+        ("dead_letters", {"queue": "orders", "group": "abcdef"}, "there is no group 'abcdef'"),
+        ("dead_letters", {"queue": "orders", "limit": 10_000}, "less than or equal to 20"),
+    ],
+)
+def test_errors_are_sentences(
+    server: Server, tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    assert said in ask(reader(server, tmp_path), (tool, arguments))[1]
+
+
+def test_redis_away_is_a_sentence_and_it_goes_on(tmp_path: Path) -> None:
+    shell = Shell(f"unix://{tmp_path}/none.sock", "rq", tmp_path)
+    _, *answers = ask(shell, ("queues", {}), ("queues", {}))
+    assert all("cannot reach unix://" in answer for answer in answers)
+
+
+def test_without_the_sdk_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    monkeypatch.delitem(sys.modules, "rq_dlq.cli.mcp.server", raising=False)
+    assert "pip install 'rq-dlq[mcp]'" in shell("mcp", code=2).output

@@ -1,0 +1,308 @@
+"""`rq-dlq top`, as a process on a terminal of its own, and its picture."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import rq_dlq
+from rq_dlq.cli.top.trouble import troubles
+from rq_dlq.values.counts import QueueStats
+from rq_dlq.values.overview import QueueOverview
+from tests.cli.conftest import Shell
+from tests.servers import Server, wait_until
+
+Die = Callable[..., list[str]]
+Start = Callable[..., AbstractContextManager["Terminal"]]
+PROGRAM = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal of this session: keys send signals
+{before}
+from rq_dlq.__main__ import main
+main()
+"""
+BREAK = """
+from rq_dlq.cli.top.reading import Reader
+def read(self):
+    raise RuntimeError("a fault in the program")
+Reader.read = read
+"""
+ENTER, LEAVE, SHOW_CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
+
+
+class Terminal:
+    """A terminal with a process on it.
+
+    Attributes:
+        output: all that the process wrote.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process, self._master, self.output = process, master, ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):  # the process has closed it
+            while data := os.read(self._master, 1 << 16):
+                self.output += data.decode(errors="replace")
+
+    @property
+    def frame(self) -> str:
+        """What it shows now: it draws from the top left corner on, the last line says what keys do."""
+        frames = [frame for frame in self.output.split("\x1b[H") if re.search("q quit|Enter keeps", frame)]
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", frames[-1]) if frames else ""
+
+    def shows(self, text: str, *, gone: bool = False) -> None:
+        """Wait until it shows a text, or does so no longer."""
+        try:
+            wait_until(lambda: (text in self.frame) is not gone)
+        except pytest.fail.Exception:
+            pytest.fail(f"waited in vain for {text!r}, {gone=}, in:\n{self.frame}")
+
+    def press(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    @property
+    def settings(self) -> object:
+        """How the terminal treats keys."""
+        return termios.tcgetattr(self._master)
+
+    def end(self) -> int:
+        """Wait for its end, and return the exit code."""
+        code = self.process.wait(60)
+        self._reader.join(60)
+        return code
+
+
+@pytest.fixture
+def terminal(shell: Shell) -> Start:
+    """Starts `rq-dlq top` on a terminal."""
+
+    @contextmanager
+    def start(
+        *words: str, columns: int = 80, lines: int = 24, before: str = "", url: str = "", **env: str
+    ) -> Iterator[Terminal]:
+        master, slave = pty.openpty()
+        variables = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        variables |= {"TERM": "xterm", **shell.env, **env}
+        if url:
+            variables["RQ_DLQ_URL"] = url
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.format(before=before), "top", "--every", "100ms", *words],
+            stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True,
+        )  # fmt: skip
+        untouched = termios.tcgetattr(master)
+        os.close(slave)
+        shown = Terminal(process, master)
+        try:
+            yield shown
+            assert shown.settings == untouched
+        finally:
+            process.kill()
+            process.wait()
+            os.close(master)
+
+    return start
+
+
+@pytest.fixture
+def trouble(broker: rq_dlq.Broker, dead: Die) -> None:
+    """A queue whose messages die, one that is paused, and a redrive."""
+    dead(*range(7), why="no stock\x1b[31m in Malmö")
+    broker.queue("orders").dlq.redrive(limit=2, rate=0.1, detach=True, by="anna")
+    broker.queue("bills").send_many(["a", "b"])
+    broker.queue("bills").pause()
+    broker.queue("mail").send("c")
+
+
+@pytest.mark.usefixtures("trouble")
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40)])
+def test_it_fits(terminal: Start, columns: int, lines: int) -> None:
+    with terminal(columns=columns, lines=lines, NO_COLOR="1") as shown:
+        shown.shows("q quit")
+        shown.shows("over 1s")
+        rows = shown.frame.split("\r\n")
+        shown.press("q")
+        assert shown.end() == 0
+    assert (len(rows), max(map(len, rows))) == (lines, columns)
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown.output)  # no colours
+    assert "TROUBLE in 1 of 3 queues; 1 worth a look" in rows[1]
+    assert "ready 3  scheduled 0  leased 0  dead 7  expired 0" in rows[2]
+    for words in (
+        r"orders +.*; new, growing: no stock\\x1b\[31m",
+        "bills +paused, 2 wait",
+        r"[0-9a-f]{6} +orders +new, growing +7 ",
+    ):
+        assert any(re.search(words, row) for row in rows), words
+    assert any("running" in row and "anna" in row for row in rows)
+    assert ("failed/s" in shown.output) is (columns == 120)
+
+
+@pytest.mark.usefixtures("trouble")
+def test_keys(terminal: Start) -> None:
+    with terminal() as shown:
+        shown.shows("sort: trouble")
+        shown.press("\x1b[A")  # an arrow
+        shown.press("s")
+        shown.shows("sort: dead")
+        shown.press("/")
+        shown.shows("Enter keeps it")
+        shown.press("quit")
+        shown.shows("0 queues with 'quit' in the name")
+        shown.press("\x7f\x7f\x7f\x7fmai")
+        shown.shows("no trouble in 1 queue with 'mai' in the name")
+        shown.press("\r")
+        shown.shows("filter: mai, Esc clears it")
+        shown.press("\x1b")
+        shown.shows("in 1 of 3 queues")
+        shown.press("q")
+        assert shown.end() == 0
+        restored(shown)
+
+
+def restored(shown: Terminal) -> None:
+    assert shown.output.count(ENTER) == shown.output.count(LEAVE) > 0
+    assert shown.output.rindex(SHOW_CURSOR) > shown.output.rindex("\x1b[?25l")
+
+
+@pytest.mark.usefixtures("trouble")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, "\x03"])
+def test_a_signal_ends_it(terminal: Start, number: signal.Signals | str) -> None:
+    with terminal() as shown:
+        shown.shows("q quit")
+        if isinstance(number, str):
+            shown.press(number)  # Ctrl-C
+        else:
+            shown.process.send_signal(number)
+        assert shown.end() == 0
+        restored(shown)
+
+
+def test_an_error_is_seen_and_the_terminal_restored(terminal: Start) -> None:
+    with terminal(before=BREAK) as shown:
+        assert shown.end() == 1
+        restored(shown)
+        assert "RuntimeError: a fault in the program" in shown.output.rsplit(LEAVE, 1)[1]
+
+
+@pytest.mark.usefixtures("trouble")
+def test_it_is_suspended_and_goes_on(terminal: Start) -> None:
+    with terminal() as shown:
+        shown.shows("q quit")
+        shown.press("\x1a")
+        wait_until(lambda: psutil.Process(shown.process.pid).status() == psutil.STATUS_STOPPED)
+        wait_until(lambda: shown.output.endswith(SHOW_CURSOR + LEAVE))
+        shown.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: shown.output.count(ENTER) == 2)
+        shown.press("q")
+        assert shown.end() == 0
+        restored(shown)
+
+
+def test_a_new_size_is_used_at_once(terminal: Start, broker: rq_dlq.Broker) -> None:
+    for number in range(50):
+        broker.queue(f"queue-{number:02}").send(1)
+    with terminal("--every", "1h") as shown:
+        shown.shows("… and 33 more")
+        shown.resize(100, 20)
+        shown.shows("… and 37 more")
+        rows = shown.frame.split("\r\n")
+        assert (len(rows), max(map(len, rows))) == (20, 100)
+        shown.press("q")
+        shown.end()
+
+
+def test_redis_away_and_back(terminal: Start, tmp_path: Path) -> None:
+    with Server(tmp_path) as server, terminal(url=server.url) as shown:
+        shown.shows("there are no queues yet")
+        server.kill()
+        shown.shows("NO ANSWER for")
+        server.start()
+        shown.shows("NO ANSWER for", gone=True)
+        server.kill()
+        shown.shows("NO ANSWER for")
+        shown.press("q")
+        assert shown.end() == 0
+
+
+def test_a_dumb_terminal_gets_one_picture_after_another(terminal: Start) -> None:
+    with terminal(TERM="dumb") as shown:
+        wait_until(lambda: shown.output.count("there are no queues yet") > 2)
+        shown.press("q")
+        assert shown.end() == 0
+    assert "\x1b" not in shown.output
+
+
+@pytest.mark.usefixtures("trouble")
+def test_a_pipe_gets_one_picture(shell: Shell) -> None:
+    shown = shell("top", "--every", "100ms").stdout
+    assert "TROUBLE in 1 of 3 queues" in shown
+    assert "no stock\\x1b[31m in Malmö" in shown
+    assert "\x1b" not in shown
+
+
+def test_what_it_cannot_do_is_told(shell: Shell, tmp_path: Path) -> None:
+    assert "rq-dlq queue ls -o json" in shell("top", "-o", "json", code=2).output
+    assert "Pass 100ms" in shell("top", "--every", "1ms", code=2).output
+    assert "cannot reach" in shell("--url", f"unix://{tmp_path}/none", "top", code=3).output
+
+
+def queue(**counts: Any) -> QueueOverview:
+    usual = {
+        "ready": 0,
+        "scheduled": 0,
+        "leased": 0,
+        "dead": 0,
+        "expired": 0,
+        "oldest": None,
+        "next_due": None,
+    }
+    stats = QueueStats("orders", totals={}, **(usual | counts))
+    return QueueOverview(stats, [], [], AT, stats)
+
+
+AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("counts", "died", "worked", "what", "minutes"),
+    [
+        ({"ready": 3, "oldest": 60.0}, 0.0, True, [], None),
+        ({"ready": 3, "oldest": 120.0}, 0.0, False, ["3 ready, the oldest for 2m, no worker"], 2),
+        ({"ready": 3, "oldest": 120.0}, 0.0, True, ["3 ready, the oldest for 2m, none leased"], 2),
+        ({"ready": 3, "leased": 1, "oldest": 120.0}, 0.0, True, ["3 ready, the oldest for 2m"], 2),
+        ({"ready": 3, "oldest": 120.0, "paused": True}, 0.0, True, ["paused, 3 wait"], None),
+        ({"paused": True}, 0.0, True, [], None),
+        ({"leased": 1, "overdue": 60.0}, 0, True, ["overdue for 1m: no worker or `rq-dlq maintain` runs"], 1),
+        ({"dead": 5}, 0.0, True, [], None),
+        ({"dead": 5}, 0.05, True, ["3.0 dead/min"], None),
+    ],
+)
+def test_what_is_trouble(
+    counts: dict[str, Any], died: float, worked: bool, what: list[str], minutes: int | None
+) -> None:
+    found = [*troubles(queue(**counts), died, AT, late=60, worked=worked)]
+    assert [trouble.what for trouble in found] == what
+    for trouble in found:
+        assert trouble.since == (minutes and AT - timedelta(minutes=minutes))

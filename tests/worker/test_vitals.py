@@ -1,0 +1,141 @@
+"""Whether a process lives and works, as it says itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+import rq_dlq
+import rq_dlq.asyncio
+from rq_dlq.doctor.check import Check
+from rq_dlq.worker import reporting, vitals
+from rq_dlq.worker.maintenance import Maintenance
+from rq_dlq.worker.vitals import Vitals
+from tests.servers import wait_until
+from tests.worker.conftest import Working
+from tests.worker.test_processes import restartable
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "PERIOD", 0.05)
+
+
+def failed(checks: Iterable[Check]) -> dict[str, str]:
+    return {check.name: check.found for check in checks if check.state == "fail"}
+
+
+def is_ready(of: Vitals) -> bool:
+    return not failed(of.ready())
+
+
+@pytest.mark.parametrize("colour", ["threads", "async"])
+def test_a_worker_from_its_start_to_its_end(server: str, raw: Any, colour: str, working: Working) -> None:
+    del raw
+    opened, begun, may_open, may_end = (threading.Event() for _ in range(4))
+    broker: Any = rq_dlq.Broker(f"unix://{server}")
+    if colour == "async":
+        broker = rq_dlq.asyncio.Broker(f"unix://{server}")
+
+    def handle(_: int) -> None:
+        begun.set()
+        assert may_end.wait(20)
+
+    async def handle_async(_: int) -> None:
+        begun.set()
+        assert await asyncio.to_thread(may_end.wait, 20)
+
+    @broker.lifespan
+    def lifespan() -> Iterator[None]:
+        opened.set()
+        assert may_open.wait(20)
+        yield
+
+    broker.queue("orders").handler(handle if colour == "threads" else handle_async)
+    with rq_dlq.Broker(f"unix://{server}") as sender, working(broker) as worker:
+        assert opened.wait(20)
+        assert failed(worker.vitals.live()) == {}
+        assert failed(worker.vitals.ready()) == {"process": "starting", "redis": "not reached yet"}
+        may_open.set()
+        wait_until(lambda: is_ready(worker.vitals))
+        sender.queue("orders").send(1)
+        assert begun.wait(20)
+        _turns_on(worker.vitals)
+        assert is_ready(worker.vitals)
+        worker.stop.signal()
+        assert failed(worker.vitals.ready()) == {"process": "stopping"}
+        _turns_on(worker.vitals)
+        assert failed(worker.vitals.live()) == {}
+        may_end.set()
+
+
+def _turns_on(of: Vitals) -> None:
+    """Wait until all that turns has done so, again: a handler that runs holds nothing up."""
+    before = dict(of._turns)
+    assert before
+    wait_until(lambda: all(of._turns.get(name, 0) > then for name, then in before.items()))
+
+
+def test_an_event_loop_that_a_handler_blocks_is_told(
+    server: str, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del raw
+    broker = rq_dlq.asyncio.Broker(f"unix://{server}")
+    begun, may_end = threading.Event(), threading.Event()
+
+    @broker.queue("orders").handler
+    async def blocks(_: int) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    with rq_dlq.Broker(f"unix://{server}") as sender, working(broker) as worker:
+        sender.queue("orders").send(1)
+        assert begun.wait(20)
+        monkeypatch.setattr(vitals, "STUCK_AFTER", 0.5)
+        wait_until(lambda: "event loop (orders)" in failed(worker.vitals.live()))
+        may_end.set()
+        wait_until(lambda: failed(worker.vitals.live()) == {})
+
+
+def test_without_redis_it_lives_and_is_not_ready(working: Working) -> None:
+    with restartable() as (path, (kill, start)), rq_dlq.Broker(f"unix://{path}") as broker:
+        broker.queue("orders").handler(print)
+        maintenance = Maintenance(broker, period="20ms")
+        with working(broker) as worker, _maintaining(maintenance):
+            both = worker.vitals, maintenance.vitals
+            wait_until(lambda: all(map(is_ready, both)))
+            kill()
+            wait_until(lambda: all("redis" in failed(one.ready()) for one in both))
+            assert [failed(one.live()) for one in both] == [{}, {}]
+            start()
+            wait_until(lambda: all(map(is_ready, both)))
+        assert failed(maintenance.vitals.ready()) == {"process": "stopping"}
+        assert failed(maintenance.vitals.live()) == {}
+
+
+@contextmanager
+def _maintaining(maintenance: Maintenance) -> Iterator[None]:
+    thread = threading.Thread(target=maintenance.run)
+    thread.start()
+    yield
+    maintenance.stop()
+    thread.join(15)
+    assert not thread.is_alive()
+
+
+def test_claims_that_are_refused_are_told(broker: rq_dlq.Broker, server: str, working: Working) -> None:
+    broker.queue("orders").handler(concurrency=2)(print)
+    with redis.Redis(unix_socket_path=server) as raw, working(broker) as worker:
+        wait_until(lambda: is_ready(worker.vitals))
+        raw.set("rq:{orders}:leases", "no index")
+        broker.queue("orders").send(1)
+        wait_until(lambda: "WRONGTYPE" in failed(worker.vitals.ready()).get("orders", ""))
+        assert failed(worker.vitals.live()) == {}
+        raw.delete("rq:{orders}:leases")
+        wait_until(lambda: is_ready(worker.vitals))
