@@ -146,6 +146,9 @@ def pages_of(shop: Shop) -> dict[str, str]:
         "group": f"/group?queue=orders&id={group.fingerprint}&plan=1&canary=10",
         "message": f"/message?queue=orders&id={group.sample_id}",
         "redrives": "/redrives",
+        "workers": "/workers",
+        "policies": "/policies?queue=orders&messages=200",
+        "schedules": "/schedules",
     }
 
 

@@ -58,7 +58,7 @@ def store(broker: rq_dlq.Broker) -> None:
 
 def addresses(broker: rq_dlq.Broker) -> Iterator[str]:
     """All pages on which a stored text is, and some that are asked for one."""
-    yield from ("/", "/queue?name=a", "/redrives")
+    yield from ("/", "/queue?name=a", "/redrives", "/workers", "/policies", "/schedules")
     for group in broker.queue("a").dlq.groups():
         yield f"/group?queue=a&id={group.fingerprint}&plan=1"
     for number, script in enumerate(SCRIPTS):
