@@ -265,13 +265,13 @@ ROLES = {
     for role in (
         Role(
             "producer",
-            "sends, also in sessions, jobs and by schedules, and sees the counts",
+            "sends (also in sessions, from Spark and by schedules), and sees the counts of queues",
             ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
             _sending,
         ),
         Role(
             "consumer",
-            "claims and settles, also as a worker; sends in its sessions",
+            "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
                 *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
@@ -289,6 +289,6 @@ ROLES = {
             ),
             _maintaining,
         ),
-        Role("read-only", "looks at queues and messages, changes nothing", _LOOKING, _looking),
+        Role("read-only", "looks at queues and messages, and changes nothing", _LOOKING, _looking),
     )
 }

@@ -35,7 +35,7 @@ PLACES: tuple[Place, ...] = ("dead", "expired")
 def in_words(choice: Choice) -> str:
     """Which messages a choice takes."""
     since = choice.since and moment(choice.since).astimezone(UTC)
-    said = {
+    conditions = {
         "ids": choice.ids and f"{len(choice.ids):,}",
         "group": choice.group,
         "reason": choice.reason,
@@ -44,7 +44,7 @@ def in_words(choice: Choice) -> str:
         "where": choice.where and choice.where.text,
         "limit": choice.limit and f"{choice.limit:,}",
     }
-    words = [f"{name} {value}" for name, value in said.items() if value]
+    words = [f"{name} {value}" for name, value in conditions.items() if value]
     return ", ".join([*words, "newest first"] if choice.newest else words) or "all"
 
 
@@ -155,7 +155,9 @@ class _Part:
         if verdict == "nothing":
             return Redrive(self.job, self.keys.family, asked, "done", "", RedriveCounts(gone=gone))
         if verdict == "not whole":
-            raise BrokerRefused("nothing was redriven: the list of its messages is gone, so ask for it again")
+            raise BrokerRefused(
+                "nothing was redriven: the list of its messages was lost. Start the redrive again"
+            )
         if verdict == "too many":
             message = (
                 f"{self.keys.family!r} has a hundred redrives that are not over, so nothing was done: "

@@ -66,7 +66,7 @@ class Terms:
             )
         if part is not None and rate is None and canary is None:
             raise InvalidInput(
-                "min_success needs a canary or a rate: without, all are back before one is judged"
+                "min_success needs a canary or a rate: without one, all are back before any has ended"
             )
         if self.create and self.to is None:
             raise InvalidInput("create makes the queue that `to` names: pass both")

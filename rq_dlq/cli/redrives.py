@@ -63,7 +63,9 @@ def redrive(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Bring dead letters back to their queue: the same id, a fresh budget, the history kept.
+    """Bring dead letters back to their queue.
+
+    They keep their ids and their histories, and get all their tries again.
 
     With --edit, a message stays dead if the patch does not fit its body. If a redrive with --edit or --to is
     stopped, the same command again does the rest.
@@ -185,7 +187,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
 @click.option("--by", metavar="NAME", help="Who does it, for the audit.")
 @pass_context
 def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, by: str | None) -> None:
-    """List the redrives of a queue, show one, or pause, resume, cancel or undo it.
+    """List the redrives of a queue, or manage one.
 
     `resume` drives it until it is done. An undo takes back what nobody has claimed since.
     """
