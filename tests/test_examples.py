@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import need
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 SPARK = "09_spark_flights.py"
@@ -37,6 +39,12 @@ SAYS = {
         "dead (unprocessable): the arguments do not fit add(a: int, b: int): Object missing",
         "1 + 2 = 3",
     ],
+    "11_sentry.py": [
+        "reported: ConnectionError: the bank does not answer",
+        "reported: ValueError: the amount is negative",
+        "3 dead: ConnectionError",
+        "1 dead: ValueError",
+    ],
 }
 
 
@@ -44,9 +52,12 @@ SAYS = {
     "path", [path for path in EXAMPLES if path.name != SPARK], ids=lambda path: path.name
 )
 def test_an_example_runs(path: Path, redis_socket: str) -> None:
+    if "sentry" in path.name:
+        need("sentry_sdk", extra="dev")
     environment = {**os.environ, "RQ_DLQ_URL": f"unix://{redis_socket}", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(path)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     for line in SAYS[path.name]:
         assert line in result.stdout
+    assert result.stdout.count("reported:") in {0, 2}  # to Sentry: each group of dead letters once

@@ -27,7 +27,10 @@ def queue() -> None:
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
 @pass_context
 def ls(context: Context, *, maintainers: bool) -> None:
-    """List the queues with their counts, and the processes that maintain them."""
+    """List the queues with their counts.
+
+    The last line says how many processes maintain them; --maintainers lists these.
+    """
     broker = context.broker
     found = broker._run(_work.maintainers(broker.settings.namespace))
     if maintainers:
@@ -44,7 +47,10 @@ def ls(context: Context, *, maintainers: bool) -> None:
 @click.argument("name")
 @pass_context
 def show(context: Context, name: str) -> None:
-    """Show all counts of one queue, and why nothing moves, if nothing does."""
+    """Show all counts of one queue.
+
+    If messages wait and none is delivered, this says why.
+    """
     broker = context.broker
     if is_view(context, name):
         context.output.record(_show.queue_row(broker.queue(name).stats()))
@@ -59,7 +65,10 @@ def show(context: Context, name: str) -> None:
 @click.option("--last", type=click.IntRange(1, _work.MOST), default=20, show_default=True)
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
-    """List what became of a queue's messages last, if its `outcomes` setting keeps that."""
+    """List the last outcomes of a queue's messages.
+
+    A queue keeps them if its setting `outcomes` says so.
+    """
     core = used(context, name)._core
     found = context.broker._run(_work.last_outcomes(core, last))
     none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
@@ -70,7 +79,10 @@ def outcomes(context: Context, name: str, last: int) -> None:
 @click.argument("name")
 @pass_context
 def pause(context: Context, name: str) -> None:
-    """Deliver nothing from a queue until it is resumed; sending, settling and expiry go on."""
+    """Deliver nothing from a queue until it is resumed.
+
+    Messages can still be sent, acked and nacked, and they expire.
+    """
     state = "is paused" if used(context, name).pause() else "was already paused"
     context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
 
@@ -115,9 +127,10 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 @yes_option
 @pass_context
 def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
-    """Delete an empty queue: its name, its totals and outcomes, and what programs declared for it.
+    """Delete an empty queue.
 
-    Entries of the map of policies stay. The next send creates the queue again.
+    Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
+    policies stay. The next send creates the queue again.
     """
     found = used(context, name)
     if force:

@@ -15,7 +15,7 @@ from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
-from rq_dlq.cli._health import health_options
+from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
@@ -156,7 +156,8 @@ def worker(
         sys.exit(code)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+    pages = metrics_of(broker) if health else None
+    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
         run.run()
 
 

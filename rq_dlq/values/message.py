@@ -155,10 +155,10 @@ class Received(Answering, Generic[T]):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When its time to live ends (UTC); None: never. Redriven messages have no time to live."""
+        """When its time to live ends (UTC); None: never. A redriven message has the one that it was given."""
         _ = self._flags
-        end = records.expiry_of(self._row.record)
-        return None if end is None or self.redriven else moment(end)
+        end = self._state.expires if self.redriven else records.expiry_of(self._row.record)
+        return moment(end) if end else None
 
     @property
     def _state(self) -> states.State:

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from rq_dlq.values import record as records
+
 # part[/reason] (+|-)token, eight numbers, then fields of later versions, which are skipped.
 _LINE: Final = re.compile(rb"([a-z]+)(?:/([a-z]+))? [+-]\S*" + rb" ([0-9]{1,18})" * 8 + rb"(?: \w+=\S*)*")
 
@@ -18,6 +20,7 @@ class State(NamedTuple):
         reason: why it is dead or expired; empty: it is not.
         due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
         delay: of the last redelivery, milliseconds.
+        expires: when its time to live ends that a redrive gave it, milliseconds; 0: it gave none.
     """
 
     part: str = "live"
@@ -30,6 +33,7 @@ class State(NamedTuple):
     released: int = 0
     redriven: int = 0
     delay: int = 0
+    expires: int = 0
 
 
 NEW: Final = State()
@@ -54,11 +58,32 @@ def group_of(text: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
+_EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_expiry_word.lua
+
+
+def expiry_of(text: bytes) -> int | None:
+    """When a message expires by the time to live that a redrive gave it, milliseconds; None: it gave none."""
+    found = _EXPIRES.search(text)
+    return int(found[1]) if found else None
+
+
+def deadline_of(text: bytes, record: bytes) -> int | None:
+    """When the time to live ends that a message was sent with, or that a redrive gave it; None: it has none.
+
+    A death ended it, unless a redrive keeps it. The head of the record is enough.
+    """
+    given = expiry_of(text)
+    if given is not None or len(record) < records.BARE:
+        return given
+    return records.expiry_of(record)
+
+
 @lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
 def read_state(text: bytes) -> State | None:
     """A state as a value; None: it is damaged, or in a later form."""
-    found = _LINE.fullmatch(text)
-    if found is None:
+    line = _LINE.fullmatch(text)
+    if line is None:
         return None
-    part, reason, *numbers = found.groups()
-    return State(part.decode(), (reason or b"").decode(), *map(int, numbers))
+    part, reason, *numbers = line.groups()
+    found = State(part.decode(), (reason or b"").decode(), *map(int, numbers))
+    return found._replace(expires=expiry_of(text) or 0)
