@@ -31,6 +31,8 @@ SOON = 30_000  # milliseconds
 class PaymentServiceDownError(Exception):
     """It does not answer."""
 
+    __module__ = "shop"
+
 
 @dataclass
 class Shop:
@@ -64,8 +66,8 @@ class Shop:
         def work() -> None:
             with rq_dlq.Broker(self.redis.url, version="2026.11.4") as broker:
                 while not stop.is_set():
-                    queue = broker.queue("orders")
-                    queue.ack(queue.claim(10, wait="200ms"))
+                    for delivery in broker.queue("orders").claim(10, wait="200ms"):
+                        delivery.ack()
 
         thread = threading.Thread(target=work)
         thread.start()
