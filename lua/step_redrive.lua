@@ -3,7 +3,7 @@
 -- call this at once. Returns how many came back, and in how many milliseconds it may go on; -1: it does not run.
 local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
--- needs: now, KEPT, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
+-- needs: now, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
 local r = read_redrive(job)
 local is_due = tonumber(redis.call('ZSCORE', redriving, job) or 0) <= now
 if grace == 0 and not is_due then
@@ -14,21 +14,22 @@ elseif not r or r.state ~= 'running' then
     forget_redrive(job)
   end
   return { 0, -1 }
+elseif r.offered then -- only its caller can go on with it (offer_redrive), and did not
+  if is_due then
+    stop_redrive(job, r, 'cancelled', 'left', r.by, r.user)
+  end
+  return { 0, -1 }
 end
 -- needs: room_of_redrive
-local room, wait = room_of_redrive(job, r, limit)
-if not wait then
-  stop_redrive(job, r, 'paused', 'success', r.by, r.user)
-  return { 0, -1 }
-elseif room == 0 then
-  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+local room, wait = room_of_redrive(job, r, limit, grace)
+if room == 0 then
   return { 0, wait }
 end
--- needs: each_chosen, bring_back, wake_one; keys: dead, expired
+-- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired
 local source = r.part == 'dead' and dead or expired
 local ends = redis.call('HMGET', redrives, job .. ' last_score', job .. ' last_member', job .. ' score', job .. ' member')
 local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local back, range = {}, { ids = ids }
+local back, late, range = {}, 0, { ids = ids }
 if ends[1] then -- it takes all
   local first = ends[3] and { ends[3], ends[4] } or { '-inf', '' }
   range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
@@ -37,34 +38,28 @@ local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, 
   if state.due > r.latest then -- it was redriven by someone else, and died again
     return false
   end
-  bring_back(id, state, head, source, row, r.by, r.cause, job)
+  local expires = redriven_expiry(r.ttl or 0, head, state)
+  if expires and expires <= now then
+    late = late + 1
+    return false
+  end
+  bring_back(id, state, head, source, row, r.by, r.cause, job, expires)
   back[#back + 1] = id
 end, range)
+r.expired = r.expired + late
 local over
 if ends[1] then
   over = score == ''
-  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved) or 0
+  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved - r.expired) or 0
   write_redrive(job, { score = score, member = member })
   if moved > 0 then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
   end
 else
-  r.position, r.gone = r.position + #ids, r.gone + #ids - moved
+  r.position, r.gone = r.position + #ids, r.gone + #ids - moved - late
   over = r.position >= r.eligible or #ids == 0
 end
-r.moved = r.moved + moved
-if r.rate > 0 then
-  r.next = r.next + moved * 1000 / r.rate
-  wait = math.max(0, math.ceil(r.next - now))
-end
-write_redrive(job, { position = r.position, moved = r.moved, gone = r.gone, next = r.next, passed = r.passed })
-redis.call('PEXPIRE', redrive, KEPT)
 if moved > 0 then
   wake_one()
 end
-if over then
-  stop_redrive(job, r, 'done', '', r.by, r.user)
-  return { moved, -1 }
-end
-redis.call('ZADD', redriving, now + math.max(wait, grace), job)
-return { moved, wait }
+return { moved, stepped(job, r, moved, over, grace) }

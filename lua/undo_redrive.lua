@@ -16,7 +16,7 @@ local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
   return { 0, 0 }
 end
--- needs: each_chosen, remember, put, outcome; keys: ready
+-- needs: each_chosen, remember, with_expiry_word, put, outcome; keys: ready
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
   local reason, due, charged, delay, deliveries = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)$')
@@ -25,7 +25,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   end
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
-  state.more = state.more:gsub(' redrive=%S*', '')
+  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), nil)
   remember(id, 'undone', state.deliveries, 0, by, cause)
   put(id, state, head)
   redis.call('ZREM', ready, row)

@@ -46,7 +46,7 @@ from rq_dlq.values.names import Naming, Template
 from rq_dlq.values.observer import Observer, Sending, Settled
 from rq_dlq.values.outcome import Outcome
 from rq_dlq.values.process import ConsumerReport, ProcessReport
-from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan
+from rq_dlq.values.redrive import AuditRecord, RedriveCounts, RedrivePlan, Refusal
 from rq_dlq.values.schedule import Schedule
 from rq_dlq.values.settlement import Settlement
 
@@ -93,6 +93,7 @@ __all__ = [
     "RedriveCounts",
     "RedriveJob",
     "RedrivePlan",
+    "Refusal",
     "RqDlqError",
     "Schedule",
     "Selection",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from rq_dlq import _keys
@@ -68,8 +69,8 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
             assert message_id in places, f"{message_id} is nowhere: {state}"
             counts[places[message_id][0]] += 1
             check_place(message_id, record, state, places[message_id])
-        lives = message_id in places and places[message_id][0] in WAITING and state[8] == "0"
-        expires = int.from_bytes(record[8:14]) if lives and record[7:] and record[7] & EXPIRES else None
+        waits = message_id in places and places[message_id][0] in WAITING
+        expires = expiry_of(record, state) if waits else None
         assert expiring.pop(message_id, None) == expires, f"{message_id} and its time to live"
     assert not expiring, f"a time to live of nothing: {expiring}"
     check_groups(
@@ -118,6 +119,14 @@ class Present:
 
     def ttl(self, key: str) -> int:
         return int(self._raw.ttl(key)) if key in self.names else -2
+
+
+def expiry_of(record: bytes, state: Sequence[str]) -> int | None:
+    """When a waiting message expires; what was redriven has only the time to live that it was given then."""
+    if state[8] != "0":
+        given = [int(word.removeprefix("expires=")) for word in state[10:] if word.startswith("expires=")]
+        return given[0] if given else None
+    return int.from_bytes(record[8:14]) if record[7:] and record[7] & EXPIRES else None
 
 
 def check_head(record: bytes, state: list[str]) -> None:

@@ -3,9 +3,10 @@
 --   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
 --   what an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries
--- needs: remember_expiry, now, remember, ungroup, put, outcome; keys: counters
+--   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
+-- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, outcome; keys: messages, counters
 -- gives: bring_back
-local function bring_back(id, state, head, source, row, by, cause, job)
+local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
   remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
@@ -15,6 +16,12 @@ local function bring_back(id, state, head, source, row, by, cause, job)
   if job then
     local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.more = with_expiry_word(state.more, expires)
+  if record then
+    -- needs: with_head
+    state.more = with_head(state.more, record)
+    redis.call('HSET', messages, id, record)
   end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1

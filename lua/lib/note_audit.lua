@@ -7,7 +7,8 @@ local MOST_NOTES = '1000'
 local function note_audit(job, redrive, did, by, user)
   redis.call(
     'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
-    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
-    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
+    'died', redrive.died, 'undone', redrive.undone
   )
 end

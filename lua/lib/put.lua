@@ -21,8 +21,9 @@ local function put(id, state, head, waits, rest, arrive)
   else
     redis.call('ZADD', ready, score_of(head.priority, state.due), member)
   end
-  if state.part == 'live' and expiry_of(head, state) then
-    redis.call('ZADD', expiring, head.expires, id)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
   local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back

@@ -4,8 +4,8 @@
 -- gives: KEPT, OF_REDRIVE, read_redrive, write_redrive
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
-  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
-  'acked_before', 'died_before',
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
+  'acked', 'died', 'acked_before', 'died_before',
 }
 
 -- nil: there is none.

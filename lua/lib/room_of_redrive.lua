@@ -1,7 +1,7 @@
 -- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
--- its rate. Where that is none, also the milliseconds until it may bring more; nil: it has to pause.
+-- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.
 --   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
--- needs: now; keys: states, redrive
+-- needs: now, stop_redrive; keys: states, redrive, redriving
 -- gives: room_of_redrive
 local POLL = 500 -- milliseconds between two looks at a canary
 local SAMPLE = 20 -- ends by which it is judged where it has no canary
@@ -19,7 +19,7 @@ local function has_open(job, position)
   return false
 end
 
-local function room_of_redrive(job, r, limit)
+local function room_and_wait(job, r, limit)
   local acked = r.acked - r.acked_before
   local ends = acked + r.died - r.died_before
   local failing = acked < r.min_success * ends
@@ -45,4 +45,15 @@ local function room_of_redrive(job, r, limit)
     room = math.min(room, due)
   end
   return room, 0
+end
+
+local function room_of_redrive(job, r, limit, grace)
+  local room, wait = room_and_wait(job, r, limit)
+  if not wait then
+    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    return 0, -1
+  elseif room == 0 then
+    redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  end
+  return room, wait
 end

@@ -9,7 +9,7 @@ import msgspec
 
 from rq_dlq._calls.call import Argument, Call, Command, read_ids
 from rq_dlq._calls.outcomes import read_entries
-from rq_dlq._keys import MoreKeys
+from rq_dlq._keys import NAMES, MoreKeys
 from rq_dlq.values.redrive import NUMBERS, read_audit, read_redrive
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["started", "not whole", "too many", "nothing"]
 Steering = Literal["pause", "resume", "cancel"]
+_DELETED = -2
 _STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2: "nothing"}
 
 
@@ -51,9 +52,48 @@ class Undone(NamedTuple):
         return self.undone > 0
 
 
+class Offer(NamedTuple):
+    """A message of a redrive, as its caller has read it.
+
+    Attributes:
+        seen: when it had died, and how often it had been redriven; empty: it stays dead.
+        record: the one that takes the place of its own; empty: none.
+    """
+
+    id: str
+    seen: str = ""
+    record: bytes = b""
+
+
+class Offered(NamedTuple):
+    """What became of an offer; false: nothing came back.
+
+    Attributes:
+        moved: how many messages came back.
+        wait: milliseconds until it may go on; None: it does not run.
+        position: of the first message in the list that is to be offered next.
+        known: ids that the other queue has.
+        deleted: the other queue was deleted meanwhile.
+    """
+
+    moved: int
+    wait: int | None
+    position: int
+    known: Sequence[bytes]
+    deleted: bool
+
+    def __bool__(self) -> bool:
+        return self.moved > 0
+
+
 def list_ids(keys: QueueKeys, job: str, ids: Sequence[str]) -> Command[int]:
     """Append ids to the list of a redrive; `cut` has to follow."""
     return Command((b"RPUSH", keys.redrive(job), *ids), int)
+
+
+def listed(keys: QueueKeys, job: str, position: int, count: int) -> Command[list[str]]:
+    """Ids of the list, from this position on."""
+    return Command((b"LRANGE", keys.redrive(job), position, position + count - 1), read_ids)
 
 
 def cut(keys: QueueKeys, job: str, length: int) -> Command[bytes]:
@@ -95,6 +135,35 @@ def step_redrive(keys: QueueKeys, job: str, *, limit: int, grace: int) -> Call[S
     """Go on with a redrive."""
     args: dict[str, Argument] = {"job": job, "limit": limit, "grace": grace}
     return Call("step_redrive", _keys_of(keys, job), args, (), lambda reply: Stepped(*map(_number, reply)))  # type: ignore[arg-type]
+
+
+def offer_redrive(
+    keys: QueueKeys,
+    target: QueueKeys,
+    job: str,
+    *,
+    position: int,
+    grace: int,
+    opening: str,
+    offers: Sequence[Offer],
+) -> Call[Offered]:
+    """Go on with a redrive of which only the caller can bring messages back.
+
+    Args:
+        target: the queue that they go to.
+        position: of the first offer in the list; where that is not its turn, nothing is done.
+        grace: milliseconds until maintenance ends it, if nobody goes on.
+        opening: of the other queue; empty: they go back to their own.
+    """
+    args: dict[str, Argument] = {"job": job, "position": position, "grace": grace, "opening": opening}
+    both = {"redrive": keys.redrive(job), **{f"to_{name}": target[name] for name in NAMES}}
+    items = [cell for offer in offers for cell in offer]
+    return Call("offer_redrive", MoreKeys(keys, both), args, items, _read_offered)
+
+
+def _read_offered(reply: Any) -> Offered:
+    moved, wait, position, known = reply
+    return Offered(moved, _number(wait), position, known, deleted=wait == _DELETED)
 
 
 def steer_redrive(

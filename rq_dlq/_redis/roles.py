@@ -247,6 +247,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
     yield outcomes.trim(keys, through="0-1")
     yield from _reporting(keys)
     yield redrives.list_ids(keys, ID, [ID])
+    yield redrives.listed(keys, ID, 0, 1)
     yield redrives.cut(keys, ID, 1)
     yield redrives.keep(keys, ID, 1)
     yield Wait(keys.silent, 1)
@@ -264,13 +265,13 @@ ROLES = {
     for role in (
         Role(
             "producer",
-            "sends, also in sessions, jobs and by schedules, and sees the counts",
+            "sends (also in sessions, from Spark and by schedules), and sees the counts of queues",
             ("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats", *_SCHEDULES),
             _sending,
         ),
         Role(
             "consumer",
-            "claims and settles, also as a worker; sends in its sessions",
+            "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "extend", "send"),
                 *("ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
@@ -284,10 +285,10 @@ ROLES = {
             (
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "reset", "delete"),
                 *("redrive", "purge", "transfer", "prioritize", "deliver_now", "dead_letter", "expire_now"),
-                *("start_redrive", "steer_redrive", "undo_redrive", "restore"),
+                *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore"),
             ),
             _maintaining,
         ),
-        Role("read-only", "looks at queues and messages, changes nothing", _LOOKING, _looking),
+        Role("read-only", "looks at queues and messages, and changes nothing", _LOOKING, _looking),
     )
 }

@@ -85,7 +85,7 @@ class Choice:
         self.newest = order == "newest"
         self._deliberate = all
         if all and (self.ids is not None or self.conditional):
-            raise InvalidInput("all=True takes every message: drop it, or the condition beside it")
+            raise InvalidInput("all=True takes every message: leave it out, or leave out the condition")
 
     @property
     def _of_dead_letters(self) -> bool:

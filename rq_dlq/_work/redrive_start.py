@@ -4,86 +4,38 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls import upkeep
 from rq_dlq._work.reading import following, read, sources
-from rq_dlq._work.redrives import GRACE, look, who, whoami
+from rq_dlq._work.redrive_offers import Editor, check_reach
+from rq_dlq._work.redrives import GRACE, LEFT, look, who, whoami
 from rq_dlq._work.steps import Batch, Steps
+from rq_dlq._work.targets import check_target, open_target
 from rq_dlq.errors import BrokerRefused, InvalidInput
-from rq_dlq.values.durations import shown
-from rq_dlq.values.failure import Cause, moment
-from rq_dlq.values.redrive import Asked, Redrive, RedriveCounts, RedrivePlan
-from rq_dlq.values.wanted import HEAD, NOTHING, STATE
+from rq_dlq.values.failure import moment
+from rq_dlq.values.redrive import Redrive, RedriveCounts, RedrivePlan
+from rq_dlq.values.state import deadline_of
+from rq_dlq.values.wanted import NOTHING
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Place
     from rq_dlq._keys import QueueKeys
     from rq_dlq._work.choice import Choice
     from rq_dlq._work.queue import Queue
+    from rq_dlq._work.redrive_terms import Terms
+    from rq_dlq.values.redrive import Asked
 
 LISTING = 3_600_000  # milliseconds that listed ids wait for the start
-MOST_CANARY = 1_000  # lua/lib/room_of_redrive.lua looks at so many
-USUAL_SUCCESS = 0.95  # what a canary has to reach
 PLACES: tuple[Place, ...] = ("dead", "expired")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How a redrive goes on.
-
-    Args:
-        rate: messages a second; None: no limit.
-        canary: how many come first; the others wait until all of them have come to an end.
-        min_success: the part of the ends that have to be acks, else it pauses; None: what is usual for a
-            canary, else it is not judged.
-        by: who asks; None: this process.
-        detach: leave it to workers and maintenance.
-
-    Raises:
-        InvalidInput: an argument is not valid.
-    """
-
-    rate: float | None = None
-    canary: int | None = None
-    min_success: float | None = None
-    by: str | None = None
-    detach: bool = False
-
-    def __post_init__(self) -> None:
-        rate, canary, part = self.rate, self.canary, self.min_success
-        if rate is not None and not (_is_number(rate) and 0 < rate <= 1_000_000):  # noqa: PLR2004
-            raise InvalidInput(f"rate {shown(rate)}: pass messages a second, more than 0; None: no limit")
-        if canary is not None and not (type(canary) is int and 0 < canary <= MOST_CANARY):
-            raise InvalidInput(
-                f"canary {shown(canary)}: pass how many messages come first, 1 to {MOST_CANARY:,}"
-            )
-        if part is not None and not (_is_number(part) and 0 < part <= 1):
-            raise InvalidInput(
-                f"min_success {shown(part)}: pass a part, more than 0 and at most 1, such as 0.95"
-            )
-        if part is not None and rate is None and canary is None:
-            raise InvalidInput(
-                "min_success needs a canary or a rate: without, all are back before one is judged"
-            )
-
-    @property
-    def is_gradual(self) -> bool:
-        """Whether it takes time, or others drive it."""
-        return self.detach or self.rate is not None or self.canary is not None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def in_words(choice: Choice) -> str:
     """Which messages a choice takes."""
     since = choice.since and moment(choice.since).astimezone(UTC)
-    said = {
+    conditions = {
         "ids": choice.ids and f"{len(choice.ids):,}",
         "group": choice.group,
         "reason": choice.reason,
@@ -92,20 +44,27 @@ def in_words(choice: Choice) -> str:
         "where": choice.where and choice.where.text,
         "limit": choice.limit and f"{choice.limit:,}",
     }
-    words = [f"{name} {value}" for name, value in said.items() if value]
+    words = [f"{name} {value}" for name, value in conditions.items() if value]
     return ", ".join([*words, "newest first"] if choice.newest else words) or "all"
 
 
-def plan(queue: Queue[Any], choice: Choice) -> Steps[RedrivePlan]:
-    """Count what a redrive would bring back."""
-    reading = read(queue, choice, HEAD | STATE, PLACES)
+def plan(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[RedrivePlan]:
+    """Count what a redrive would bring back; an edit is tried."""
+    shown_queues = yield from sources(queue, choice)
+    if terms.to is not None:
+        yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
+    editor = Editor(queue, terms)
+    reading = read(queue, choice, editor.wanted, PLACES)
     now, _ = yield upkeep.stats(queue.keys, queue.name)
     eligible = expired = 0
     while page := (yield from following(reading)):
         eligible += len(page.rows)
-        ends = (message.expires_at for message in page.messages)
-        expired += sum(end is not None and end <= moment(now) for end in ends)
-    return RedrivePlan(eligible, expired, _gone(choice, eligible))
+        for row in page.rows:
+            late = (deadline_of(row.state, row.record) or now + 1) <= now
+            expired += late
+            if not (late and terms.keeps_ttl):
+                editor.offer(row)
+    return RedrivePlan(eligible, expired, _gone(choice, eligible), editor.refused, tuple(editor.refusals))
 
 
 def _gone(choice: Choice, found: int) -> int:
@@ -116,42 +75,48 @@ def begin(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive
     """Begin a redrive; a view's is one in each of its queues.
 
     Raises:
-        InvalidInput: a view is not redriven gradually, or too many redrives go on.
+        InvalidInput: a view is not redriven gradually, there is no other queue of this name, or too many
+            redrives go on; nothing was done.
+        CrossSlot: the other queue is on another node of the cluster; nothing was done.
         BrokerRefused: the list of ids is gone; nothing was done.
     """
     shown_queues = yield from sources(queue, choice)
     if queue.view and terms.is_gradual:
         names = ", ".join(member.name for member in shown_queues[:3])
         raise InvalidInput(f"{queue.name!r} shows several queues: redrive them one by one ({names}, …)")
+    if terms.to is not None:
+        yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
+        yield from check_reach(shown_queues, terms.to)
     user = yield from whoami()
     at, _ = yield upkeep.stats(queue.keys, queue.name)
     parts = {
         (one.keys, place): _Part(one.keys, place) for one in shown_queues for place in _places(one, choice)
     }
     gone = 0
-    if not choice.is_all:
+    whole = choice.is_all and not terms.offered
+    if not whole:
         reading = read(queue, choice, NOTHING, PLACES)
         while page := (yield from following(reading)):
             yield from parts[page.queue.keys, page.place].add(page.ids)
         found = sum(part.listed for part in parts.values())
         gone = _gone(choice, found)
+        if found and terms.to is not None:
+            yield from open_target(terms.to)
+    grace = 0 if terms.detach else LEFT if terms.offered else GRACE
     started: list[Redrive] = []
     for part in parts.values():
-        if queue.view and not (part.listed or choice.is_all):
+        if queue.view and not (part.listed or whole):
             continue
-        asked = Asked(
+        asked = terms.asked(
             part=part.place,
+            job=part.job,
+            source=part.keys.family,
             chosen=in_words(choice),
-            rate=terms.rate or 0,
-            canary=terms.canary or 0,
-            min_success=terms.min_success or (USUAL_SUCCESS if terms.canary else 0),
             by=who(queue, terms.by),
             user=user,
             at=at,
-            cause=Cause.of(f"redrive {part.job}").cells(),
         )
-        listed = None if choice.is_all else part.listed
-        started.append((yield from part.start(asked, listed, gone, 0 if terms.detach else GRACE)))
+        started.append((yield from part.start(asked, None if whole else part.listed, gone, grace)))
         gone = 0
     return started
 
@@ -190,7 +155,9 @@ class _Part:
         if verdict == "nothing":
             return Redrive(self.job, self.keys.family, asked, "done", "", RedriveCounts(gone=gone))
         if verdict == "not whole":
-            raise BrokerRefused("nothing was redriven: the list of its messages is gone, so ask for it again")
+            raise BrokerRefused(
+                "nothing was redriven: the list of its messages was lost. Start the redrive again"
+            )
         if verdict == "too many":
             message = (
                 f"{self.keys.family!r} has a hundred redrives that are not over, so nothing was done: "

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.redrive import AuditRecord, Redrive
 
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
+LEFT = 3_600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 MOST_NAME = 200  # characters of who asks
 LEADS_TO = {"pause": {"paused"}, "resume": {"running", "done"}, "cancel": {"cancelled"}}
 
@@ -64,11 +65,12 @@ def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
     """
     found: Redrive | None = yield calls.record(keys, job)
     if found is None:
-        raise _unknown(keys, job)
+        raise unknown(keys, job)
     return found
 
 
-def _unknown(keys: QueueKeys, job: str) -> InvalidInput:
+def unknown(keys: QueueKeys, job: str) -> InvalidInput:
+    """The error where there is no such redrive."""
     message = (
         f"there is no redrive {shown(job)} of {keys.family!r}: dlq.jobs() lists those of the last seven days"
     )
@@ -92,7 +94,7 @@ def drive(
         found: Redrive | None
         last, found = yield Batch([step, calls.record(keys, job)])
         if found is None:
-            raise _unknown(keys, job)
+            raise unknown(keys, job)
         if told is not None:
             told(found)
         if found.state != "running" or (left is not None and left <= 0):
@@ -125,7 +127,8 @@ def steer(queue: Queue[Any], redrive: Redrive, verb: Steering, by: str | None = 
     keys = replace(queue.keys, family=redrive.family)
     user = yield from whoami()
     name = who(queue, by)
-    yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=GRACE)
+    grace = LEFT if redrive.asked.offered else GRACE
+    yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
     found = yield from look(keys, redrive.id)
     if found.state not in LEADS_TO[verb]:
         raise InvalidInput(f"cannot {verb} redrive {redrive.id}: it is {found.state}")
@@ -133,7 +136,14 @@ def steer(queue: Queue[Any], redrive: Redrive, verb: Steering, by: str | None = 
 
 
 def undo(queue: Queue[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
-    """End a redrive, and take back what nobody has touched since."""
+    """End a redrive, and take back what nobody has touched since.
+
+    Raises:
+        InvalidInput: there is none, or it edited its messages or moved them to another queue.
+    """
+    if redrive.asked.offered:
+        how = redrive.asked.how
+        raise InvalidInput(f"cannot undo redrive {redrive.id}, since it changed its messages ({how})")
     keys = replace(queue.keys, family=redrive.family)
     user = yield from whoami()
     name = who(queue, by)
@@ -167,7 +177,7 @@ def find(queue: Queue[Any], job: str) -> Steps[list[Redrive]]:
     records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
     found = [one for one in records if one is not None]
     if not found:
-        raise _unknown(queue.keys, job)
+        raise unknown(queue.keys, job)
     return found
 
 

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rq_dlq._calls import manage, scans, upkeep
+from rq_dlq._calls import manage, scans
 from rq_dlq._calls.scans import START
 from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
-from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.reading import following, read, sources
 from rq_dlq._work.steps import CHANGED, Steps, bounded
-from rq_dlq._work.views import find
-from rq_dlq.errors import InvalidInput, UnprocessableMessage, UpgradeRequired
+from rq_dlq._work.targets import check_target
+from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.state import length_of
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq._calls.manage import Changed
     from rq_dlq._calls.scans import Index, Position
     from rq_dlq._keys import QueueKeys
+    from rq_dlq._work.queue import Queue
     from rq_dlq.values.message import Received
 
 T = TypeVar("T")
@@ -194,17 +194,8 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
         InvalidInput: it is the same queue, or there is no such queue.
         CrossSlot: a cluster keeps the two on different nodes.
     """
-    yield from find(target)
-    only_live(target, "put messages into")
-    families = yield upkeep.registered(target.keys.namespace)
-    if target.name not in families:
-        message = f"there is no queue {target.name!r} to put messages into: send to it first, or open() it"
-        raise InvalidInput(message)
+    yield from check_target(target, (yield from sources(queue, choice)))
     opening = yield manage.opening(target.keys)
-    shown = yield from sources(queue, choice)
-    if shown and all(source.keys == target.keys for source in shown):
-        message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"
-        raise InvalidInput(message)
     verb_name = "copied" if keep else "moved"
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[int]:

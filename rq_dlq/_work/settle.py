@@ -171,13 +171,13 @@ def _settle(
     if not held:
         return []
     if len(held) <= size and _is_one_family(held):  # nearly always: one generator less
-        said = call(queue.keys, held)
+        script = call(queue.keys, held)
         try:
-            settlements: list[Settlement] = yield queue.indeterminate.resolve(said, held)
+            settlements: list[Settlement] = yield queue.indeterminate.resolve(script, held)
         except BaseException as raised:
-            queue.indeterminate.note(said, held, raised)
+            queue.indeterminate.note(script, held, raised)
             raise
-        queue.indeterminate.settle(said, held)
+        queue.indeterminate.settle(script, held)
         if queue.observers:
             queue.observers.settled(queue.name, held, settlements, error, cause)
         return settlements

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from rq_dlq._work import redrive_start, redrives
 from rq_dlq._work.groups import NEW_WITHIN
-from rq_dlq._work.redrive_start import Terms
+from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.asyncio.redrive import RedriveJob
-from rq_dlq.asyncio.selection import Selection
+from rq_dlq.asyncio.selection import Selection, target_of
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
     from rq_dlq import _work
     from rq_dlq._work.choice import Order
     from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.choosing import Conditions
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
@@ -110,14 +112,17 @@ class DeadLetters(Answering, Generic[T]):
     @overload
     async def redrive(
         self, *, dry_run: Literal[True], where: str | None = ..., limit: int | None = ...,
-        order: Order = ..., all: bool = ..., **conditions: Unpack[Conditions],
+        order: Order = ..., all: bool = ..., to: Queue[Any] | str | None = ..., create: bool = ...,
+        edit: Callable[[T], object] | None = ..., ttl: Duration | None = ...,
+        **conditions: Unpack[Conditions],
     ) -> RedrivePlan: ...  # fmt: skip
     @overload
     async def redrive(
         self, *, dry_run: Literal[False] = ..., where: str | None = ..., limit: int | None = ...,
         order: Order = ..., all: bool = ..., rate: float | None = ..., canary: int | None = ...,
-        min_success: float | None = ..., by: str | None = ..., detach: bool = ...,
-        **conditions: Unpack[Conditions],
+        min_success: float | None = ..., to: Queue[Any] | str | None = ..., create: bool = ...,
+        edit: Callable[[T], object] | None = ..., ttl: Duration | None = ..., by: str | None = ...,
+        detach: bool = ..., **conditions: Unpack[Conditions],
     ) -> RedriveJob: ...  # fmt: skip
     async def redrive(
         self,
@@ -129,6 +134,10 @@ class DeadLetters(Answering, Generic[T]):
         rate: float | None = None,
         canary: int | None = None,
         min_success: float | None = None,
+        to: Queue[Any] | str | None = None,
+        create: bool = False,
+        edit: Callable[[T], object] | None = None,
+        ttl: Duration | None = None,
         by: str | None = None,
         detach: bool = False,
         dry_run: bool = False,
@@ -140,6 +149,9 @@ class DeadLetters(Answering, Generic[T]):
         redrive; if this process does not, workers and maintenance go on with it after ten seconds. What dies
         again in the meantime stays dead, and of two redrives of the same messages each comes back once.
 
+        With `edit` or `to` only this process can go on with the redrive; what it has not reached when it ends
+        stays dead, and a repetition does the rest. Such a redrive cannot be undone.
+
         Args:
             where: a condition.
             limit: the most messages to redrive; None: all.
@@ -150,6 +162,14 @@ class DeadLetters(Answering, Generic[T]):
                 dead again.
             min_success: the part of them that has to be acked, else the redrive pauses; None: 0.95 with a
                 canary. With a rate it is judged all along, by at least 20 messages.
+            to: another queue that they go to, or its name, without a canary: what becomes of them is counted
+                there.
+            create: make that queue if there is none of its name, which else is an error.
+            edit: a function that gets the body of each message and returns the new one. A message stays dead
+                where it raises an error, or where its body cannot be read, does not fit the queue's type or
+                is too long: `job.refusals` says why.
+            ttl: the messages' time to live from now on (seconds, a timedelta or "1h"), or "keep": theirs
+                goes on, and what it is over for stays dead; None: they do not expire.
             by: who redrives, for the audit and the messages' history; None: this process.
             detach: leave it to workers and maintenance from the start.
             dry_run: count only.
@@ -159,15 +179,21 @@ class DeadLetters(Answering, Generic[T]):
             The job, with its counts; of a dry run, what would come back.
 
         Raises:
-            InvalidInput: nothing says which, or an argument is not valid; nothing was done.
+            InvalidInput: nothing says which, or an argument is not valid, or there is no queue `to`; nothing
+                was done.
+            CrossSlot: the queues are on different nodes of the cluster; nothing was done.
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)
         wanted.check_bulk("redrive")
-        terms = Terms(rate=rate, canary=canary, min_success=min_success, by=by, detach=detach)
+        target = None if to is None else target_of(to, self._broker)
+        terms = Terms(
+            rate=rate, canary=canary, min_success=min_success, by=by, detach=detach,
+            to=target, create=create, edit=edit, ttl=ttl,
+        )  # fmt: skip
         if dry_run:
-            return await self._broker._run(redrive_start.plan(self._core, wanted))
+            return await self._broker._run(redrive_start.plan(self._core, wanted, terms))
         begun = await self._broker._run(redrive_start.begin(self._core, wanted, terms))
-        job = RedriveJob(self._core, self._broker, begun)
+        job = RedriveJob(self._core, self._broker, begun, terms)
         return job if terms.is_gradual else await job.wait()
 
     async def jobs(self) -> list[RedriveJob]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._work import Choice, select
 from rq_dlq._work.groups import NEW_WITHIN, groups
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Received
 
 T = TypeVar("T")
+
+
+def target_of(to: Queue[Any] | str, broker: Broker) -> _work.Queue[Any]:
+    """The queue that messages go to, or whose name this is.
+
+    Raises:
+        InvalidInput: it is not a queue of this broker.
+    """
+    return work_of(broker.queue(to) if isinstance(to, str) else to, broker)
 
 
 class Selection(Generic[T]):
@@ -141,4 +150,4 @@ class Selection(Generic[T]):
         return self._choice
 
     def _target(self, to: Queue[T] | str) -> _work.Queue[T]:
-        return work_of(self._broker.queue(to) if isinstance(to, str) else to, self._broker)
+        return target_of(to, self._broker)

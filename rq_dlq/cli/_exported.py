@@ -13,8 +13,9 @@ from rq_dlq._work.send import SendOptions, packed
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON
-from rq_dlq.values.failure import Cause
+from rq_dlq.values.failure import Cause, moment
 from rq_dlq.values.message import Row
+from rq_dlq.values.state import deadline_of
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
@@ -60,6 +61,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
         body: a JSON value; of a body that is none: nothing.
         body_base64: of such a body, its bytes.
         persistent: as it was sent.
+        expires_at: when the time to live ends that it was sent with, or that a redrive gave it.
     """
 
     id: str
@@ -80,6 +82,7 @@ class Exported(msgspec.Struct, frozen=True, omit_defaults=True):
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: str | None = None
     persistent: bool = True
+    expires_at: Time | None = None
     history: list[Happened] = []
 
 
@@ -102,6 +105,7 @@ def exported(row: Row, letter: Received[Any]) -> Exported:
         group=letter.fingerprint,
         headers=dict(letter.headers),
         persistent=not flags & record.TRANSIENT,
+        expires_at=None if (ends := deadline_of(row.state, row.record)) is None else moment(ends),
         history=[msgspec.convert(asdict(event), Happened) for event in letter.history],
         **_body(data, raw=bool(flags & record.BYTES)),
     )
@@ -130,6 +134,7 @@ def read(line: bytes, number: int, queue: Queue[Any]) -> Row:
     try:
         letter = msgspec.json.decode(line, type=Exported)
         born, died = ms(letter.enqueued_at), ms(letter.died_at)
+        ends = None if letter.expires_at is None else ms(letter.expires_at)
         history = "\n".join(event.line() for event in letter.history)
         body: Any = letter.body
         if body is msgspec.UNSET:
@@ -144,7 +149,7 @@ def read(line: bytes, number: int, queue: Queue[Any]) -> Row:
     group = f" group={letter.group}" if letter.part == "dead" else ""
     return Row(
         message_id,
-        birth.to_bytes(record.BARE - 1, "big") + payload,
+        record.sent(birth, payload, ends),
         f"{letter.part}{reason} - {died} {counts} 0{group}".encode(),
         history.encode(),
     )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rq_dlq.cli._options import address
+from rq_dlq.telemetry.health import Answer, Pages
+
+if TYPE_CHECKING:
+    from rq_dlq import asyncio
+    from rq_dlq.client.broker import Broker
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -24,5 +29,19 @@ def health_options(command: F) -> F:
         "--health",
         metavar="[HOST:]PORT",
         callback=address,
-        help="Answer GET /livez and /readyz there; a port alone is one of 127.0.0.1.",
+        help="Answer GET /livez and /readyz there, a worker /metrics, too; a port alone is one of 127.0.0.1.",
     )(command)
+
+
+def metrics_of(broker: Broker | asyncio.Broker) -> Pages:
+    """The page /metrics, with what the handlers of a broker do and what the program itself measures."""
+    try:
+        from prometheus_client import REGISTRY  # noqa: PLC0415 - an extra
+
+        from rq_dlq.telemetry.metrics import WorkerMetrics, exposition  # noqa: PLC0415
+    except ImportError:
+        missing = b"they need prometheus-client: pip install 'rq-dlq[metrics]'\n"
+        return {"/metrics": lambda: Answer(404, missing)}
+    if not any(isinstance(observer, WorkerMetrics) for observer in broker._observers):
+        broker.observe(WorkerMetrics())
+    return {"/metrics": lambda: exposition(REGISTRY)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.errors import UnprocessableMessage
-from rq_dlq.values.durations import human
+from rq_dlq.values.readable import body_of, span
 from rq_dlq.values.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def text_of(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if key in SPANS:
-        return human(round(value * 10) * 100 if value < 10 else round(value) * 1000)  # noqa: PLR2004
+        return span(value)
     if isinstance(value, datetime):
         return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
     if isinstance(value, bool):
@@ -131,20 +129,6 @@ def message_row(message: Received[Any]) -> dict[str, Any]:
     """A message, with its body as far as it can be decoded."""
     names = ("id", "queue", "priority", "enqueued_at", "expires_at", "delivery_count", "charged")
     return attributes(message, *names) | {"headers": dict(message.headers), "body": body_of(message)}
-
-
-def body_of(message: Received[Any]) -> Any:
-    """The body: a JSON value, text, or its bytes in base64."""
-    try:
-        body = message.body
-    except UnprocessableMessage:
-        body = message.data
-    if not isinstance(body, bytes):
-        return body
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(body).decode()}
 
 
 def letter_row(letter: DeadLetter[Any]) -> dict[str, Any]:

@@ -37,7 +37,10 @@ def dlq() -> None:
 @click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
 @pass_context
 def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, **conditions: Any) -> None:
-    """List the dead letters of a queue, the oldest first; without QUEUE the queues that have any."""
+    """List the dead letters of a queue.
+
+    The oldest comes first. Without QUEUE it lists the queues that have dead letters.
+    """
     if name is None:
         broker = context.broker
         stats = [broker.queue(name).stats() for name in broker.queues()]
@@ -54,10 +57,10 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
 @queue_argument
 @pass_context
 def groups(context: Context, name: str) -> None:
-    """Group the dead letters of a queue by what went wrong, the largest group first.
+    """Group the dead letters of a queue by what went wrong.
 
-    A group is new (its first letter died within a day), growing (many died within the last hour), regressed
-    (it was emptied and died again).
+    The largest group comes first. Its trend is new (its first letter died within a day), growing (many died
+    within the last hour) or regressed (it had been emptied, and messages died again).
     """
     rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
     context.output.rows(rows, _show.GROUPS, f"there are no dead letters of {name}")

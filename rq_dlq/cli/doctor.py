@@ -40,7 +40,9 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(
     context: Context, durability: Durability, replicas: int | None, queue: str, *, as_json: bool
 ) -> None:
-    """Check whether the server is fit for queues, and print what to do where it is not.
+    """Check whether the server is fit for queues.
+
+    If something is wrong, it prints what to do.
 
     Exit codes: 0 it is fit, perhaps with warnings; 1 a check fails; 3 it cannot be reached.
     """

@@ -48,7 +48,10 @@ reason_option = click.option("--reason", type=click.Choice(REASONS))
 )
 @pass_context
 def tail(context: Context, /, name: str, *, group: str | None, lines: int, **conditions: Any) -> None:
-    """Write the newest dead letters of a queue, and then each that comes, until Ctrl-C."""
+    """Write the newest dead letters, and then each new one.
+
+    It goes on until Ctrl-C.
+    """
     letters = letters_of(context, name)
     try:
         for letter in _coming(letters, lines, {"group": group_of(letters, group, name), **conditions}):
@@ -87,7 +90,10 @@ def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -
 @where_option
 @pass_context
 def export(context: Context, /, name: str, *, group: str | None, **conditions: Any) -> None:
-    """Write the dead letters of a queue to stdout, a line of JSON each, with bodies and histories."""
+    """Write the dead letters of a queue to stdout.
+
+    Each is a line of JSON, with its body and its history: `rq-dlq dlq import` puts them back.
+    """
     letters = letters_of(context, name)
     where = conditions.pop("where")
     choice = dead_choice({"group": group_of(letters, group, name), **conditions}, where=where)
@@ -113,10 +119,11 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @pass_context
 def import_(context: Context, name: str, file: str) -> None:
-    """Put dead letters that `export` wrote into a queue, from FILE or from stdin (-).
+    """Put dead letters that `export` wrote into a queue.
 
-    They are dead as they were: the same ids, bodies, headers, times and histories. A message whose id the
-    queue knows stays as it is. If a line is not a dead letter, nothing is imported.
+    They come from FILE or from stdin (-), and are dead as they were: the same ids, bodies, headers, times and
+    histories. A message whose id the queue knows stays as it is. If a line is not a dead letter, nothing is
+    imported.
     """
     queue = context.broker.queue(context.broker.settings.naming.resolve(name).family)._core
     with opened(None if file == "-" else Path(file), sys.stdin.buffer) as source:

@@ -34,8 +34,8 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
     help="What it does. Without `expiry` this process expires nothing; claims still do.",
 )
 @click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
-@log_format_option
 @health_options
+@log_format_option
 @pass_context
 def maintain(
     context: Context,
@@ -44,9 +44,11 @@ def maintain(
     health: Address | None,
     heartbeat_file: Path | None,
 ) -> None:
-    """Maintain the queues of the namespace: bring back what lost workers held, expire, drop what is old.
+    """Maintain the queues of the namespace.
 
-    Any number of these may run at once. SIGTERM and Ctrl-C stop it after the current step.
+    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what
+    schedules have due, and ends what a sender or a redrive left unfinished. Any number of these may run at
+    once. SIGTERM and Ctrl-C stop it after the current step.
     """
     log_times(context)
     run = Maintenance(context.broker, roles, period)  # checks the period

@@ -28,7 +28,7 @@ logger = logging.getLogger("rq_dlq.metrics")
 )
 @pass_context
 def metrics(context: Context, listen: tuple[str, int] | None) -> None:
-    """Print figures of all queues of the namespace in the format of Prometheus, or serve them.
+    """Print figures of all queues for Prometheus, or serve them.
 
     docs/metrics.md has each figure, the alert rules and the dashboard.
     """

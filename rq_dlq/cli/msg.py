@@ -67,7 +67,7 @@ def ls(
     count_by: str | None,
     limit: int | None,
 ) -> None:
-    """List the messages of QUEUE in their order, without claiming them."""
+    """List the messages of QUEUE, without claiming them."""
     queue = used(context, name)
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
@@ -107,7 +107,10 @@ def show(context: Context, name: str, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @pass_context
 def explain(context: Context, name: str, message_id: str) -> None:
-    """Explain where a message is, why no consumer has it now, and what happens to it next."""
+    """Explain where a message is and what happens to it next.
+
+    If it waits, this says why no consumer has it.
+    """
     explained = used(context, name).explain(message_id)
     context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
 
@@ -140,7 +143,10 @@ def cancel(context: Context, /, name: str, **chosen: Any) -> None:
 @bulk
 @to_option
 def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
-    """Move messages to another queue; they keep their ids and their history."""
+    """Move messages to another queue.
+
+    They keep their ids and their histories.
+    """
     _change(context, name, chosen, Found.move, to, what=f"Move {{}} of {{}} to {to}", done="moved")
 
 
@@ -148,7 +154,10 @@ def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
 @bulk
 @to_option
 def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
-    """Copy messages to another queue, under their ids, with counts of their own."""
+    """Copy messages to another queue.
+
+    The copies have the same ids; their counts begin at 0.
+    """
     _change(context, name, chosen, Found.copy, to, what=f"Copy {{}} of {{}} to {to}", done="copied")
 
 
@@ -177,7 +186,10 @@ def expire(context: Context, /, name: str, **chosen: Any) -> None:
 @msg.command("deliver-now")
 @bulk
 def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
-    """Make scheduled messages ready, ahead of what was sent after them."""
+    """Make scheduled messages ready now.
+
+    They keep their place before messages that were sent after them.
+    """
     chosen["places"] = chosen["places"] or ("scheduled",)
     _change(context, name, chosen, Found.deliver_now, what="Deliver {} of {} now", done="made ready:")
 

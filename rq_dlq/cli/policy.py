@@ -114,9 +114,10 @@ def rm(context: Context, pattern: str) -> None:
 @click.argument("name", metavar="QUEUE")
 @pass_context
 def undeclare(context: Context, name: str) -> None:
-    """Remove what programs declared in code for QUEUE, so that only the entries apply.
+    """Remove what programs declared in code for QUEUE.
 
-    A program that still declares something does so again when it next starts.
+    After that only the entries apply. A program that still declares something does so again when it next
+    starts.
     """
     if not context.broker.policies.undeclare(name):
         raise Failure(
@@ -129,7 +130,10 @@ def undeclare(context: Context, name: str) -> None:
 @click.argument("name", metavar="QUEUE")
 @pass_context
 def explain(context: Context, name: str) -> None:
-    """Show what applies to QUEUE, used or not, and where each field was set."""
+    """Show the policy of QUEUE, and where each field was set.
+
+    The queue need not exist.
+    """
     settings = context.broker.policies.explain(name)
     rows = [
         {"field": one.field, "value": _fields.shown(context, one.field, one.value), "source": one.source}
@@ -145,9 +149,10 @@ def explain(context: Context, name: str) -> None:
 @dry_run_option
 @pass_context
 def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run: bool) -> None:
-    """Take over the policies of ActiveMQ Artemis' broker.xml, or of ActiveMQ Classic's activemq.xml.
+    """Import the policies of an ActiveMQ broker.
 
-    The output has each setting with what it becomes, or why it is not needed or has no counterpart.
+    FILE is the broker.xml of Artemis or the activemq.xml of Classic. The output has each setting with what it
+    becomes, or why it is not needed or has no counterpart.
     """
     data = file.read_bytes()
     text = html.unescape(data.decode(errors="replace"))

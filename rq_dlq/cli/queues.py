@@ -12,10 +12,10 @@ from rq_dlq._calls import manage
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.values.readable import why_still
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
-    from rq_dlq.values.counts import QueueStats
 
 
 @click.group(cls=Group)
@@ -27,7 +27,10 @@ def queue() -> None:
 @click.option("--maintainers", is_flag=True, help="List the processes that maintain the queues instead.")
 @pass_context
 def ls(context: Context, *, maintainers: bool) -> None:
-    """List the queues with their counts, and the processes that maintain them."""
+    """List the queues with their counts.
+
+    The last line says how many processes maintain them; --maintainers lists these.
+    """
     broker = context.broker
     found = broker._run(_work.maintainers(broker.settings.namespace))
     if maintainers:
@@ -44,26 +47,17 @@ def ls(context: Context, *, maintainers: bool) -> None:
 @click.argument("name")
 @pass_context
 def show(context: Context, name: str) -> None:
-    """Show all counts of one queue, and why nothing moves, if nothing does."""
+    """Show all counts of one queue.
+
+    If messages wait and none is delivered, this says why.
+    """
     broker = context.broker
     if is_view(context, name):
         context.output.record(_show.queue_row(broker.queue(name).stats()))
         return
     queue = broker.queue(family_of(context, name))
     stats = queue.stats()
-    context.output.record(_show.queue_row(stats) | {"stands_still": _why_still(stats) or None})
-
-
-def _why_still(stats: QueueStats) -> str:
-    """Why nothing moves, a sentence; empty: something does, or nothing waits."""
-    if stats.leased or not stats.waiting:
-        return ""
-    if stats.paused:
-        return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
-    if stats.ready:
-        return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
-    due = _show.text_of("next_due", stats.next_due)
-    return f"all {stats.scheduled:,} are scheduled, the next is due in {due}"
+    context.output.record(_show.queue_row(stats) | {"stands_still": why_still(stats) or None})
 
 
 @queue.command("outcomes")
@@ -71,7 +65,10 @@ def _why_still(stats: QueueStats) -> str:
 @click.option("--last", type=click.IntRange(1, _work.MOST), default=20, show_default=True)
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
-    """List what became of a queue's messages last, if its `outcomes` setting keeps that."""
+    """List the last outcomes of a queue's messages.
+
+    A queue keeps them if its setting `outcomes` says so.
+    """
     core = used(context, name)._core
     found = context.broker._run(_work.last_outcomes(core, last))
     none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
@@ -82,7 +79,10 @@ def outcomes(context: Context, name: str, last: int) -> None:
 @click.argument("name")
 @pass_context
 def pause(context: Context, name: str) -> None:
-    """Deliver nothing from a queue until it is resumed; sending, settling and expiry go on."""
+    """Deliver nothing from a queue until it is resumed.
+
+    Messages can still be sent, acked and nacked, and they expire.
+    """
     state = "is paused" if used(context, name).pause() else "was already paused"
     context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
 
@@ -127,9 +127,10 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 @yes_option
 @pass_context
 def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
-    """Delete an empty queue: its name, its totals and outcomes, and what programs declared for it.
+    """Delete an empty queue.
 
-    Entries of the map of policies stay. The next send creates the queue again.
+    Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
+    policies stay. The next send creates the queue again.
     """
     found = used(context, name)
     if force:

@@ -8,20 +8,26 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
+from rq_dlq.cli._edits import edit_of
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
 from rq_dlq.cli._options import confirm, queue_argument
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
+from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
-    from rq_dlq.client.redrive import RedriveJob
+    from collections.abc import Sequence
 
+    from rq_dlq.client.redrive import RedriveJob
+    from rq_dlq.values.redrive import Refusal
+
+NAMED = 10  # refusals that are told
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
     _show.Column("job", "bold"), _show.Column("state"), _show.Column("eligible"), _show.Column("moved"),
-    _show.Column("gone"), _show.Column("acked", "green"), _show.Column("died", "red"),
-    _show.Column("undone"), _show.Column("by"), _show.Column("began"), _show.Column("chosen", cut=True),
-    _show.Column("why", wrap=True),
+    _show.Column("gone"), _show.Column("refused"), _show.Column("acked", "green"),
+    _show.Column("died", "red"), _show.Column("undone"), _show.Column("by"), _show.Column("began"),
+    _show.Column("chosen", cut=True), _show.Column("how", cut=True), _show.Column("why", wrap=True),
 )  # fmt: skip
 
 
@@ -34,6 +40,14 @@ JOBS = (
 @click.option(
     "--min-success", type=float, metavar="PART", help="Pause where fewer are acked; with a canary 0.95."
 )
+@click.option("--to", metavar="QUEUE", help="To another queue.")
+@click.option("--create", is_flag=True, help="Make that queue if there is none of its name.")
+@click.option(
+    "--edit",
+    metavar="PATCH",
+    help="Edit the bodies: a JSON patch, '[{\"op\": …}]', or a merge patch, '{\"name\": value}'; or a file.",
+)
+@click.option("--ttl", metavar="SPAN|keep", help="Expire them after this, or when they would have expired.")
 @click.option("--by", metavar="NAME", help="Who does it, for the audit.")
 @click.option("--detach", is_flag=True, help="Leave it to workers and maintenance.")
 @click.option("--dry-run", is_flag=True, help="Count only.")
@@ -49,10 +63,17 @@ def redrive(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Bring dead letters back to their queue: the same id, a fresh budget, the history kept."""
+    """Bring dead letters back to their queue.
+
+    They keep their ids and their histories, and get all their tries again.
+
+    With --edit, a message stays dead if the patch does not fit its body. If a redrive with --edit or --to is
+    stopped, the same command again does the rest.
+    """
     chosen = {key: options.pop(key) for key in ("ids", "where", "everything", "yes")}
     check(chosen, ("--group", group))
     letters = letters_of(context, name)
+    changes = _changes(context, options)
     which: dict[str, Any] = {
         "where": chosen["where"],
         "group": group_of(letters, group, name),
@@ -60,28 +81,54 @@ def redrive(
     }
     which |= {"limit": limit, "order": order, "all": which["all"] and limit is None}
     if dry_run:
-        plan = letters.redrive(dry_run=True, **which)
-        context.output.record(_show.attributes(plan, "eligible", "expired", "gone"))
+        plan = letters.redrive(dry_run=True, **which, **changes)
+        context.output.record(_show.attributes(plan, "eligible", "expired", "gone", "refused"))
+        _say_refused(context, plan.refusals)
         return
     if not chosen["ids"]:
         found = letters.select(**which).count()
-        confirm(f"Bring {_show.many(found, 'dead letter')} of {name} back to the queue", yes=chosen["yes"])
-    begun: dict[str, Any] = {**options, "detach": options["detach"] or not is_view(context, name)}
+        where = f"to {options['to']}" if options["to"] else "back to the queue"
+        what = ", with edited bodies" if options["edit"] else ""
+        confirm(f"Bring {_show.many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
+    alone = bool(options["to"] or options["edit"])  # only this process can drive it
+    begun: dict[str, Any] = {**options, **changes}
+    begun["detach"] = options["detach"] or not (alone or is_view(context, name))
     job = letters.redrive(dry_run=False, **which, **begun)
     if options["detach"]:
         context.output.say(
             f"redrive {job.id} goes on by itself: `rq-dlq dlq jobs {name}` shows how far it is"
         )
     else:
-        drive(context, name, job)
+        drive(context, name, job, alone=alone)
     all_found(chosen, job.counts.eligible)
 
 
-def drive(context: Context, name: str, job: RedriveJob) -> None:
-    """Drive a redrive to its end, and show how far it is.
+def _changes(context: Context, options: dict[str, Any]) -> dict[str, Any]:
+    """What the redrive changes in the messages, from its options.
 
     Raises:
-        Failure: it paused; or Ctrl-C, which pauses it.
+        Failure: there is no queue of this name, or the edit is none.
+    """
+    to, edit = options["to"], options["edit"]
+    if to and not options["create"] and to not in context.broker.queues():
+        message = (
+            f"there is no queue {to!r}: `rq-dlq queue ls` lists all that were ever used, --create makes it"
+        )
+        raise Failure(message)
+    return {
+        **{name: options[name] for name in ("to", "create", "ttl")},
+        "edit": None if edit is None else edit_of(edit),
+    }
+
+
+def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) -> None:
+    """Drive a redrive to its end, and show how far it is.
+
+    Args:
+        alone: no other process can go on with it, so it ends with this one.
+
+    Raises:
+        Failure: it paused, or some stay dead; or Ctrl-C, which pauses it.
     """
     told = job.counts
     with progress_bar(context.output.stderr, "redriven") as advance:
@@ -99,20 +146,38 @@ def drive(context: Context, name: str, job: RedriveJob) -> None:
             job.refresh()
             if job.state == "running":
                 job.pause()
-            raise Failure(_stopped(name, job, "stopped"), PART_WAY) from None
+            raise Failure(_stopped(name, job, "stopped", alone=alone), PART_WAY) from None
     if context.output.format == "json":
         context.output.record(row(job))
     if job.state == "paused":
-        raise Failure(_stopped(name, job, job.why), PART_WAY)
-    context.output.say(f"brought {_show.many(job.counts.moved, 'message')} back")
+        raise Failure(_stopped(name, job, job.why, alone=alone), PART_WAY)
+    how = f" ({job.how})" if job.how else ""
+    context.output.say(f"brought {_show.many(job.counts.moved, 'message')} back{how}")
+    if expired := job.counts.expired:
+        stay = "stays dead: its" if expired == 1 else "stay dead: their"
+        context.output.say(f"{_show.many(expired, 'dead letter')} {stay} time to live is over")
+    if refused := job.counts.refused:
+        _say_refused(context, job.refusals)
+        stay = "stays" if refused == 1 else "stay"
+        raise Failure(f"{_show.many(refused, 'dead letter')} could not be changed and {stay} dead")
 
 
-def _stopped(name: str, job: RedriveJob, why: str) -> str:
+def _say_refused(context: Context, refusals: Sequence[Refusal]) -> None:
+    for refusal in refusals[:NAMED]:
+        context.output.say(f"{refusal.id}: {refusal.why}")
+
+
+def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
+    if alone and job.state == "paused":
+        job.cancel()
     counts = job.counts
-    return (
+    how_far = (
         f"{why}: {counts.moved:,} of {counts.eligible:,} are back, and redrive {job.id} is {job.state}; "
+    )
+    resume = (
         f"`rq-dlq dlq jobs {name} {job.id} resume` goes on, with `undo` what nobody has touched is dead again"
     )
+    return how_far + ("the same command takes those that are still dead" if alone else resume)
 
 
 @click.command("jobs", cls=Command)
@@ -122,7 +187,7 @@ def _stopped(name: str, job: RedriveJob, why: str) -> str:
 @click.option("--by", metavar="NAME", help="Who does it, for the audit.")
 @pass_context
 def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, by: str | None) -> None:
-    """List the redrives of a queue, show one, or pause, resume, cancel or undo it.
+    """List the redrives of a queue, or manage one.
 
     `resume` drives it until it is done. An undo takes back what nobody has claimed since.
     """
@@ -145,7 +210,7 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
 
 def row(job: RedriveJob) -> dict[str, Any]:
     """A redrive."""
-    counts = _show.attributes(job.counts, "eligible", "moved", "gone", "acked", "died", "undone")
+    counts = _show.attributes(job.counts, *NUMBERS)
     return {"job": job.id, "state": job.state, **counts} | _show.attributes(
-        job, "by", "began", "chosen", "why"
+        job, "by", "began", "chosen", "how", "why"
     )

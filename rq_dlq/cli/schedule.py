@@ -85,7 +85,10 @@ def add(
     priority: int,
     headers: dict[str, str],
 ) -> None:
-    """Send BODY, a JSON value, again and again; replaces a schedule that has this name."""
+    """Send BODY, a JSON value, again and again.
+
+    A schedule that has this name is replaced.
+    """
     added = context.broker.queue(name).schedule(
         schedule_name,
         body,

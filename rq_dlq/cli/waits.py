@@ -27,7 +27,7 @@ queue_argument = click.argument("name", metavar="[QUEUE]", required=False)
 )
 @pass_context
 def preview(context: Context, /, name: str | None, rows: int | None, **given: Any) -> None:
-    """Show the wait before each redelivery, and the time to the dead-letter queue.
+    """Show the wait before each redelivery, up to the last one.
 
     The policy is that of QUEUE, or else the default; options override its fields.
     """
@@ -48,7 +48,7 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
 def simulate(context: Context, /, name: str | None, *, messages: int, outage: str, **given: Any) -> None:
-    """Simulate messages that all fail at once because something they need is down.
+    """Simulate an outage in which many messages fail at once.
 
     The policy is that of QUEUE, or else the default; options override its fields.
     """

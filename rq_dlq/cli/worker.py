@@ -15,7 +15,7 @@ from rq_dlq import _work
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import load
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
-from rq_dlq.cli._health import health_options
+from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._watch import watching
@@ -108,8 +108,8 @@ class _Worker(Command):
     show_default=True,
     help="The longest time that the import of the app may take.",
 )
-@log_format_option
 @health_options
+@log_format_option
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @pass_context
 def worker(
@@ -156,7 +156,8 @@ def worker(
         sys.exit(code)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+    pages = metrics_of(broker) if health else None
+    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
         run.run()
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._work import redrives
+from rq_dlq._work.redrive_offers import Editor, drive_offered
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import moment
 from rq_dlq.values.redrive import STATES, RedriveCounts, name_of
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 
     from rq_dlq import _work
     from rq_dlq._calls.redrives import Steering
+    from rq_dlq._work.redrive_terms import Terms
     from rq_dlq.client.broker import Broker
-    from rq_dlq.values.redrive import Redrive, RedriveState
+    from rq_dlq.values.redrive import Redrive, RedriveState, Refusal
 
 
 class RedriveJob:
@@ -29,9 +32,12 @@ class RedriveJob:
     back.
     """
 
-    def __init__(self, core: _work.Queue[Any], broker: Broker, parts: Sequence[Redrive]) -> None:
+    def __init__(
+        self, core: _work.Queue[Any], broker: Broker, parts: Sequence[Redrive], terms: Terms | None = None
+    ) -> None:
         self._core = core
         self._broker = broker
+        self._editor = None if terms is None else Editor(core, terms)  # None: another object began it
         self._parts = list(parts)  # one, but for a name that several queues share
 
     def __repr__(self) -> str:
@@ -54,18 +60,31 @@ class RedriveJob:
 
     @property
     def counts(self) -> RedriveCounts:
-        """How many messages were eligible, moved, gone, acked, died, undone."""
+        """How many messages were eligible, moved, gone, expired, refused, acked, died, undone."""
         return sum((part.counts for part in self._parts), RedriveCounts())
 
     @property
     def why(self) -> str:
-        """Why it is paused, a sentence; empty: it is not."""
+        """Why it is paused, or was cancelled by itself, a sentence; empty: neither."""
         return "; ".join(filter(None, (part.pause for part in self._parts)))
 
     @property
     def chosen(self) -> str:
         """Its messages, in words."""
         return self._parts[0].asked.chosen if self._parts else ""
+
+    @property
+    def how(self) -> str:
+        """What it changes in the messages, in words; empty: nothing."""
+        return self._parts[0].asked.how if self._parts else ""
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Messages that stay dead since they could not be edited, or the other queue has their ids.
+
+        The first hundred that this object has met; `counts.refused` says how many there are.
+        """
+        return tuple(self._editor.refusals) if self._editor else ()
 
     @property
     def by(self) -> str:
@@ -106,6 +125,9 @@ class RedriveJob:
 
         Returns:
             The job.
+
+        Raises:
+            InvalidInput: another process began it, and edits its messages or moves them to another queue.
         """
         ms = None if within is None else milliseconds(within, name="within")
         for n, part in self._stored():
@@ -116,8 +138,28 @@ class RedriveJob:
                 if progress is not None:
                     progress(self)
 
-            self._parts[n] = self._broker._run(redrives.drive(keys, part.id, ms, told))
+            if not part.asked.offered:
+                steps = redrives.drive(keys, part.id, ms, told)
+            elif self._editor is None and part.state != "running":
+                steps = redrives.look(keys, part.id)
+            else:
+                steps = drive_offered(keys, part, self._own(part), ms, told)
+            self._parts[n] = self._broker._run(steps)
         return self
+
+    def _own(self, part: Redrive) -> Editor:
+        """What changes the messages of a part, which only the object has that began it.
+
+        Raises:
+            InvalidInput: another one did.
+        """
+        if self._editor is None:
+            message = (
+                f"only the process that began redrive {part.id} can go on with it ({part.asked.how}): "
+                "cancel it, and begin another one for what is still dead"
+            )
+            raise InvalidInput(message)
+        return self._editor
 
     def pause(self, by: str | None = None) -> Self:
         """Stop moving messages; `resume` goes on.
@@ -139,8 +181,11 @@ class RedriveJob:
             by: who resumes it, for the audit; None: this process.
 
         Raises:
-            InvalidInput: it is over.
+            InvalidInput: it is over; or another process began it, and only that can go on with it.
         """
+        for part in self._parts:
+            if part.asked.offered:
+                self._own(part)
         return self._steer("resume", by)
 
     def cancel(self, by: str | None = None) -> Self:
@@ -159,6 +204,9 @@ class RedriveJob:
 
         Args:
             by: who undoes it, for the audit and the messages' history; None: this process.
+
+        Raises:
+            InvalidInput: it edited its messages, or moved them to another queue.
         """
         for n, part in self._stored():
             self._parts[n] = self._broker._run(redrives.undo(self._core, part, by))

@@ -123,7 +123,7 @@ def _checked(entry: Entry) -> Entry:
     affixes = [(part.get("prefix"), part.get("suffix", "")) for part in (dead, expired)]
     if one_name or (affixes[0] == affixes[1] and affixes[0][0] is not None):
         raise PolicyError(
-            "dead letters and expired messages have the same name of a queue. Pass two, "
-            "or process_expired=True, which makes the expired dead letters"
+            "dead letters and expired messages would be in queues of the same name. Pass two names, "
+            "or process_expired=True, which makes expired messages dead letters"
         )
     return entry

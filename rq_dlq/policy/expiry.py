@@ -120,10 +120,10 @@ class ExpiryPolicy:
             check.within(round(low * 1000), round(high * 1000), "min_expiry_delay", "max_expiry_delay")
         individual = not (self.prefix is UNSET and self.suffix is UNSET)
         if self.name and individual:
-            message = "name is one expiry queue for many, prefix and suffix are of one for each. Pass either"
+            message = "name is one expiry queue for all, prefix and suffix make one for each. Pass either"
             raise PolicyError(message)
         if self.discard and (self.name or individual):
-            raise PolicyError("discard drops what a name, prefix or suffix would keep. Pass either")
+            raise PolicyError("discard drops what a name, prefix or suffix would keep. Pass one or the other")
         check.apart(self.prefix, self.suffix)
 
 

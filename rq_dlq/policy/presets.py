@@ -105,7 +105,7 @@ class ActiveMQRedelivery(Arithmetic):
             if self.max_delay is not None:  # never below redelivery_delay, as checked
                 wait = min(wait, self.max_delay)
         if wait < 0:
-            raise PolicyError(f"after a wait of 0 redeliveryDelay counts, and it is {wait}. Pass 0 or more")
+            raise PolicyError(f"after a wait of 0, redeliveryDelay is the next one: {wait}. Pass 0 or more")
         return _spread(wait, self.collision_avoidance, r)
 
 

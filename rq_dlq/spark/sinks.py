@@ -30,14 +30,14 @@ def epoch_key(df: DataFrame, epoch: int) -> str:
         epoch: the number that it got.
 
     Raises:
-        InvalidInput: it is called elsewhere, or by Spark Connect, where Spark does not say which query it is.
+        InvalidInput: it is called elsewhere, or with Spark Connect, which does not say which query it is.
     """
     context = getattr(df.sparkSession, "sparkContext", None)
     query = context and context.getLocalProperty(QUERY)
     if not query:
         raise InvalidInput(
-            "epoch_key() works in the function of foreachBatch, in its own thread, and not by Spark Connect: "
-            "there give the outputs of each checkpoint a prefix of their own"
+            "epoch_key() works in the function of foreachBatch, in its own thread. With Spark Connect it "
+            "does not work: give each checkpoint its own output directory"
         )
     return f"{query}-{epoch}"
 

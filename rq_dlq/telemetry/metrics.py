@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from rq_dlq import _work, asyncio
@@ -20,6 +21,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import RqDlqError
 from rq_dlq.telemetry._queues import Reading, families
+from rq_dlq.telemetry.health import Answer
 from rq_dlq.values.failure import moment
 from rq_dlq.values.observer import Observer
 from rq_dlq.values.overview import Overview
@@ -114,10 +116,16 @@ class QueueCollector(Collector):
             self._note("")
 
     def _note(self, trouble: str) -> None:
-        """Log it once."""
-        if trouble != self._trouble:
+        """Log once that trouble began, and once that it is over."""
+        if bool(trouble) != bool(self._trouble):
             logger.warning("%s", f"no metrics: {trouble}" if trouble else "Redis can be read again")
         self._trouble = trouble
+
+
+def exposition(registry: CollectorRegistry) -> Answer:
+    """The page of a registry, as Prometheus reads it."""
+    encoder, content_type = choose_encoder("")
+    return Answer(200, encoder(registry), content_type)
 
 
 def _up(reading: Reading | None) -> Metric:

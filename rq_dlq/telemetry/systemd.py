@@ -33,7 +33,7 @@ class Systemd:
         if not (self._address and lines):
             return
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.settimeout(1)
                 sender.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:

@@ -155,10 +155,10 @@ class Received(Answering, Generic[T]):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When its time to live ends (UTC); None: never. Redriven messages have no time to live."""
-        _ = self._flags
-        end = records.expiry_of(self._row.record)
-        return None if end is None or self.redriven else moment(end)
+        """When its time to live ends (UTC); None: never. A redriven message has the one that it was given."""
+        _, row = self._flags, self._row
+        end = states.expiry_of(row.state) if self.redriven else records.expiry_of(row.record)
+        return None if end is None else moment(end)
 
     @property
     def _state(self) -> states.State:

@@ -54,6 +54,31 @@ def pack_head(priority: int, headers: bytes, *, raw: bool, persistent: bool) -> 
     return bytes((flags,)) + block
 
 
+def sent(birth: int, payload: bytes, expires: int | None = None) -> bytes:
+    """The record of a payload, as a send writes it.
+
+    Args:
+        birth: its millisecond, and its number there.
+        expires: when its time to live ends, milliseconds; None: it has none.
+    """
+    head = birth.to_bytes(FLAGS, "big")
+    if expires is None:
+        return head + payload
+    width = EXPIRY.stop - EXPIRY.start
+    return head + bytes((payload[0] | EXPIRES,)) + expires.to_bytes(width, "big") + payload[1:]
+
+
+def with_body(record: bytes, body: bytes, *, raw: bool) -> bytes:
+    """A record with another body; the rest is as it was, also fields that this version does not know.
+
+    Args:
+        raw: the body is bytes, not JSON.
+    """
+    head = bytearray(record[: len(record) - len(content_of(record).body)])
+    head[FLAGS] = head[FLAGS] & ~BYTES | (BYTES if raw else 0)
+    return bytes(head) + body
+
+
 def version_needed(record: bytes) -> str:
     """The version that can read a record in a later form; empty: it has today's form, or is damaged."""
     return needed(record, BARE) if len(record) > BARE and record[FLAGS] == LATER else ""

@@ -13,8 +13,24 @@ from rq_dlq.values.failure import moment
 
 RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
 STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
-NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone")
+NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused")
 """What is counted; the fields of a record beside its state (lua/lib/read_redrive.lua)."""
+
+
+MOST_REFUSALS = 100  # that are told
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A dead letter that a redrive left dead, since it could not be changed as it was asked for.
+
+    Attributes:
+        id: of the message.
+        why: a sentence.
+    """
+
+    id: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +40,17 @@ class RedrivePlan:
     Attributes:
         eligible: how many dead letters.
         expired: of these, how many had a time to live that would be over by now. They come back like the
-            others, since a death ends it.
+            others, since a death ends it; with `ttl="keep"` they stay dead.
         gone: of the ids that were asked for, how many are no dead letters here.
+        refused: of the eligible, how many the edit refuses: they stay dead.
+        refusals: which, and why; the first hundred.
     """
 
     eligible: int
     expired: int
     gone: int
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +64,8 @@ class RedriveCounts:
         acked: of those that it brought back, how many were acked.
         died: of those, how many are dead again, or expired.
         undone: how many an undo took back.
+        expired: how many stay dead, since the time to live that was to be kept is over.
+        refused: how many stay dead, since they could not be edited, or the other queue has their ids.
     """
 
     eligible: int = 0
@@ -52,6 +74,8 @@ class RedriveCounts:
     acked: int = 0
     died: int = 0
     undone: int = 0
+    expired: int = 0
+    refused: int = 0
 
     def __add__(self, other: RedriveCounts) -> RedriveCounts:
         return RedriveCounts(*(getattr(self, name) + getattr(other, name) for name in NUMBERS))
@@ -70,6 +94,10 @@ class Asked(msgspec.Struct, frozen=True):
         user: the Redis user who asked.
         at: when, milliseconds.
         cause: cells of the history of each message.
+        ttl: the messages' time to live, milliseconds; 0: none, -1: that which they had goes on.
+        to: the queue that they go to; empty: their own.
+        how: what the redrive changes in the messages, in words.
+        offered: only its caller can bring them back, since it edits them, or they go to another queue.
     """
 
     part: str
@@ -81,6 +109,10 @@ class Asked(msgspec.Struct, frozen=True):
     user: str
     at: int
     cause: str
+    ttl: int = 0
+    to: str = ""
+    how: str = ""
+    offered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +122,8 @@ class Redrive:
     Attributes:
         id: of the job.
         family: the queue.
-        why: why it is paused: "success", or who paused it, as JSON; else empty.
+        why: why it is paused: "success", or who paused it, as JSON; or "left": its caller did not go on with
+            it, so it is cancelled; else empty.
     """
 
     id: str
@@ -102,7 +135,9 @@ class Redrive:
 
     @property
     def pause(self) -> str:
-        """Why it is paused, a sentence; empty: it is not."""
+        """Why it is paused, or was cancelled by itself, a sentence; empty: neither."""
+        if self.why == "left":
+            return "the process that began it did not go on with it, and no other can"
         if self.state != "paused":
             return ""
         if self.why != "success":
@@ -146,6 +181,7 @@ class AuditRecord:
         user: the Redis user; empty: not known.
         chosen: the messages, in words.
         counts: how far the redrive had come.
+        how: what it changes in the messages, in words; empty: nothing.
     """
 
     at: datetime
@@ -156,6 +192,7 @@ class AuditRecord:
     user: str
     chosen: str
     counts: RedriveCounts
+    how: str = ""
 
 
 def read_audit(family: str, entry: tuple[str, list[bytes]]) -> AuditRecord:
@@ -168,7 +205,8 @@ def read_audit(family: str, entry: tuple[str, list[bytes]]) -> AuditRecord:
     job, did, by, user, chosen = (fields.get(name, "") for name in ("job", "did", "by", "user", "chosen"))
     numbers = (fields.get(name, "") for name in NUMBERS)
     counts = RedriveCounts(*(int(number) if number.isdigit() else 0 for number in numbers))
-    return AuditRecord(moment(int(at.partition("-")[0])), family, job, did, name_of(by), user, chosen, counts)
+    when, how = moment(int(at.partition("-")[0])), fields.get("how", "")
+    return AuditRecord(when, family, job, did, name_of(by), user, chosen, counts, how)
 
 
 def name_of(who: str) -> str:

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from rq_dlq.values import record as records
+
 # part[/reason] (+|-)token, eight numbers, then fields of later versions, which are skipped.
 _LINE: Final = re.compile(rb"([a-z]+)(?:/([a-z]+))? [+-]\S*" + rb" ([0-9]{1,18})" * 8 + rb"(?: \w+=\S*)*")
 
@@ -52,6 +54,26 @@ def group_of(text: bytes) -> str | None:
     """The group of a dead letter; None: an earlier version buried it, or the message is not dead."""
     found = _GROUP.search(text) if text.startswith(b"dead") else None
     return found[1].decode() if found else None
+
+
+_EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_expiry_word.lua
+
+
+def expiry_of(text: bytes) -> int | None:
+    """When a message expires by the time to live that a redrive gave it, milliseconds; None: it gave none."""
+    found = _EXPIRES.search(text)
+    return int(found[1]) if found else None
+
+
+def deadline_of(text: bytes, record: bytes) -> int | None:
+    """When the time to live ends that a message was sent with, or that a redrive gave it; None: it has none.
+
+    A death ended it, unless a redrive keeps it. The head of the record is enough.
+    """
+    given = expiry_of(text)
+    if given is not None or len(record) < records.BARE:
+        return given
+    return records.expiry_of(record)
 
 
 @lru_cache(1_000)  # messages that were claimed together, or died together, have the same state

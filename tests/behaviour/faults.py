@@ -69,6 +69,23 @@ async def connections_of(broker: Any) -> Any:
     return bare._connections
 
 
+def told_of(connections: Any) -> list[tuple[Any, ...]]:
+    """From now on all commands that are sent."""
+    seen: list[tuple[Any, ...]] = []
+    talk: Callable[..., Any] = connections._talk
+
+    async def awaiting(commands: list[tuple[Any, ...]]) -> list[Any]:
+        seen.extend(commands)
+        return await talk(commands)  # type: ignore[no-any-return]
+
+    def blocking(commands: list[tuple[Any, ...]]) -> list[Any]:
+        seen.extend(commands)
+        return talk(commands)  # type: ignore[no-any-return]
+
+    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+    return seen
+
+
 def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lost:
     """Lose the first calls of a script (or waits: "wait") or, where they arrive, their replies."""
     lost, said = Lost(0, times), b"BLPOP" if verb == "wait" else connections.scripts[verb].sha

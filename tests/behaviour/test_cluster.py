@@ -26,7 +26,7 @@ from tests.verbs.scene import set_up
 SLOTS = 16_384
 TAGGED = ["{shop}.orders", "{shop}.invoices"]
 APART = ["orders", "invoices"]
-OF_SEVERAL = {"transfer"}  # `commit` may be, too; in a scene it sends to its own queue
+OF_SEVERAL = {"transfer", "offer_redrive"}  # `commit` may be, too; in a scene it sends to its own queue
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,25 @@ async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any
     with pytest.raises(CrossSlot, match="give them one hash tag"):
         await getattr(queue.select(places=[place]), verb)(other)
     assert snapshot(raw) == before
+
+
+async def test_a_redrive_across_nodes_is_refused(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, APART)
+    await queue.poison(await queue.claim(3))
+    before = snapshot(raw)
+    with pytest.raises(CrossSlot, match="give them one hash tag"):
+        await queue.dlq.redrive(all=True, to=other)
+    assert snapshot(raw) == before
+    assert int(await queue.dlq.redrive(all=True, edit=lambda body: body, ttl="1h")) == 3
+
+
+async def test_a_redrive_between_queues_that_share_a_tag(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, TAGGED)
+    await queue.poison(await queue.claim(3))
+    assert int(await queue.dlq.redrive(all=True, to=other)) == 3
+    assert await counts(other) == {"ready": 3}
+    for name in TAGGED:
+        audit(raw, name)
 
 
 async def test_queues_that_share_a_tag(broker: Any, raw: Any) -> None:

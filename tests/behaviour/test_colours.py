@@ -40,7 +40,7 @@ NAMES = {
         priority reason redelivered redriven release released settled state""",
     "DeadLetters": "browse groups job jobs purge redrive select",
     "Policies": "explain put read remove set undeclare",
-    "RedriveJob": "began by cancel chosen counts id pause refresh resume state undo wait why",
+    "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
         purge redrive""",
     "Session": "claim close commit recover rollback send",

@@ -278,7 +278,7 @@ async def test_a_bulk_verb_wants_a_condition_or_all(verb: str, broker: Any) -> N
     for which in ({}, {"where": None}):
         with pytest.raises(InvalidInput, match="or all=True to mean that"):
             await BULK[verb](queue, **which)
-    with pytest.raises(InvalidInput, match="drop it, or the condition beside it"):
+    with pytest.raises(InvalidInput, match="leave it out, or leave out the condition"):
         await BULK[verb](queue, all=True, where="age > 0")
     assert await counts(queue) == {"dead": 1, "scheduled": 1}
     assert int(await BULK[verb](queue, all=True)) == 1

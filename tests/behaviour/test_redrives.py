@@ -9,7 +9,7 @@ import pytest
 from rq_dlq import BrokerUnavailable, InvalidInput, RedriveCounts, RedrivePlan
 from rq_dlq._calls import claims
 from rq_dlq._calls import redrives as calls
-from tests.behaviour.faults import lose_replies
+from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -384,6 +384,30 @@ async def test_jobs_are_found_by_their_ids(broker: Any) -> None:
         assert (one.by, one.chosen) == ("anna", "all")
     with pytest.raises(InvalidInput, match="there is no redrive 'nope' of 'a'"):
         await queue.dlq.job("nope")
+
+
+async def test_one_job_is_read_alone(broker: Any) -> None:
+    """However many the queue remembers."""
+    queue = broker.queue("a")
+    dead = await bury(queue, range(20))
+    jobs = [await queue.dlq.redrive(ids=[one]) for one in dead]
+    connections = await connections_of(broker)
+    asked = told_of(connections)
+    assert (await queue.dlq.job(jobs[3].id)).id == jobs[3].id
+    assert sum(command[0] == b"HMGET" for command in asked) == 1
+
+
+async def test_a_group_that_vanished(broker: Any, raw: Any) -> None:
+    """Others brought its letters back between two looks: nothing is done, and nothing is left behind."""
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    (group,) = await queue.dlq.groups()
+    await queue.dlq.redrive(all=True)
+    before = sorted(raw.keys())
+    assert await queue.dlq.redrive(group=group, dry_run=True) == RedrivePlan(0, 0, 0)
+    job = await queue.dlq.redrive(group=group)
+    assert (job.state, job.counts) == ("done", RedriveCounts())
+    assert sorted(raw.keys()) == before
 
 
 async def test_a_job_is_forgotten_after_a_week(broker: Any, clock: Clock, raw: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import redis
 
 import rq_dlq
 from tests.cli.conftest import Shell
@@ -169,3 +170,17 @@ def test_a_condition_that_cannot_be_read_is_code_2(
     yes = () if verb == "ls" else ("--yes",)
     shell("dlq", verb, "orders", "--where", condition, *yes, code=2)
     assert broker.queue("orders").stats().dead == 1
+
+
+def test_a_body_that_does_not_decode_in_a_page(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    """It is shown as it is, and hides none of the others."""
+    (first, bad, last) = dead("a", "b", "c")
+    keys = broker.queue("orders")._core.keys
+    with redis.Redis(unix_socket_path=shell.url.removeprefix("unix://")) as client:
+        record = client.hget(keys["messages"], bad)
+        assert isinstance(record, bytes)
+        client.hset(keys["messages"], bad, record[:-3] + b"{no")
+    assert [row["id"] for row in shell.json("dlq", "ls", "orders")] == [first, bad, last]
+    assert bad in shell("dlq", "ls", "orders").stdout
+    assert "{no" in shell("dlq", "show", "orders", bad).stdout
+    assert "brought 3 messages back" in shell("dlq", "redrive", "orders", "--all", "--yes").stderr

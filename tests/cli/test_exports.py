@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -149,3 +150,21 @@ def test_a_line_that_is_none_keeps_all_out(
     assert said in done.stderr
     assert "1 bad line, so nothing was imported" in done.stderr
     assert broker.queue("orders").stats().dead == 2
+
+
+def test_a_time_to_live_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """A redrive can keep it."""
+    orders = broker.queue("orders")
+    orders.send("sent", id="a", ttl="1h")
+    orders.send("given", id="b")
+    orders.poison(orders.claim(2))
+    orders.dlq.redrive(ids=["b"], ttl="2h")
+    orders.poison(orders.claim(1))
+    text = shell("dlq", "export", "orders").stdout
+    ends = [row["expires_at"] for row in lines(text)]
+    orders.dlq.purge(all=True)
+    shell("dlq", "import", "orders", "-", typed=text)
+    assert shell("dlq", "export", "orders").stdout == text
+    orders.dlq.redrive(all=True, ttl="keep")
+    kept = [delivery.expires_at for delivery in orders.claim(2)]
+    assert kept == [datetime.fromisoformat(end) for end in ends]

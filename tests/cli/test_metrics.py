@@ -8,11 +8,33 @@ import sys
 from urllib.request import Request, urlopen
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 import rq_dlq
+from rq_dlq.cli._health import metrics_of
+from rq_dlq.telemetry.metrics import WorkerMetrics
 from tests.cli.conftest import Shell
+from tests.cli.test_worker import port_of
 from tests.servers import free_port, wait_until
 from tests.telemetry.exposition import read
+from tests.telemetry.test_health import ask
+
+APP = """
+from prometheus_client import Counter
+
+import rq_dlq
+
+broker = rq_dlq.Broker()
+orders = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+charged = Counter("charged", "What the program itself counts.")
+
+
+@orders.handler()
+def charge(body):
+    charged.inc(10)
+    if body == "bad":
+        raise ValueError("no")
+"""
 
 
 def answers(port: int) -> bool:
@@ -82,3 +104,35 @@ def test_an_address_that_is_taken(shell: Shell) -> None:
 def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert "pip install 'rq-dlq[metrics]'" in shell("metrics", code=2).stderr
+
+
+def test_a_worker_shows_its_handlers_beside_what_the_program_measures(
+    shell: Shell, broker: rq_dlq.Broker
+) -> None:
+    (shell.directory / "shop.py").write_text(APP)
+    broker.queue("orders").send_many(["good", "bad", "good"])
+    with shell.process("worker", "shop:broker", "--health", "0") as worker:
+        port = port_of(worker)
+        outcome = 'rq_dlq_handling_seconds_count{{outcome="{}",queue="orders"}}'
+        seen: dict[str, float] = {}
+
+        def done() -> bool:
+            seen.update(read(ask(port, "/metrics")[1]))
+            return sum(seen.get(outcome.format(name), 0) for name in ("acked", "dead")) == 3
+
+        wait_until(done)
+        worker.terminate()
+        worker.wait(60)
+    assert [seen[outcome.format(name)] for name in ("acked", "dead")] == [2, 1]
+    assert seen['rq_dlq_time_in_queue_seconds_count{queue="orders"}'] == 3
+    assert seen["charged_total"] == 30
+    assert seen["process_cpu_seconds_total"] > 0
+
+
+def test_a_program_may_observe_its_handlers_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = rq_dlq.Broker("redis://nowhere")
+    broker.observe(WorkerMetrics(CollectorRegistry()))
+    assert [*metrics_of(broker)] == ["/metrics"]
+    assert len(broker._observers) == 1
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert metrics_of(broker)["/metrics"]().status == 404

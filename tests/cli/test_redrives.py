@@ -6,6 +6,9 @@ import json
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 import rq_dlq
 from tests.cli.conftest import Shell
@@ -35,7 +38,7 @@ def settle(broker: rq_dlq.Broker, count: int, *, well: bool) -> threading.Thread
 def test_a_dry_run_counts(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     ids = dead("a", "b")
     words = ("dlq", "redrive", "orders", "--id", ids[0], "--id", "nope", "--dry-run")
-    assert shell.json(*words) == {"eligible": 1, "expired": 0, "gone": 1}
+    assert shell.json(*words) == {"eligible": 1, "expired": 0, "gone": 1, "refused": 0}
     assert broker.queue("orders").stats().dead == 2
 
 
@@ -115,3 +118,114 @@ def test_what_makes_no_sense_is_told(shell: Shell, dead: Die) -> None:
     assert "there are no redrives" in shell("dlq", "jobs", "orders").stderr
     assert "there is no redrive 'nope'" in shell("dlq", "jobs", "orders", "nope", code=2).stderr
     assert "rate 0" in shell("dlq", "redrive", "orders", "--all", "--yes", "--rate", "0", code=2).stderr
+
+
+# Changed on the way
+
+
+def test_edited_by_a_merge_patch(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead({"total": "9", "old": 1, "to": {"street": "a", "zip": 2}}, {"total": "8"})
+    patch = '{"total": 9, "old": null, "to": {"zip": 3}}'
+    done = shell("dlq", "redrive", "orders", "--all", "--yes", "--edit", patch, "--ttl", "1h", "--by", "anna")
+    assert "brought 2 messages back (edited, ttl 1h)" in done.stderr
+    orders = broker.queue("orders")
+    first, second = orders.claim(2)
+    assert first.body == {"total": 9, "to": {"street": "a", "zip": 3}}
+    assert second.body == {"total": 9, "to": {"zip": 3}}
+    assert first.expires_at is not None
+    (row,) = shell.json("dlq", "jobs", "orders")
+    assert (row["how"], row["moved"], row["refused"]) == ("edited, ttl 1h", 2, 0)
+
+
+def test_edited_by_a_json_patch_of_a_file(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die, tmp_path: Path
+) -> None:
+    pytest.importorskip("jsonpatch")
+    dead({"total": "9"}, {"sum": 8}, b"bytes")
+    file = tmp_path / "patch.json"
+    file.write_text('[{"op": "replace", "path": "/total", "value": 9}]')
+    words = ("dlq", "redrive", "orders", "--all", "--edit", str(file))
+    plan = shell(*words, "--dry-run", "-o", "json")
+    assert json.loads(plan.stdout) == {"eligible": 3, "expired": 0, "gone": 0, "refused": 2}
+    assert "can't replace a non-existent object 'total'" in plan.stderr
+    told = shell(*words, "--yes", code=1).stderr
+    assert "brought 1 message back (edited)" in told
+    assert "can't replace a non-existent object 'total'" in told
+    assert "the body is bytes, not JSON" in told
+    assert "2 dead letters could not be changed and stay dead" in told
+    assert [delivery.body for delivery in broker.queue("orders").claim(9)] == [{"total": 9}]
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("[", "not JSON"),
+        ("nowhere.json", "cannot read 'nowhere.json'"),
+        ('[{"op": "rewrite", "path": "/a"}]', "no JSON patch: Unknown operation 'rewrite'"),
+        ('[{"op": "remove", "path": "a"}]', "no JSON patch"),
+        ("[1]", "no JSON patch"),
+    ],
+)
+def test_what_is_no_patch(patch: str, why: str, shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    pytest.importorskip("jsonpatch")
+    dead({"a": 1})
+    assert why in shell("dlq", "redrive", "orders", "--all", "--yes", "--edit", patch, code=1).stderr
+    assert (broker.queue("orders").stats().dead, broker.queue("orders").dlq.jobs()) == (1, [])
+
+
+def test_to_another_queue(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a", "b", "c")
+    words = ("dlq", "redrive", "orders", "--all", "--yes", "--to", "orders.v2")
+    told = shell(*words, code=1).stderr
+    assert "there is no queue 'orders.v2'" in told
+    assert "--create makes it" in told
+    assert broker.queues() == ["orders"]
+    assert "brought 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
+    assert broker.queue("orders.v2").stats().ready == 3
+    (row,) = shell.json("dlq", "jobs", "orders")
+    assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["job"], "undo", code=2).stderr
+    assert "not counted in another queue" in shell(*words, "--canary", "2", code=2).stderr
+
+
+def test_a_time_to_live_that_is_over_is_kept(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("x", ttl="5ms")
+    while not orders.stats().expired:
+        orders.maintain()
+    orders.send("y", ttl="1h")
+    orders.poison(orders.claim())
+    told = shell("dlq", "redrive", "EXP.orders", "--all", "--yes", "--ttl", "keep").stderr
+    assert "1 dead letter stays dead: its time to live is over" in told
+    assert "brought 1 message back (ttl kept)" in (
+        shell("dlq", "redrive", "orders", "--all", "--yes", "--ttl", "keep").stderr
+    )
+    assert (
+        "ttl: 'soon' is not a duration"
+        in shell("dlq", "redrive", "orders", "--all", "--yes", "--ttl", "soon", code=2).stderr
+    )
+
+
+def test_a_canary_of_edited_ones_that_fails_ends_it(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead(*({"n": n} for n in range(9)))
+    consumer = settle(broker, 3, well=False)
+    words = ("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", "--edit", '{"n": 1}')
+    stopped = shell(*words, code=4).stderr
+    consumer.join()
+    assert "3 of 9 are back, and redrive" in stopped
+    assert "is cancelled; the same command takes those that are still dead" in stopped
+    assert broker.queue("orders").stats().dead == 9
+
+
+def test_ctrl_c_ends_an_edited_one(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead(*({"n": n} for n in range(40)))
+    words = ("dlq", "redrive", "orders", "--all", "--yes", "--rate", "1", "--edit", '{"n": 1}', "-o", "jsonl")
+    with shell.process(*words) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 4
+        assert process.stderr is not None
+        assert "the same command takes those that are still dead" in process.stderr.read()
+    orders = broker.queue("orders")
+    (job,) = orders.dlq.jobs()
+    assert (job.state, orders.stats().dead + int(job)) == ("cancelled", 40)

@@ -327,7 +327,7 @@ def test_it_answers_probes(shell: Shell, broker: rq_dlq.Broker) -> None:
     options = ["--health", "0", "--heartbeat-file", str(alive)]
     broker.queue("orders").send("slow")
     with shell.process("worker", "app:broker", *options) as worker:
-        port = _port(worker)
+        port = port_of(worker)
         wait_until((shell.directory / "slow").exists)
         wait_until(lambda: ask(port, "/readyz")[0] == 200)
         assert "ok   redis: answers\n" in ask(port, "/readyz")[1]
@@ -342,7 +342,7 @@ def test_it_answers_probes(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert not alive.exists()
 
 
-def _port(process: subprocess.Popen[str]) -> int:
+def port_of(process: subprocess.Popen[str]) -> int:
     """Where it answers, as its log says."""
     assert process.stderr is not None
     while (found := re.search(r"http://127.0.0.1:(\d+) answers", process.stderr.readline())) is None:

@@ -123,7 +123,7 @@ def test_what_concerns_all_queues_keeps_its_place() -> None:
 
 
 def test_a_slot_that_has_moved() -> None:
-    """The map is corrected, and only what was refused is said again, with what goes along."""
+    """The map is corrected, and only the commands that were refused are repeated, with what goes along."""
     moved = exceptions.MovedError(f"{slot_of(A)} right:3")
     nodes = Nodes(
         lambda node, command: moved if (node, command[1:2]) == (LEFT, (A,)) else (node.host, command[0])

@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from rq_dlq import _calls
 from rq_dlq._calls import Call, claims, scans
 from rq_dlq._calls.delivery import Suspects
+from rq_dlq._calls.redrives import Offer
 from rq_dlq._keys import QueueKeys
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.redrive import Asked
+from rq_dlq.values.state import read_state
 from rq_dlq.values.wanted import ALL as WHOLE
 from tests.model.driver import CAUSE, packed
 from tests.model.world import World
@@ -202,6 +206,27 @@ def start_redrive(world: World) -> Call[Any]:
 def step_redrive(world: World) -> Call[Any]:
     world.queue.run(start_redrive(world))
     return _calls.redrives.step_redrive(world.keys, "j", limit=10, grace=10_000)
+
+
+def offer_redrive(to: str) -> Step:
+    """Of the dead letters, edited; to the other queue, or (empty) to their own."""
+
+    def step(world: World) -> Call[Any]:
+        world.raw.rpush(world.keys.redrive("j"), "d1", "x1")
+        asked = msgspec.structs.replace(ASKED, to=to, offered=True, ttl=9_000)
+        world.queue.run(_calls.redrives.start_redrive(world.keys, "j", asked, listed=2, gone=0, grace=0))
+        offers: list[Offer] = []
+        for message_id in ("d1", "x1"):
+            state = read_state(world.raw.hget(world.keys["states"], message_id))
+            assert state is not None
+            edited = world.raw.hget(world.keys["messages"], message_id) + b" "
+            offers.append(Offer(message_id, f"{state.due}/{state.redriven}", edited))
+        target = world.other.keys if to else world.keys
+        return _calls.redrives.offer_redrive(
+            world.keys, target, "j", position=0, grace=10_000, opening="", offers=offers
+        )
+
+    return step
 
 
 def steer_redrive(world: World) -> Call[Any]:

@@ -31,6 +31,7 @@ from tests.model.calls import (
     later,
     of_the_dead,
     of_the_returned,
+    offer_redrive,
     paused,
     prioritize,
     purge,
@@ -139,6 +140,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "move the scheduled": (of_the_returned(transfer("scheduled", "s1", "l2")), both("s1", "l2")),
     "move the dead": (transfer("dead", "d1", "x1"), both("d1", "x1")),
     "move the expired": (transfer("expired", "gone"), both("gone")),
+    "edit the dead": (offer_redrive(""), NONE),
     "copy": (of_the_returned(transfer("ready", "r1", "r2", "e1", "x1", keep=True)), there("r1", "e1", "x1")),
     "copy the scheduled": (of_the_returned(transfer("scheduled", "s1", "l2", keep=True)), there("s1", "l2")),
     "copy the dead": (transfer("dead", "d1", keep=True), there("d1")),
@@ -166,7 +168,7 @@ STEPS: dict[str, tuple[Step, AbstractSet[str]]] = {
     "remove a policy": (set_policy(b"", b"{}"), NONE),
 }
 
-MOVES = {"transfer", "move the scheduled", "move the dead", "move the expired"}
+MOVES = {"transfer", "offer_redrive", "move the scheduled", "move the dead", "move the expired"}
 
 
 def moved_in_part(seen: Counter[str], message_id: str) -> bool:

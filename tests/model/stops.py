@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -66,21 +67,44 @@ class Stopped:
         return parse(name, SHIM % (self.n, self.error) + MOVED_CLOCK[name].source)
 
 
-def stop(raw: Any, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
+class Anew:
+    """A world that is made once, and put back before each stop: to make it again would take longer."""
+
+    def __init__(self, raw: Any) -> None:
+        self.world = world = World(raw)
+        self._now = world.clock.now
+        self._senders = [copy(queue._senders) for queue in (world.queue, world.other)]
+        self._keys = {key: (max(raw.pttl(key), 0), raw.dump(key)) for key in raw.keys("*")}
+
+    def __call__(self) -> World:
+        """The world as it was at first."""
+        pipeline = self.world.raw.pipeline(transaction=False)
+        pipeline.flushall()
+        for key, (ttl, value) in self._keys.items():
+            pipeline.restore(key, ttl, value)
+        pipeline.execute()
+        self.world.clock.now = self._now
+        for queue, senders in zip((self.world.queue, self.world.other), self._senders, strict=True):
+            queue._senders = copy(senders)
+        return self.world
+
+
+def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
     """The world with the call stopped at its n-th Redis call; whether there is one."""
-    world = World(raw)
+    world = anew()
     call = STEPS[name][0](world)
     try:
-        Driver(raw, scripts=Stopped(n, error)).run(call)  # type: ignore[arg-type]
+        Driver(world.raw, scripts=Stopped(n, error)).run(call)  # type: ignore[arg-type]
     except BrokerRefused as refused:
         assert ("stopped" in str(refused)) == (error == OURS), refused  # noqa: PT017 - others are failures
-    return world, call, bool(raw.delete("stopped"))
+    return world, call, bool(world.raw.delete("stopped"))
 
 
 def stops(raw: Any, name: str) -> Iterator[tuple[World, Call[Any], str, bool]]:
     """The world with a step stopped at each point, and at last not: the call, where, whether it was."""
+    anew = Anew(raw)
     for n in count(1):
-        world, call, stopped = stop(raw, name, n)
+        world, call, stopped = stop(anew, name, n)
         yield world, call, f"{name} stopped at {n}", stopped
         if not stopped:
             return
@@ -156,11 +180,11 @@ def a_claim_adds_up(raw: Any, name: str) -> int:
 
 def redis_leaves_the_same(raw: Any, name: str) -> int:
     """An error of Redis itself leaves what ours leaves."""
-    points = 0
+    points, anew = 0, Anew(raw)
     for n in count(1):
-        _, _, stopped = stop(raw, name, n)
+        _, _, stopped = stop(anew, name, n)
         ours = contents(raw)
-        stop(raw, name, n, REDIS)
+        stop(anew, name, n, REDIS)
         assert contents(raw) == ours, f"{name} stopped at {n}"
         if not stopped:
             return points

@@ -12,6 +12,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.settlement import Settlement
+from tests.audit import Present
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.model.driver import CAUSE, Driver
 
@@ -125,5 +126,6 @@ class World:
 
     def left(self) -> set[str]:
         """The keys that are left and do not go by themselves."""
+        present = Present(self.raw)
         keys = [*self.keys.by_name.items(), *self.other.keys.by_name.items()]
-        return {name for name, key in keys if self.raw.exists(key) and self.raw.ttl(key) < 0}
+        return {name for name, key in keys if present.ttl(key) == -1}

@@ -88,7 +88,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ('[a.dead_letter]\nprefix = ""\n', [(2, "dead_letter.prefix", "would take its own messages")]),
     (
         '[a]\ndead_letter.name = "x"\nexpiry.name = "x"\n',
-        [(3, "expiry.name (with dead_letter.name, line 2)", "the same name of a queue")],
+        [(3, "expiry.name (with dead_letter.name, line 2)", "in queues of the same name")],
     ),
     (
         '[a.expiry]\nmin_expiry_delay = "2m"\nmax_expiry_delay = "1m"\n',

@@ -36,6 +36,8 @@ ACTS: dict[str, Callable[[Place], None]] = {
     "awaiting": partial(work, concurrency=BATCH, colour="async def"),
 }
 TOGETHER = 100  # messages that a worker has begun and not acked, at most (consumer.ACK_TOGETHER)
+MORE = 10  # chunks that a sender sends beyond the plan, again and again, while something planned is not done
+MOST = 4  # times what is planned: then what is not done is left
 LEFT = 0.25  # of the sends of unknown outcome, which nobody sends again
 START = 30.0  # seconds until the first message, at most
 WAKING = 30.0  # seconds until a zombie has heard what came of its ack, at most
@@ -62,10 +64,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sending:
-    """A process that sends for a sender, from its chunk `first` on."""
+    """A process that sends for a sender, from its chunk `first` on, up to `end`."""
 
     name: str
     first: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Trial:
         self._started = 0
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
-        """Do all that is planned while the messages are sent and acked."""
+        """Do all that is planned while messages are sent and acked; on a busy machine some more of them."""
         scripts = self.queue._broker._connected().scripts
         self.raw.script_load(scripts["deliver_now"].source)  # so that `_take_over` need not
         for sender in SENDERS:
@@ -145,11 +148,21 @@ class Trial:
         """Whether it is time for another one of so many, which are all over some time before the end."""
         return done < planned and done < planned * progress / (0.8 * self.plan.messages)
 
+    def _is_done(self) -> bool:
+        """Whether all that was planned is done."""
+        plan, done = self.plan, self.done
+        return (
+            len(done.kills) >= plan.kills
+            and len(done.frozen) >= plan.zombies
+            and done.senders_killed >= plan.senders_killed
+        )
+
     def _start_sender(self, sender: str, first: int) -> None:
         name = self._new(sender)
-        chunks = range(first, self.plan.messages // CHUNK // len(SENDERS))
-        self.crowd.start(name, send, self.place, sender, chunks)
-        self.senders[sender] = Sending(name, first)
+        planned = self.plan.messages // CHUNK // len(SENDERS)
+        end = planned if first < planned else first + MORE
+        self.crowd.start(name, send, self.place, sender, range(first, end))
+        self.senders[sender] = Sending(name, first, end)
 
     def _start_consumer(self, kind: str) -> None:
         name = self._new(kind)
@@ -164,6 +177,8 @@ class Trial:
         for sender, sending in list(self.senders.items()):
             if not self.crowd.alive(sending.name):
                 del self.senders[sender]
+                if not self._is_done() and sent < MOST * self.plan.messages:
+                    self._start_sender(sender, sending.end)
         if self.senders and self._due(self.done.senders_killed, self.plan.senders_killed, sent):
             sender = self.random.choice(list(self.senders))
             self.crowd.kill(self.senders[sender].name)

@@ -13,6 +13,7 @@ import pytest
 
 from rq_dlq import _calls, _keys
 from rq_dlq._calls import Sender
+from rq_dlq._calls.redrives import Offer
 from rq_dlq._calls.scans import END, START
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._scripts import Script, Scripts, parse
@@ -171,6 +172,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     }
     given |= {"token": "t", "tokens": ["t"] * 2, "to": "u", "query": "s", "field": "done"}
     given |= {"after": START, "upto": END, "wanted": ALL}
+    given |= {"offers": [Offer("id", "1/0", b"record")]}
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [

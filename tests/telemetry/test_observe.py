@@ -17,7 +17,9 @@ from prometheus_client import CollectorRegistry
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
+from rq_dlq.values import redrive
 from tests.needs import lack
 from tests.telemetry.test_queue_metrics import bury, report
 
@@ -83,6 +85,18 @@ def test_the_page_has_each_metric_with_its_labels(shown: dict[str, dict[str, set
     }
     rows = re.findall(r"^\| `(rq_dlq_\w+)` \| ([\w, ]*) ?\|", PAGE, re.MULTILINE)
     assert {name: set(labels.replace(",", " ").split()) for name, labels in rows} == there
+
+
+def test_the_page_has_the_values_of_labels() -> None:
+    """Those that are words, and not names."""
+    for name, values in (
+        ("rq_dlq_messages", _queues.STATES),
+        ("rq_dlq_died_total", _queues.REASONS),
+        ("rq_dlq_redrive_jobs", redrive.STATES),
+        ("rq_dlq_redrive_messages", redrive.NUMBERS),
+    ):
+        row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` "))
+        assert set(values) <= set(re.findall(r"\w+", row)), name
 
 
 def test_the_page_has_each_alert() -> None:

@@ -21,6 +21,7 @@ from tests.model.calls import (
     later,
     move_staged,
     of_the_returned,
+    offer_redrive,
     prioritize,
     purge,
     redrive,
@@ -194,6 +195,11 @@ OPERATING = (
     Verb(
         name="start_redrive", kind="operate", roles=MAINTENANCE, again=Again.SAME, refused=True,
         call=start_redrive, say=lambda at: at.queue.dlq.redrive(all=True),
+    ),
+    Verb(
+        name="offer_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
+        call=offer_redrive("to"), cut_off=both("d1", "x1"),
+        say=lambda at: at.queue.dlq.redrive(all=True, to=at.other),
     ),
     Verb(
         name="steer_redrive", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,

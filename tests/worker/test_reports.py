@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -115,6 +116,21 @@ def test_a_worker_without_the_right_works_and_says_so_once(
 def _told(caplog: Any) -> list[str]:
     found = [record for record in caplog.records if record.levelno == logging.WARNING]
     return [text for record in found if "worker ls" in (text := record.getMessage())]
+
+
+def test_every_hour_a_process_removes_what_is_never_read(
+    broker: rq_dlq.Broker, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = reporting.reporter_of(broker.settings, 5.0)
+    broker._run(reporter.note("rq"))
+    raw.hset("rq:processes", "dead:1", "{}")
+    broker._run(reporter.note("rq"))
+    assert raw.hlen("rq:processes") == 2
+    monkeypatch.setattr(import_module("rq_dlq._work.processes"), "FORGET_EVERY", -1)
+    broker._run(reporter.note("rq"))
+    assert raw.hkeys("rq:processes") == [ME.encode()]
+    broker._run(reporter.leave("rq"))
+    assert raw.hlen("rq:processes") == 0
 
 
 def test_what_is_never_read_is_removed_by_the_next_worker(

@@ -29,7 +29,9 @@ BUSY = 50  # commands a second that others run
 @click.option("--yes", is_flag=True, help="Measure although others use the server.")
 @pass_context
 def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> None:
-    """Measure how fast queues are on a server, beside what the server itself can do.
+    """Measure how fast queues are on a server.
+
+    Beside each figure is what the server itself can do.
 
     It runs on the embedded server, or the one at --url, in its own namespace, which it removes afterwards. It
     loads the server: one that others use is refused, unless --yes is passed.

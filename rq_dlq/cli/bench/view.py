@@ -31,7 +31,7 @@ def watched(output: Output, figures: Iterable[Figure]) -> list[Figure]:
         task = progress.add_task("the server itself", total=None)
         for figure in figures:
             found.append(figure)
-            progress.update(task, description=f"{figure.name}: {said(figure)}")
+            progress.update(task, description=f"{figure.name}: {with_unit(figure)}")
     return found
 
 
@@ -49,7 +49,7 @@ def show(output: Output, figures: list[Figure], svg: Path | None) -> None:
         output.say(f"wrote {svg}")
 
 
-def said(figure: Figure, value: float | None = None) -> str:
+def with_unit(figure: Figure, value: float | None = None) -> str:
     """A value with its unit."""
     number = figure.value if value is None else value
     digits = 2 if figure.unit in {"ms", "times"} else 0
@@ -66,8 +66,8 @@ def table(figures: list[Figure]) -> Table:
     shown.add_column("of it")
     shown.add_column("the limit is", style="dim")
     for figure in figures:
-        limit = "" if figure.limit is None else said(figure, figure.limit)
-        shown.add_row(figure.name, said(figure), limit, _bar(figure.share), figure.limit_is)
+        limit = "" if figure.limit is None else with_unit(figure, figure.limit)
+        shown.add_row(figure.name, with_unit(figure), limit, _bar(figure.share), figure.limit_is)
     return shown
 
 

@@ -123,7 +123,7 @@ async def art_b105(broker: Any) -> None:
 
 
 async def art_b107(broker: Any) -> None:
-    """What was sent by a call that broke off is not lost, and the call can be said again."""
+    """What was sent by a call that broke off is not lost, and the call can be repeated."""
     source, target = broker.queue("a"), broker.queue("b")
     await target.send("there is such a queue", id="first")
     later = await source.send_many(range(300), delay="1h")

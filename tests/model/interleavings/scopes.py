@@ -93,7 +93,7 @@ ELSEWHERE = {
     **dict.fromkeys(("begin_batch", "note_batch"), "of no message: T2 and T4"),
     **dict.fromkeys(("due", "schedule"), "of keys that no world has: T4, and behaviour/test_schedules"),
     **dict.fromkeys(
-        ("start_redrive", "step_redrive", "steer_redrive", "undo_redrive"),
+        ("start_redrive", "step_redrive", "offer_redrive", "steer_redrive", "undo_redrive"),
         "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
     ),
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",

@@ -36,7 +36,7 @@ def run(run: Run) -> Figures:
     notes = [
         f"{forked['forks']} children of calling threads, connecting ones, event loops, after a lost claim",
         f"{cancelled['cancels']:,} cancelled calls in {cancelled['lives']:,} lives of messages",
-        f"{cancelled['unknown']:,} said again, since their outcome was not known",
+        f"{cancelled['unknown']:,} repeated, since their outcome was not known",
     ]
     return Figures(
         trials=forked["forks"] + cancelled["cancels"],

@@ -32,7 +32,7 @@ class Told:
 
     Attributes:
         lives: by the version of redis-py.
-        unknown: calls that ended without a known outcome, and were said again.
+        unknown: calls that ended without a known outcome, and were repeated.
     """
 
     lives: Counter[str] = field(default_factory=Counter)
@@ -125,7 +125,7 @@ def run(run: Run) -> Figures:
     clustered = any("--cluster" in program.arguments for program in work)
     notes = [
         f"{min(verbs.values()):,} to {max(verbs.values()):,} calls of each of {len(verbs)} verbs",
-        f"{told.unknown:,} said again, since their outcome was not known",
+        f"{told.unknown:,} repeated, since their outcome was not known",
         f"{len(ways('blocking'))} ways to a broker in both colours{', and a cluster' if clustered else ''}",
         f"{share:.0%} of exchanges lost",
         f"redis-py {versions}",

@@ -232,7 +232,7 @@ def partition(run: Run) -> Figures:
         }
     )
     counted = [
-        f"{len(unconfirmed):,} said to be unconfirmed, of which {len(forgotten):,} were forgotten",
+        f"{len(unconfirmed):,} reported as unconfirmed, of which {len(forgotten):,} were forgotten",
         f"{told.stale + seen['refused']:,} stale acks refused",
         f"{len(told.settled_twice):,} handled on both sides",
     ]
@@ -243,7 +243,7 @@ ROWS = (
     Row(
         "T11",
         "partition of a server from its replica x 20, durability replicated, clients on both sides",
-        "0 confirmed lost, every other said to be unconfirmed, 0 stale acks accepted",
+        "0 confirmed lost, every other reported as unconfirmed, 0 stale acks accepted",
         partition,
         missing=network.missing,
     ),

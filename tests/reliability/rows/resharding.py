@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, Message, RedeliveryPolicy, _calls
+from rq_dlq import BrokerRefused, BrokerUnavailable, Message, RedeliveryPolicy, _calls
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.cluster import slot_of
 from rq_dlq.errors import Unconfirmed
@@ -45,7 +45,7 @@ def produce(url: str, directory: Path, name: str) -> None:
             queue.send_many([Message(body=0, id=each) for each in ids])
         except Unconfirmed:
             journal.note("unconfirmed", ids)
-        except BrokerUnavailable as error:
+        except (BrokerUnavailable, BrokerRefused) as error:
             with (directory / f"{name}.errors").open("a") as errors:
                 errors.write(f"{error}\n")
         else:

@@ -268,7 +268,7 @@ def try_error(entry: dict[str, Any], directory: Path) -> tuple[int, list[str]]:
             expected = meets.get(verb, meets["others"])
             faults = [*judged(ended, expected, entry["advice"], verb)]
             if isinstance(ended, BrokerUnavailable) and ended.indeterminate:
-                faults.append(f"{verb} was refused, and is said to be perhaps done")
+                faults.append(f"{verb} was refused, and is reported as perhaps done")
             if isinstance(ended, Exception):
                 faults += judged(outcome(bench, verb), "works", "", f"{verb}, when it is over,")
             met += not faults

@@ -171,8 +171,8 @@ if lapsed + fallen_due + outlived > 0 then
   --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
   -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
   -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
-  -- is not there has its default.
+  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+  -- know, kept as it is. One that is not there has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -209,9 +209,13 @@ if lapsed + fallen_due + outlived > 0 then
     }, ' ') .. s.more
   end
 
-  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+  -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+  -- redrive gave it another (lib/redriven_expiry).
   local function expiry_of(head, state)
-    return state.redriven == 0 and head.expires or nil
+    if state.redriven == 0 then
+      return head.expires
+    end
+    return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
   -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
   -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
@@ -233,8 +237,9 @@ if lapsed + fallen_due + outlived > 0 then
     else
       redis.call('ZADD', ready, score_of(head.priority, state.due), member)
     end
-    if state.part == 'live' and expiry_of(head, state) then
-      redis.call('ZADD', expiring, head.expires, id)
+    local expires = state.part == 'live' and expiry_of(head, state)
+    if expires then
+      redis.call('ZADD', expiring, expires, id)
     end
     state.mark = '-'
     local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
@@ -1093,8 +1098,8 @@ for place = 1, #ids do
       --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
       -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
       -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-      -- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
-      -- is not there has its default.
+      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+      -- know, kept as it is. One that is not there has its default.
       local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
       local MORE = ' [%w_]+=%S*'
       local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -1131,9 +1136,13 @@ for place = 1, #ids do
         }, ' ') .. s.more
       end
 
-      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+      -- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+      -- redrive gave it another (lib/redriven_expiry).
       local function expiry_of(head, state)
-        return state.redriven == 0 and head.expires or nil
+        if state.redriven == 0 then
+          return head.expires
+        end
+        return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- The immutable half of a message, written once by send:
       --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -1247,8 +1256,9 @@ for place = 1, #ids do
         else
           redis.call('ZADD', ready, score_of(head.priority, state.due), member)
         end
-        if state.part == 'live' and expiry_of(head, state) then
-          redis.call('ZADD', expiring, head.expires, id)
+        local expires = state.part == 'live' and expiry_of(head, state)
+        if expires then
+          redis.call('ZADD', expiring, expires, id)
         end
         state.mark = '-'
         local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back

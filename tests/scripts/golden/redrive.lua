@@ -113,8 +113,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
--- is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+-- know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -151,9 +151,13 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -388,6 +392,10 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
+-- The fields of a state (lib/state) with when the message expires, although it was redriven; nil: never.
+local function with_expiry_word(more, expires)
+  return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
+end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
 -- and whoever meets that row removes it (I9).
@@ -408,8 +416,9 @@ local function put(id, state, head, waits, rest, arrive)
   else
     redis.call('ZADD', ready, score_of(head.priority, state.due), member)
   end
-  if state.part == 'live' and expiry_of(head, state) then
-    redis.call('ZADD', expiring, head.expires, id)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
   local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
@@ -509,7 +518,8 @@ end
 --   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
 --   what an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries
-local function bring_back(id, state, head, source, row, by, cause, job)
+--   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
+local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
   remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
@@ -519,6 +529,27 @@ local function bring_back(id, state, head, source, row, by, cause, job)
   if job then
     local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.more = with_expiry_word(state.more, expires)
+  if record then
+    -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+    local LONG = 2048
+    -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+    -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+    --    head=birth/flags/expiry/length; expiry 0: none
+    local function head_word(record)
+      if #record <= LONG then
+        return ''
+      end
+      local head = read_record(record)
+      return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+    end
+    -- The fields of a state (lib/state) with the head of this record.
+    local function with_head(more, record)
+      return more:gsub(' head=%S*', '') .. head_word(record)
+    end
+    state.more = with_head(state.more, record)
+    redis.call('HSET', messages, id, record)
   end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1

@@ -14,8 +14,8 @@ end
 -- one hash, so that an ack can count for any of them without a key more.
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
-  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
-  'acked_before', 'died_before',
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
+  'acked', 'died', 'acked_before', 'died_before',
 }
 
 -- nil: there is none.
@@ -49,8 +49,9 @@ local MOST_NOTES = '1000'
 local function note_audit(job, redrive, did, by, user)
   redis.call(
     'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
-    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
-    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
+    'died', redrive.died, 'undone', redrive.undone
   )
 end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.

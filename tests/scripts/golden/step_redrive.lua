@@ -19,8 +19,8 @@ end
 -- one hash, so that an ack can count for any of them without a key more.
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
-  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
-  'acked_before', 'died_before',
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
+  'acked', 'died', 'acked_before', 'died_before',
 }
 
 -- nil: there is none.
@@ -54,8 +54,9 @@ local MOST_NOTES = '1000'
 local function note_audit(job, redrive, did, by, user)
   redis.call(
     'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
-    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
-    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
+    'died', redrive.died, 'undone', redrive.undone
   )
 end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
@@ -83,9 +84,14 @@ elseif not r or r.state ~= 'running' then
     forget_redrive(job)
   end
   return { 0, -1 }
+elseif r.offered then -- only its caller can go on with it (offer_redrive), and did not
+  if is_due then
+    stop_redrive(job, r, 'cancelled', 'left', r.by, r.user)
+  end
+  return { 0, -1 }
 end
 -- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
--- its rate. Where that is none, also the milliseconds until it may bring more; nil: it has to pause.
+-- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.
 --   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
 local POLL = 500 -- milliseconds between two looks at a canary
 local SAMPLE = 20 -- ends by which it is judged where it has no canary
@@ -103,7 +109,7 @@ local function has_open(job, position)
   return false
 end
 
-local function room_of_redrive(job, r, limit)
+local function room_and_wait(job, r, limit)
   local acked = r.acked - r.acked_before
   local ends = acked + r.died - r.died_before
   local failing = acked < r.min_success * ends
@@ -130,12 +136,19 @@ local function room_of_redrive(job, r, limit)
   end
   return room, 0
 end
-local room, wait = room_of_redrive(job, r, limit)
-if not wait then
-  stop_redrive(job, r, 'paused', 'success', r.by, r.user)
-  return { 0, -1 }
-elseif room == 0 then
-  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+
+local function room_of_redrive(job, r, limit, grace)
+  local room, wait = room_and_wait(job, r, limit)
+  if not wait then
+    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    return 0, -1
+  elseif room == 0 then
+    redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  end
+  return room, wait
+end
+local room, wait = room_of_redrive(job, r, limit, grace)
+if room == 0 then
   return { 0, wait }
 end
 -- The id in a member of an index (lib/order says what precedes it).
@@ -219,8 +232,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
--- is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+-- know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -257,9 +270,13 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -414,6 +431,15 @@ local function each_chosen(index, first, visit, range)
   end
   return count, next_score, next_member
 end
+-- When a message expires that a redrive brings back; nil: never. A word of the state says so (lib/with_expiry_word), since a
+-- death ends the time to live that stands in the record.
+--   ttl: milliseconds; 0: it has none; -1: the one that it was sent with goes on, or that another redrive gave it since
+local function redriven_expiry(ttl, head, state)
+  if ttl < 0 then
+    return tonumber(state.more:match(' expires=(%d+)') or nil) or head.expires
+  end
+  return ttl > 0 and now + ttl or nil
+end
 -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
 -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
 -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
@@ -491,6 +517,10 @@ local function ungroup(state, member)
     redis.call('PEXPIRE', cleared, FOR)
   end
 end
+-- The fields of a state (lib/state) with when the message expires, although it was redriven; nil: never.
+local function with_expiry_word(more, expires)
+  return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
+end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
 -- and whoever meets that row removes it (I9).
@@ -511,8 +541,9 @@ local function put(id, state, head, waits, rest, arrive)
   else
     redis.call('ZADD', ready, score_of(head.priority, state.due), member)
   end
-  if state.part == 'live' and expiry_of(head, state) then
-    redis.call('ZADD', expiring, head.expires, id)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
   local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
@@ -607,7 +638,8 @@ end
 --   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
 --   what an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries
-local function bring_back(id, state, head, source, row, by, cause, job)
+--   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
+local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
   remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
   if state.part == 'dead' then
@@ -618,12 +650,55 @@ local function bring_back(id, state, head, source, row, by, cause, job)
     local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
+  state.more = with_expiry_word(state.more, expires)
+  if record then
+    -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+    local LONG = 2048
+    -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+    -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+    --    head=birth/flags/expiry/length; expiry 0: none
+    local function head_word(record)
+      if #record <= LONG then
+        return ''
+      end
+      local head = read_record(record)
+      return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+    end
+    -- The fields of a state (lib/state) with the head of this record.
+    local function with_head(more, record)
+      return more:gsub(' head=%S*', '') .. head_word(record)
+    end
+    state.more = with_head(state.more, record)
+    redis.call('HSET', messages, id, record)
+  end
   state.part, state.reason, state.due = 'live', '', now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
   put(id, state, head)
   redis.call('ZREM', source, row)
   redis.call('HINCRBY', counters, 'redriven', 1)
   outcome('redriven', id, head, state, 0, { consumer = by })
+end
+-- The end of a step of a redrive: notes how far it came, and that it is done if it is over. Returns in how many
+-- milliseconds it may go on; -1: it does not run any more.
+--   moved: how many came back in this step; grace: milliseconds until maintenance looks at it
+local function stepped(job, r, moved, over, grace)
+  local wait = 0
+  r.moved = r.moved + moved
+  if r.rate > 0 then
+    r.next = r.next + moved * 1000 / r.rate
+    wait = math.max(0, math.ceil(r.next - now))
+  end
+  write_redrive(job, {
+    position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
+    next = r.next, passed = r.passed,
+  })
+  redis.call('PEXPIRE', redrive, KEPT)
+  if over then
+    stop_redrive(job, r, 'done', '', r.by, r.user)
+    return -1
+  end
+  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  return wait
 end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
@@ -636,7 +711,7 @@ end
 local source = r.part == 'dead' and dead or expired
 local ends = redis.call('HMGET', redrives, job .. ' last_score', job .. ' last_member', job .. ' score', job .. ' member')
 local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local back, range = {}, { ids = ids }
+local back, late, range = {}, 0, { ids = ids }
 if ends[1] then -- it takes all
   local first = ends[3] and { ends[3], ends[4] } or { '-inf', '' }
   range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
@@ -645,34 +720,28 @@ local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, 
   if state.due > r.latest then -- it was redriven by someone else, and died again
     return false
   end
-  bring_back(id, state, head, source, row, r.by, r.cause, job)
+  local expires = redriven_expiry(r.ttl or 0, head, state)
+  if expires and expires <= now then
+    late = late + 1
+    return false
+  end
+  bring_back(id, state, head, source, row, r.by, r.cause, job, expires)
   back[#back + 1] = id
 end, range)
+r.expired = r.expired + late
 local over
 if ends[1] then
   over = score == ''
-  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved) or 0
+  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved - r.expired) or 0
   write_redrive(job, { score = score, member = member })
   if moved > 0 then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
   end
 else
-  r.position, r.gone = r.position + #ids, r.gone + #ids - moved
+  r.position, r.gone = r.position + #ids, r.gone + #ids - moved - late
   over = r.position >= r.eligible or #ids == 0
 end
-r.moved = r.moved + moved
-if r.rate > 0 then
-  r.next = r.next + moved * 1000 / r.rate
-  wait = math.max(0, math.ceil(r.next - now))
-end
-write_redrive(job, { position = r.position, moved = r.moved, gone = r.gone, next = r.next, passed = r.passed })
-redis.call('PEXPIRE', redrive, KEPT)
 if moved > 0 then
   wake_one()
 end
-if over then
-  stop_redrive(job, r, 'done', '', r.by, r.user)
-  return { moved, -1 }
-end
-redis.call('ZADD', redriving, now + math.max(wait, grace), job)
-return { moved, wait }
+return { moved, stepped(job, r, moved, over, grace) }

@@ -1,7 +1,5 @@
--- Moves or copies waiting messages to another queue of the same hash tag: the same id and record, the story carried
--- on. An id that the other queue knows is left as it is in both. If the script is cut off, a message may be in both
--- queues; the same move again completes it. Returns how many: none where the other queue was deleted since the client
--- looked for it.
+-- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns how many: none where the
+-- other queue was deleted since the client looked for it.
 local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- keep: 1 to copy; reason: cells of a cause
 -- items from ARGV[7]: id
@@ -24,109 +22,6 @@ local done = register and tonumber(number) <= tonumber(register:match('^%d+') or
 local function note_done(count, more)
   redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
   return count
-end
--- The server's clock in whole milliseconds, read once a script (I11).
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
--- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
--- indexes of it. Absent until someone claims or delays the message, unless its record is long.
---   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
--- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
--- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
--- is not there has its default.
-local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-local MORE = ' [%w_]+=%S*'
-local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
-
-local function new_state(due)
-  return {
-    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-  }
-end
-
-local function parse_state(text, birth)
-  local s = new_state(math.floor(birth / 4096))
-  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-  if text then
-    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-      text:match(STATE)
-  end
-  if part and (more == '' or more:gsub(MORE, '') == '') then
-    s.part, s.reason, s.mark, s.token = part, reason, mark, token
-    local at = tonumber(due)
-    s.due = at > 0 and at < LATER and at or s.due
-    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-    s.delay, s.more = tonumber(delay), more
-  end
-  return s
-end
-
-local function format_state(s)
-  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-  return table.concat({
-    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-  }, ' ') .. s.more
-end
-
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
-local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
-end
--- The immutable half of a message, written once by send:
---   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
---   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
---            when it fails (persistent=False); the other bits are the sender's
---   6 bytes  expiry in milliseconds, only with that flag
---   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
--- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
-
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
-local function pack_number(value, width)
-  local f = value % 256
-  value = (value - f) / 256
-  local e = value % 256
-  value = (value - e) / 256
-  local d = value % 256
-  value = (value - d) / 256
-  local c = value % 256
-  value = (value - c) / 256
-  local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
-end
--- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
--- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
--- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
--- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
--- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
--- reads the priority from the member.
-local BAND = 2 ^ 42
-
-local function score_of(priority, due)
-  return (9 - priority) * BAND + due
-end
-
-local function member_of(id, head, due)
-  local number = head.birth % 4096
-  if (head.birth - number) / 4096 == due then
-    local last = number % 256
-    return string.char(16 + (number - last) / 256, last) .. id
-  end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
 if done then
   return done
@@ -206,6 +101,110 @@ local function head_of(id, text)
     return nil, true
   end
   return read_record(record), false
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+-- know, kept as it is. One that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
+local function expiry_of(head, state)
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
+end
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
 end
 -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
 -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
@@ -307,6 +306,22 @@ local function each_chosen(index, first, visit, range)
   end
   return count, next_score, next_member
 end
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A record with another end of its time to live; nil: with none.
+local function with_expiry(record, ends)
+  local flags, first = record:byte(8), 9
+  if math.floor(flags / EXPIRES) % 2 == 1 then
+    flags, first = flags - EXPIRES, 15
+  end
+  local head = record:sub(1, 7) .. string.char(flags + (ends and EXPIRES or 0))
+  return head .. (ends and pack_number(ends, 6) or '') .. record:sub(first)
+end
+-- The fields of a state (lib/state) with when the message expires, although it was redriven; nil: never.
+local function with_expiry_word(more, expires)
+  return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
+end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
 -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
@@ -395,8 +410,11 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or ''
   )
 end
-local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local copies = keep == '1'
+-- Moves a waiting message to another queue of the same hash tag, or copies it: the same id, the story carried on. An id that
+-- the other queue knows is left as it is in both; false then. If the script is cut off, the message may be in both queues;
+-- the same again completes it.
+--   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
+--   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
 local function there()
   local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
   local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
@@ -421,8 +439,9 @@ local function there()
     else
       redis.call('ZADD', ready, score_of(head.priority, state.due), member)
     end
-    if state.part == 'live' and expiry_of(head, state) then
-      redis.call('ZADD', expiring, head.expires, id)
+    local expires = state.part == 'live' and expiry_of(head, state)
+    if expires then
+      redis.call('ZADD', expiring, expires, id)
     end
     state.mark = '-'
     local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
@@ -543,50 +562,58 @@ local function there()
   return put, remember, remember_expiry, wake_one, is_open
 end
 local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
-if not is_there then
-  return 0
-end
-local moved = each_chosen(index, 7, function(id, state, head, member)
-  local record, story = redis.call('HGET', messages, id), redis.call('HGET', history, id)
+
+local function hand_over(id, state, head, index, member, by, cause, how)
+  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
-  local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
-  if known and (copies or not same) then return false end -- else an earlier move was cut off before it removed it here
+  local same = known and known:sub(1, 7) == record:sub(1, 7) and (how.record or known == record)
+  same = same and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
+  if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
-  if place == 'dead' or place == 'expired' then -- as a redrive
+  if index == dead or index == expired then -- as a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = with_expiry_word(state.more, how.expires)
   end
-  if copies and head.expires and not expiry_of(head, state) then -- its death ended the time to live
-    record = record:sub(1, 7) .. string.char(record:byte(8) - EXPIRES) .. record:sub(15)
-    head.expires = nil
+  if how.copies and head.expires ~= expiry_of(head, state) then -- a copy has the time to live that counts
+    head.expires = expiry_of(head, state)
+    record = with_expiry(record, head.expires)
   end
   if not known then
-    local state_there = copies and new_state(state.due) or state
+    local state_there = how.copies and new_state(state.due) or state
     state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
-    put_there(id, state_there, head, place == 'scheduled')
+    put_there(id, state_there, head, index == scheduled)
     redis.call('HDEL', to_history, id) -- of a transfer that was cut off
-    if story and not copies then
+    if story and not how.copies then
       redis.call('HSET', to_history, id, story)
     end
-    if copies then
-      remember_there(id, 'copied', 0, 0, by, reason)
+    if how.copies then
+      remember_there(id, 'copied', 0, 0, by, cause)
     else
       remember_expiry_there(id, was)
-      remember_there(id, 'moved', was.deliveries, 0, by, reason)
+      remember_there(id, 'moved', was.deliveries, 0, by, cause)
     end
   end
-  if place == 'dead' and not copies then ungroup(was, member) end
+  if index == dead and not how.copies then ungroup(was, member) end
   if not known then
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
-  if not copies then
+  if not how.copies then
     remove(id, index, member)
     redis.call('HINCRBY', counters, 'moved', 1)
     outcome('moved', id, head, was, 0, { consumer = by })
   end
   redis.call('HINCRBY', to_counters, 'sent', 1)
+end
+if not is_there then
+  return 0
+end
+local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
+local how = { copies = keep == '1' }
+local moved = each_chosen(index, 7, function(id, state, head, member)
+  return hand_over(id, state, head, index, member, by, reason, how)
 end)
 if moved > 0 then
   wake_there()

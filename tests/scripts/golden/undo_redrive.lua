@@ -17,8 +17,8 @@ end
 -- one hash, so that an ack can count for any of them without a key more.
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
-  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'undone', 'latest', 'next', 'passed', 'acked', 'died',
-  'acked_before', 'died_before',
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
+  'acked', 'died', 'acked_before', 'died_before',
 }
 
 -- nil: there is none.
@@ -52,8 +52,9 @@ local MOST_NOTES = '1000'
 local function note_audit(job, redrive, did, by, user)
   redis.call(
     'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
-    'chosen', redrive.chosen, 'eligible', redrive.eligible, 'moved', redrive.moved, 'gone', redrive.gone,
-    'acked', redrive.acked, 'died', redrive.died, 'undone', redrive.undone
+    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
+    'died', redrive.died, 'undone', redrive.undone
   )
 end
 local r = read_redrive(job)
@@ -151,8 +152,8 @@ end
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
--- name=value: head (lib/head_word), rest (lib/put), or a field that this version does not know, kept as it is. One that
--- is not there has its default.
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+-- know, kept as it is. One that is not there has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
@@ -189,9 +190,13 @@ local function format_state(s)
   }, ' ') .. s.more
 end
 
--- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again.
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
 local function expiry_of(head, state)
-  return state.redriven == 0 and head.expires or nil
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -386,6 +391,10 @@ local function remember(id, event, delivery, delay, consumer, failure, at)
   end
   redis.call('HSET', history, id, line)
 end
+-- The fields of a state (lib/state) with when the message expires, although it was redriven; nil: never.
+local function with_expiry_word(more, expires)
+  return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
+end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
 -- and whoever meets that row removes it (I9).
@@ -406,8 +415,9 @@ local function put(id, state, head, waits, rest, arrive)
   else
     redis.call('ZADD', ready, score_of(head.priority, state.due), member)
   end
-  if state.part == 'live' and expiry_of(head, state) then
-    redis.call('ZADD', expiring, head.expires, id)
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
   end
   state.mark = '-'
   local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
@@ -515,7 +525,7 @@ local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   end
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
-  state.more = state.more:gsub(' redrive=%S*', '')
+  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), nil)
   remember(id, 'undone', state.deliveries, 0, by, cause)
   put(id, state, head)
   redis.call('ZREM', ready, row)

@@ -1,0 +1,58 @@
+-- Moves a waiting message to another queue of the same hash tag, or copies it: the same id, the story carried on. An id that
+-- the other queue knows is left as it is in both; false then. If the script is cut off, the message may be in both queues;
+-- the same again completes it.
+--   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
+--   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
+-- needs: now, expiry_of, with_expiry, with_expiry_word, with_head, new_state, ungroup, remove, outcome
+-- needs: keys: messages, history, scheduled, dead, expired, counters, to_messages, to_history, to_counters
+-- gives: hand_over, wake_there, is_there
+local function there()
+  -- needs: put, remember, remember_expiry, wake_one, is_open; family: to_
+  return put, remember, remember_expiry, wake_one, is_open
+end
+local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
+
+local function hand_over(id, state, head, index, member, by, cause, how)
+  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local known = redis.call('HGET', to_messages, id)
+  local account = story or state.reason == 'expired' and 'expired' or 'moved'
+  local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
+  local same = known and known:sub(1, 7) == record:sub(1, 7) and (how.record or known == record)
+  same = same and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
+  if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
+  if index == dead or index == expired then -- as a redrive
+    state.part, state.reason, state.due = 'live', '', now
+    state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = with_expiry_word(state.more, how.expires)
+  end
+  if how.copies and head.expires ~= expiry_of(head, state) then -- a copy has the time to live that counts
+    head.expires = expiry_of(head, state)
+    record = with_expiry(record, head.expires)
+  end
+  if not known then
+    local state_there = how.copies and new_state(state.due) or state
+    state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
+    put_there(id, state_there, head, index == scheduled)
+    redis.call('HDEL', to_history, id) -- of a transfer that was cut off
+    if story and not how.copies then
+      redis.call('HSET', to_history, id, story)
+    end
+    if how.copies then
+      remember_there(id, 'copied', 0, 0, by, cause)
+    else
+      remember_expiry_there(id, was)
+      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+    end
+  end
+  if index == dead and not how.copies then ungroup(was, member) end
+  if not known then
+    redis.call('HSET', to_messages, id, record) -- from here on it is there
+  end
+  if not how.copies then
+    remove(id, index, member)
+    redis.call('HINCRBY', counters, 'moved', 1)
+    outcome('moved', id, head, was, 0, { consumer = by })
+  end
+  redis.call('HINCRBY', to_counters, 'sent', 1)
+end

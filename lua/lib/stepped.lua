@@ -1,0 +1,24 @@
+-- The end of a step of a redrive: notes how far it came, and that it is done if it is over. Returns in how many
+-- milliseconds it may go on; -1: it does not run any more.
+--   moved: how many came back in this step; grace: milliseconds until maintenance looks at it
+-- needs: now, KEPT, write_redrive, stop_redrive; keys: redrive, redriving
+-- gives: stepped
+local function stepped(job, r, moved, over, grace)
+  local wait = 0
+  r.moved = r.moved + moved
+  if r.rate > 0 then
+    r.next = r.next + moved * 1000 / r.rate
+    wait = math.max(0, math.ceil(r.next - now))
+  end
+  write_redrive(job, {
+    position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
+    next = r.next, passed = r.passed,
+  })
+  redis.call('PEXPIRE', redrive, KEPT)
+  if over then
+    stop_redrive(job, r, 'done', '', r.by, r.user)
+    return -1
+  end
+  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  return wait
+end

@@ -1,0 +1,61 @@
+-- Goes on with a redrive of which only its caller can bring messages back: it edits them, or they go to another queue of the
+-- same hash tag (lib/hand_over). It offers the next of the list, each as it has read it. Returns how many came back, in how
+-- many milliseconds it may go on (-1: it does not run; -2: the other queue was deleted), from where on it has to offer,
+-- and the ids that the other queue knows.
+local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+-- position: in the list, of the first that is offered; where another call was there before, nothing is done
+-- opening: of the other queue; of its own: they stay there
+-- items from ARGV[5]: id, seen, record
+-- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: as it is
+-- needs: now, read_redrive
+local r = read_redrive(job)
+if not r or r.state ~= 'running' then
+  return { 0, -1, position, {} }
+elseif r.position ~= position then
+  return { 0, 0, r.position, {} }
+end
+-- needs: hand_over, wake_there, is_there
+if not is_there then
+  return { 0, -2, position, {} }
+end
+-- needs: room_of_redrive
+local room = 0 -- without items it is over: the list has expired
+if #ARGV > 4 then
+  local wait
+  room, wait = room_of_redrive(job, r, (#ARGV - 4) / 3, grace)
+  if room == 0 then
+    return { 0, wait, position, {} }
+  end
+end
+-- needs: pack_birth, each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired
+local source = r.part == 'dead' and dead or expired
+local ids, offered, late, known, refused = {}, {}, 0, {}, 0
+for i = 5, 4 + 3 * room, 3 do
+  ids[#ids + 1], offered[ARGV[i]] = ARGV[i], { seen = ARGV[i + 1], record = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil }
+  refused = refused + (ARGV[i + 1] == '' and 1 or 0)
+end
+local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+  local seen, record = offered[id].seen, offered[id].record
+  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven)
+  if not is_same or record and record:sub(1, 7) ~= pack_birth(head.birth) then
+    return false -- it was redriven by someone else, and died again; or it is refused
+  end
+  local expires = redriven_expiry(r.ttl, head, state)
+  if expires and expires <= now then
+    late = late + 1
+    return false
+  elseif r.to == '' then
+    bring_back(id, state, head, source, row, r.by, r.cause, job, expires, record)
+  elseif hand_over(id, state, head, source, row, r.by, r.cause, { expires = expires, record = record }) == false then
+    known[#known + 1] = id
+    return false
+  end
+end, { ids = ids })
+if moved > 0 then
+  local wake_some = r.to == '' and wake_one or wake_there
+  wake_some()
+end
+refused = refused + #known
+r.position, r.expired, r.refused = position + #ids, r.expired + late, r.refused + refused
+r.gone = r.gone + #ids - moved - late - refused
+return { moved, stepped(job, r, moved, r.position >= r.eligible or #ids == 0, grace), r.position, known }

@@ -1,0 +1,83 @@
+"""`--edit`: how bodies are changed, as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rq_dlq.cli._context import Failure
+from rq_dlq.errors import ConfigurationError, InvalidMessage
+from rq_dlq.values.codec import NO_JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMS = "a JSON patch ([…], RFC 6902) or a merge patch ({…}, RFC 7396), or a file that has one"
+
+
+def edit_of(text: str) -> Callable[[Any], Any]:
+    """The edit that an option describes.
+
+    Args:
+        text: JSON, or the name of a file with it.
+
+    Raises:
+        Failure: it is neither.
+        ConfigurationError: a JSON patch needs a package that is not installed.
+    """
+    if text.lstrip()[:1] not in {"[", "{"}:
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise Failure(f"cannot read {text!r} ({error}): --edit takes {FORMS}") from None
+    try:
+        patch: Any = msgspec.json.decode(text)
+    except NO_JSON as error:
+        raise Failure(f"not JSON ({error}): --edit takes {FORMS}") from None
+    if isinstance(patch, dict):
+        return _of(dict, lambda body: merged(body, patch))
+    if isinstance(patch, list):
+        return _of(object, _json_patch(patch))  # pyright: ignore[reportUnknownArgumentType]
+    raise Failure(f"{msgspec.json.encode(patch).decode()} is no edit: --edit takes {FORMS}")
+
+
+def _of(kind: type, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The edit, of bodies that it fits."""
+
+    def edit(body: Any) -> Any:
+        if isinstance(body, bytes):
+            raise InvalidMessage("the body is bytes, not JSON")
+        if not isinstance(body, kind):
+            raise InvalidMessage("the body is not a JSON object, which a merge patch changes")
+        return change(body)
+
+    return edit
+
+
+def merged(body: Any, patch: Any) -> Any:
+    """The body with a merge patch: null removes a name, an object is merged, all else takes the old place."""
+    if not isinstance(patch, dict):
+        return patch
+    found: dict[str, Any] = dict(body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    for name, value in patch.items():  # pyright: ignore[reportUnknownVariableType]
+        if value is None:
+            found.pop(name, None)  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            found[name] = merged(found.get(name), value)  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+def _json_patch(operations: list[Any]) -> Callable[[Any], Any]:
+    try:
+        import jsonpatch  # noqa: PLC0415 - an extra
+    except ImportError:
+        message = "a JSON patch needs jsonpatch: pip install 'rq-dlq[patch]', or pass a merge patch ({…})"
+        raise ConfigurationError(message) from None
+    from jsonpointer import JsonPointerException  # noqa: PLC0415 - comes with it
+
+    try:
+        return jsonpatch.JsonPatch(operations).apply
+    except (jsonpatch.JsonPatchException, JsonPointerException) as error:
+        raise Failure(f"no JSON patch: {error}") from None

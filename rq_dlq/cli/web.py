@@ -1,0 +1,114 @@
+"""`rq-dlq web`: the page for operators."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CLOSING = 2  # seconds that open pages have when the server ends
+
+
+def _address(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isdecimal() and int(port) < 2**16):
+        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT", ctx, param)
+    return host.strip("[]"), int(port)
+
+
+@click.command(cls=Command)
+@click.option("--listen", metavar="HOST:PORT", callback=_address, default="127.0.0.1:8080", show_default=True)
+@click.option("--token", envvar="RQ_DLQ_WEB_TOKEN", help="What opens the page; else $RQ_DLQ_WEB_TOKEN.")
+@click.option(
+    "--login-header",
+    metavar="NAME",
+    help="A proxy in front does the login, and names the user in this header.",
+)
+@click.option(
+    "--write/--read-only",
+    "write",
+    default=None,
+    help="Allow redrives, or reading only. On loopback they are allowed by default, elsewhere not.",
+)
+@click.option(
+    "--mask",
+    multiple=True,
+    metavar="FIELD",
+    help="Hide the values of fields with this in their names, beside password, token, secret, authorization, "
+    "api_key and cookie; may be repeated.",
+)
+@click.option("--root-path", default="", metavar="/PATH", help="Where a proxy puts the page.")
+@pass_context
+def web(
+    context: Context,
+    *,
+    listen: tuple[str, int],
+    token: str | None,
+    login_header: str | None,
+    write: bool | None,
+    mask: tuple[str, ...],
+    root_path: str,
+) -> None:
+    """Serve a page for operators: what is wrong, since when, and the way back (needs the `web` extra)."""
+    try:
+        import uvicorn  # noqa: PLC0415
+
+        from rq_dlq.web import app  # noqa: PLC0415
+        from rq_dlq.web.guard import LOCAL  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        message = f"there is no module {error.name!r}: pip install 'rq-dlq[web]'"
+        raise Failure(message) from None
+    host, port = listen
+    local = host in LOOPBACK
+    if token and login_header:
+        raise click.UsageError("pass either --token or --login-header")
+    if not (local or token or login_header):
+        message = (
+            f"{host} can be reached from elsewhere, so the page wants a login: pass --token (or set "
+            "$RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in front does the login"
+        )
+        raise ConfigurationError(message)
+    options: dict[str, Any] = {"token": token} if token else {"user": _user(login_header)}
+    pages = app(
+        _awaiting(context),
+        write=local if write is None else write,
+        mask=mask,
+        hosts=LOCAL if local and not login_header else None,
+        **options,
+    )
+    context.output.say(f"http://{f'[{host}]' if ':' in host else host}:{port}{root_path}/ (Ctrl-C ends it)")
+    uvicorn.run(
+        pages, host=host, port=port, root_path=root_path, log_level="warning", access_log=False,
+        timeout_graceful_shutdown=CLOSING,
+    )  # fmt: skip
+
+
+def _awaiting(context: Context) -> Any:
+    from rq_dlq.asyncio import Broker  # noqa: PLC0415
+
+    options: dict[str, Any] = {"namespace": context.namespace} if context.namespace else {}
+    return Broker(context.url, **options)
+
+
+def _user(header: str | None) -> Any:
+    """Who sends a request: the user that a header names, or who started this."""
+
+    def named(request: HTTPConnection) -> str | None:
+        return request.headers.get(str(header))
+
+    def own(_: HTTPConnection) -> str:
+        return name
+
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = "web"
+    return named if header else own

@@ -1,0 +1,44 @@
+"""What people read of messages and queues, on the command line and on the page."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values.durations import human
+
+if TYPE_CHECKING:
+    from rq_dlq.values.counts import QueueStats
+    from rq_dlq.values.message import Received
+
+
+def span(seconds: float) -> str:
+    """Seconds as an eye needs them: a tenth of a second, and from ten on a second."""
+    return human(round(seconds * 10) * 100 if seconds < 10 else round(seconds) * 1000)  # noqa: PLR2004
+
+
+def body_of(message: Received[Any]) -> Any:
+    """The body: a JSON value, text, or its bytes in base64."""
+    try:
+        body = message.body
+    except UnprocessableMessage:
+        body = message.data
+    if not isinstance(body, bytes):
+        return body
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(body).decode()}
+
+
+def why_still(stats: QueueStats) -> str:
+    """Why nothing moves in a queue, a sentence; empty: something does, or nothing waits."""
+    if stats.leased or not stats.waiting:
+        return ""
+    if stats.paused:
+        return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
+    if stats.ready:
+        return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
+    due = "-" if stats.next_due is None else span(stats.next_due)
+    return f"all {stats.scheduled:,} are scheduled, the next is due in {due}"

@@ -1,0 +1,113 @@
+"""Who may look, and who may act: the token, the login of the host, the session, the mark of a form."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from rq_dlq.errors import ConfigurationError
+
+COOKIE = "rq_dlq_web"
+SESSION = 12 * 3600  # seconds
+SHORTEST = 16  # characters of a token
+MOST_NAME = 100  # characters
+User: TypeAlias = Callable[[HTTPConnection], str | None]
+"""Who sent a request, by the login of the host; None: nobody who may see the page."""
+
+
+class _Session(msgspec.Struct, array_like=True):
+    name: str
+    ends: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Who may look, and who may act.
+
+    Args:
+        token: opens the page.
+        user: tells who sent a request, in place of a token.
+        write: acts are allowed, not only reading.
+
+    Raises:
+        ConfigurationError: there is neither, or both, or the token is too short.
+    """
+
+    token: str | None = None
+    user: User | None = None
+    write: bool = False
+    _key: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.token is None) == (self.user is None):
+            message = (
+                "who may see the page? Pass token=…, which is asked for once, or user=…, a function that "
+                "gets the request and returns the name of the user that the host has logged in, or None"
+            )
+            raise ConfigurationError(message)
+        if self.token is not None and len(self.token) < SHORTEST:
+            message = (
+                f"the token has {len(self.token)} characters, which can be guessed: use at least {SHORTEST}, "
+                'as from python -c "import secrets; print(secrets.token_urlsafe())"'
+            )
+            raise ConfigurationError(message)
+        key = secrets.token_bytes() if self.token is None else hashlib.sha256(self.token.encode()).digest()
+        object.__setattr__(self, "_key", key)
+
+    def who(self, request: HTTPConnection) -> str | None:
+        """The name of who sent a request; None: nobody who may see the page."""
+        if self.user is not None:
+            return (self.user(request) or "")[:MOST_NAME] or None
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self.opens(given.strip()):
+            return "web"
+        return self._name_in(request.cookies.get(COOKIE, ""))
+
+    def opens(self, given: str) -> bool:
+        """Whether this is the token; takes as long for each that is not."""
+        return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+    def session(self, name: str) -> str:
+        """The cookie of who gave the token."""
+        name = name.strip()[:MOST_NAME] or "web"
+        content = msgspec.json.encode(_Session(name, _now() + SESSION))
+        return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
+
+    def mark(self, request: HTTPConnection) -> str:
+        """What a form has to bring along to be taken: another site cannot know it."""
+        return self._sign(b"form", request.cookies.get(COOKIE, "").encode(errors="replace"))
+
+    def is_marked(self, request: HTTPConnection, mark: object) -> bool:
+        """Whether a form has its mark; a request with the token itself in a header needs none."""
+        if self.token is not None and request.headers.get("authorization", "").lower().startswith("bearer "):
+            return True
+        return isinstance(mark, str) and hmac.compare_digest(mark.encode(), self.mark(request).encode())
+
+    def _name_in(self, cookie: str) -> str | None:
+        content, _, signature = cookie.partition(".")
+        try:
+            plain = base64.urlsafe_b64decode(content)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(
+            signature.encode(errors="replace"), self._sign(b"session", plain).encode()
+        ):
+            return None
+        session = msgspec.json.decode(plain, type=_Session)
+        return session.name if session.ends > _now() else None
+
+    def _sign(self, purpose: bytes, content: bytes) -> str:
+        return hmac.new(self._key, purpose + b"\0" + content, hashlib.sha256).hexdigest()
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()  # noqa: TID251 - of a login, not of a message

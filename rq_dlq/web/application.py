@@ -1,0 +1,121 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, MissingRights, RqDlqError
+from rq_dlq.values.masks import Masks
+from rq_dlq.web import live
+from rq_dlq.web.access import Access, User
+from rq_dlq.web.guard import Guard
+from rq_dlq.web.pages import group, login, message, overview, policies, queue, redrives, schedules, workers
+from rq_dlq.web.site import Handler, Site
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from rq_dlq.asyncio.broker import Broker
+
+PAGES: dict[str, Handler] = {
+    "/": overview.overview,
+    "/queue": queue.queue,
+    "/group": group.group,
+    "/message": message.message,
+    "/redrives": redrives.redrives,
+    "/redrive": redrives.redrive,
+    "/workers": workers.workers,
+    "/policies": policies.policies,
+    "/schedules": schedules.schedules,
+    "/live": live.stream,
+}
+ACTS: dict[str, Handler] = {
+    "/redrive/begin": redrives.begin,
+    "/redrive/{verb}": redrives.steer,
+    "/logout": login.logout,
+}
+STATUS: tuple[tuple[type[RqDlqError], int], ...] = (
+    (MissingRights, 403),
+    (BrokerUnavailable, 503),
+    (BrokerRefused, 503),
+    (InvalidInput, 400),
+)
+
+
+def app(
+    broker: Broker,
+    *,
+    token: str | None = None,
+    user: User | None = None,
+    write: bool = False,
+    mask: Iterable[str] = (),
+    hosts: Collection[str] | None = None,
+) -> ASGIApp:
+    """The pages of a broker, as an ASGI application that stands alone or is mounted in another one.
+
+    Args:
+        broker: of `rq_dlq.asyncio`; the application does not close it.
+        token: opens the pages, once it is typed on the login page, or as `Authorization: Bearer …`.
+        user: in place of a token, where the host does the login: gets the request, and returns the name of
+            the user, or None for nobody who may see the pages.
+        write: dead letters can be redriven, and redrives steered; else the pages are read-only.
+        mask: words in the names of fields whose values are hidden, beside password, token, secret,
+            authorization, api_key and cookie.
+        hosts: the names of hosts that the pages may be asked for by; None: any.
+
+    Raises:
+        ConfigurationError: there is neither a token nor a user, or both, or the token is too short.
+    """
+    site = Site(broker, Access(token=token, user=user, write=write), Masks(mask))
+    pages = [Route(path, _bound(site, page), methods=["GET"]) for path, page in PAGES.items()]
+    acts = [Route(path, _bound(site, one), methods=["POST"]) for path, one in ACTS.items()]
+    entrance = Route("/login", _bound(site, login.login), methods=["GET", "POST"])
+    static = Mount("/static", StaticFiles(packages=[("rq_dlq.web", "static")]))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        yield
+        await site.close()
+
+    return Starlette(
+        routes=[*pages, *acts, entrance, static],
+        middleware=[Middleware(Guard, site.access, hosts, partial(login.ask, site))],
+        exception_handlers={
+            HTTPException: partial(_refused, site),
+            RqDlqError: partial(_failed, site),
+        },
+        lifespan=lifespan,
+    )
+
+
+def _bound(site: Site, handler: Handler) -> Any:
+    async def endpoint(request: Request) -> Response:
+        return await handler(site, request)
+
+    return endpoint
+
+
+async def _refused(site: Site, request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = error.detail if isinstance(error, HTTPException) else ""
+    answer = site.page(request, "error.html", status, detail=detail)
+    if isinstance(error, HTTPException) and error.headers:
+        answer.headers.update(error.headers)
+    return answer
+
+
+async def _failed(site: Site, request: Request, error: Exception) -> Response:
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    detail = site.masks.text(str(error))
+    return site.page(request, "error.html", status, detail=detail)

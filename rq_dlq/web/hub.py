@@ -1,0 +1,119 @@
+"""The one reader of Redis in the process, however many pages are open."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from rq_dlq.errors import RqDlqError
+from rq_dlq.web.history import History
+
+if TYPE_CHECKING:
+    from rq_dlq.asyncio.broker import Broker
+    from rq_dlq.values.overview import Overview
+
+LIVE, IDLE = 1.0, 10.0  # seconds from look to look, while a page is open and while none is
+SHARE = 4  # what a look took is this often waited before the next, so that many queues do not wear Redis out
+FRESH = 2.0  # seconds that a look is good for a page that is opened
+
+
+class Hub:
+    """Looks at all queues once a second while somebody looks at a page, else every ten seconds.
+
+    It begins with the first page, and ends with `close` or with the event loop.
+
+    Attributes:
+        overview: the last look; None: there was none yet.
+        history: the points for the charts.
+        trouble: why Redis did not answer the last time; empty: it did.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.overview: Overview | None = None
+        self.history = History()
+        self.trouble = ""
+        self._looked = -FRESH  # by the monotonic clock
+        self._took = 0.0
+        self._lock = asyncio.Lock()
+        self._turn = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._viewers = 0
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._rendered: dict[object, str] = {}
+
+    async def now(self, *, within: float = FRESH) -> Overview:
+        """The last look, or a new one if that is older than so many seconds.
+
+        Raises:
+            RqDlqError: Redis does not answer, or refuses.
+        """
+        self._start()
+        asked = time.monotonic()
+        async with self._lock:
+            if self.overview is None or self.trouble or self._looked < asked - within:
+                return await self._look()
+            return self.overview
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[Callable[[], asyncio.Event]]:
+        """For as long as a page is open; gives what tells the event that the next look sets."""
+        self._start()
+        self._viewers += 1
+        if self._viewers == 1:
+            self._wanted.set()
+        try:
+            yield lambda: self._turn
+        finally:
+            self._viewers -= 1
+
+    def rendered(self, key: object, render: Callable[[], str]) -> str:
+        """What is the same for all pages of one kind is made once for each look."""
+        if key not in self._rendered:
+            self._rendered[key] = render()
+        return self._rendered[key]
+
+    async def close(self) -> None:
+        """Stop looking."""
+        self._closing = True  # a look that is cancelled may end as if Redis did not answer
+        self._wanted.set()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def _start(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        while not self._closing:
+            async with self._lock:
+                with suppress(RqDlqError):
+                    await self._look()
+            pause = LIVE if self._viewers else IDLE
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), max(pause, min(IDLE, SHARE * self._took)))
+            self._wanted.clear()
+
+    async def _look(self) -> Overview:
+        began = time.monotonic()
+        try:
+            found = await self._broker.overview(self.overview)
+            self.history.add(self.overview, found)
+            self.overview, self.trouble = found, ""
+        except RqDlqError as error:
+            self.trouble = str(error)
+            raise
+        else:
+            return found
+        finally:
+            self._looked = time.monotonic()
+            self._took = 0.0 if self.trouble else self._looked - began
+            self._rendered.clear()
+            turn, self._turn = self._turn, asyncio.Event()
+            turn.set()

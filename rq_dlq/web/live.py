@@ -1,0 +1,161 @@
+"""The parts of pages that change by themselves, and the stream that brings them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from rq_dlq.errors import RqDlqError
+from rq_dlq.web.findings import findings, trend_of
+from rq_dlq.web.history import ALL
+from rq_dlq.web.site import Site, root_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from rq_dlq.values.overview import Overview, QueueOverview
+    from rq_dlq.values.redrive import Redrive
+
+MOST_ROWS = 50  # queues of a page; the search finds the others
+MOST_FINDINGS = 8
+MOST_GROUPS = 25
+Asked: TypeAlias = Mapping[str, str]
+Values: TypeAlias = dict[str, Any]
+
+
+def overview(site: Site, seen: Overview, asked: Asked) -> Values:
+    """All queues: what is wrong, how much happens, the queues where most is to see first."""
+    found = findings(seen, site.masks)
+    words = asked.get("q", "").lower()
+    chosen = [queue for queue in seen.queues if words in queue.name.lower()]
+    history = site.hub.history
+    wrong = {one.queue: one.level for one in reversed(found)}
+    chosen.sort(key=lambda queue: _weight(queue, wrong), reverse=True)
+    shown = chosen[:MOST_ROWS]
+    return {
+        "at": seen.at,
+        "findings": found[:MOST_FINDINGS],
+        "more_findings": max(0, len(found) - MOST_FINDINGS),
+        "all": history.rates(ALL),
+        "died": history.rates(ALL).died * 60,
+        "oldest": max((queue.stats.oldest or 0 for queue in seen.queues), default=0),
+        "rows": [(queue, history.rates(queue.name), wrong.get(queue.name, "")) for queue in shown],
+        "hidden": len(chosen) - len(shown),
+        "queues": len(seen.queues),
+        "words": words,
+        "groups": _groups_found(seen, words) if words else [],
+        "trend_of": trend_of,
+    }
+
+
+def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...]:
+    stats = queue.stats
+    return (
+        {"bad": 2, "warn": 1}.get(wrong.get(queue.name, ""), 0),
+        bool(stats.dead),
+        stats.leased + stats.ready,
+        stats.waiting + stats.expired,
+    )
+
+
+def _groups_found(seen: Overview, words: str) -> list[Any]:
+    found = [
+        (queue.name, group)
+        for queue in seen.queues
+        for group in queue.groups
+        if words in group.error.lower() or group.fingerprint.startswith(words)
+    ]
+    return found[:MOST_ROWS]
+
+
+def queue(site: Site, seen: Overview, asked: Asked) -> Values:
+    """One queue."""
+    found = _queue_of(seen, asked.get("name", ""))
+    rates = site.hub.history.rates(found.name)
+    return {
+        "at": seen.at,
+        "queue": found,
+        "stats": found.stats,
+        "rates": rates,
+        "died": rates.died * 60,
+        "findings": [one for one in findings(seen, site.masks) if one.queue == found.name],
+        "rows": [(found.name, group) for group in found.groups[:MOST_GROUPS]],
+        "trend_of": trend_of,
+    }
+
+
+def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
+    """One redrive, and how far it is."""
+    del site
+    found = _queue_of(seen, asked.get("queue", ""))
+    for one in found.redrives:
+        if one.id == asked.get("id"):
+            return {"at": seen.at, "one": one, "verbs": verbs_of(one)}
+    message = f"there is no redrive {asked.get('id', '')!r} of {found.name!r}: it ended more than a week ago"
+    raise HTTPException(404, message)
+
+
+def verbs_of(one: Redrive) -> tuple[str, ...]:
+    """What can be done to a redrive now."""
+    if one.state == "running":
+        return ("pause", "cancel", "undo")
+    if one.state == "paused":
+        return ("resume", "cancel", "undo")
+    return ("undo",) if one.state in {"done", "cancelled"} and one.counts.moved else ()
+
+
+def _queue_of(seen: Overview, name: str) -> QueueOverview:
+    if (found := seen.by_name.get(name)) is None:
+        message = f"there is no queue {name!r}: it was never used, or it was deleted"
+        raise HTTPException(404, message)
+    return found
+
+
+VIEWS: Mapping[str, Callable[[Site, Overview, Asked], Values]] = {
+    "overview": overview,
+    "queue": queue,
+    "redrive": redrive,
+}
+
+
+async def stream(site: Site, request: Request) -> Response:
+    """The changes of a page, as server-sent events: its new content, and the new points of its chart."""
+    asked = dict(request.query_params)
+    if (view := VIEWS.get(asked.pop("page", ""))) is None:
+        raise HTTPException(404, "there is no such page")
+    root, key = root_of(request), tuple(sorted(asked.items()))
+
+    def event() -> str:
+        hub = site.hub
+        if hub.overview is None:
+            return _event(site.text("live/away.html", root))
+        try:
+            values = view(site, hub.overview, asked)
+        except HTTPException as gone:
+            return _event(site.text("live/gone.html", root, detail=gone.detail))
+        html = site.text(f"live/{view.__name__}.html", root, points="[]", **values)
+        point = msgspec.json.encode(hub.history.last(asked.get("name", ALL))).decode()
+        return f"{_event(html)}event: point\ndata: {point}\n\n"
+
+    async def events() -> AsyncGenerator[str]:
+        async with site.hub.watching() as turn:
+            last = ""
+            while True:
+                next_turn = turn()
+                new = site.hub.rendered((view, root, key), event)
+                yield ":\n\n" if new == last else new
+                last = new
+                await next_turn.wait()
+
+    with suppress(RqDlqError):  # the stream says so, and goes on once Redis is back
+        await site.hub.now()
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _event(html: str) -> str:
+    return "".join(f"data: {line}\n" for line in html.splitlines() if line.strip()) + "\n"

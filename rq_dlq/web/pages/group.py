@@ -1,0 +1,76 @@
+"""One kind of failure: a story, the letters, the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from rq_dlq._work.choice import is_group
+from rq_dlq.web.findings import trend_of
+from rq_dlq.web.site import Site, asked, number_of
+from rq_dlq.web.story import story_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.values.counts import ErrorGroup
+
+LETTERS, MOST_PAGES = 20, 25
+CANARY = 10  # messages that go first if nothing else is said
+
+
+async def group(site: Site, request: Request) -> Response:
+    """Show a group; with `plan`, what a redrive of it would bring back."""
+    queue, mark = await site.queue(request), asked(request, "id")
+    found = await group_of(queue, mark)
+    number = min(max(number_of(request.query_params, "letters", int) or 1, 1), MOST_PAGES)
+    letters = await queue.dlq.browse(group=mark, limit=LETTERS * number + 1, order="newest")
+    sample = await queue.explain(found.sample_id)
+    seen = await site.hub.now()
+    redrives = [one for one in seen.by_name[queue.name].redrives if one.state in {"running", "paused"}]
+    return site.page(
+        request, "group.html", queue=queue, group=found, trend=trend_of(found), sample=sample, now=seen.at,
+        story=story_of(sample, seen.at), letters=letters[LETTERS * (number - 1) : LETTERS * number],
+        number=number, following=len(letters) > LETTERS * number and number < MOST_PAGES,
+        last=number == MOST_PAGES, redrives=redrives, canary=min(CANARY, found.count),
+        **await _planned(queue, mark, request.query_params),
+    )  # fmt: skip
+
+
+async def group_of(queue: Queue[Any], mark: str) -> ErrorGroup:
+    """The group of a fingerprint.
+
+    Raises:
+        HTTPException: there is none, or none any more.
+    """
+    groups = await queue.dlq.groups(group=mark) if is_group(mark) else []
+    for found in groups:
+        if found.fingerprint == mark:
+            return found
+    gone = f"there is no group {mark!r} of {queue.name!r} (any more): its letters were redriven or removed"
+    raise HTTPException(404, gone)
+
+
+def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How a redrive is to go on, as a form says it."""
+    success = number_of(given, "min_success", float)
+    return {
+        "canary": number_of(given, "canary", int) or None,
+        "rate": number_of(given, "rate", float),
+        "min_success": None if success is None else success / 100,
+    }
+
+
+async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    if "plan" not in given:
+        return {"plan": None, "terms": None}
+    plan = await queue.dlq.redrive(group=mark, dry_run=True)
+    terms = terms_of(given)
+    if terms["canary"]:
+        terms["canary"] = min(terms["canary"], plan.eligible) or None
+    return {"plan": plan, "terms": terms}

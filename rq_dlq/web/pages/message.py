@@ -1,0 +1,29 @@
+"""One message: its whole story, its body, its headers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from rq_dlq.web.site import Site, asked
+from rq_dlq.web.story import body_text, headers_of, story_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+async def message(site: Site, request: Request) -> Response:
+    """Show a message, wherever it is."""
+    queue, wanted = await site.queue(request), asked(request, "id")
+    explained = await queue.explain(wanted)
+    if (found := explained.message) is None:
+        gone = f"there is no message {wanted!r} in {queue.name!r}: {explained.why}"
+        raise HTTPException(404, gone)
+    now = (await site.hub.now()).at
+    return site.page(
+        request, "message.html", queue=queue, explained=explained, found=found, now=now,
+        story=story_of(explained, now), body=body_text(found, site.masks), size=len(found.data),
+        headers=headers_of(found, site.masks),
+    )  # fmt: skip

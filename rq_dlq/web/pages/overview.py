@@ -1,0 +1,23 @@
+"""All queues: is something wrong, what, and since when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rq_dlq.web import live
+from rq_dlq.web.history import ALL
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rq_dlq.web.site import Site
+
+
+async def overview(site: Site, request: Request) -> Response:
+    """Show all queues, or those that were searched for."""
+    values = live.overview(site, await site.hub.now(), request.query_params)
+    points = msgspec.json.encode(site.hub.history.columns(ALL)).decode()
+    return site.page(request, "overview.html", points=points, **values)

@@ -1,0 +1,84 @@
+"""Redrives: begin one, watch it, steer it; and what operators did before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+
+from rq_dlq.errors import RqDlqError
+from rq_dlq.web import live
+from rq_dlq.web.pages.group import terms_of
+from rq_dlq.web.site import Site, act, asked, go_to
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rq_dlq.asyncio.redrive import RedriveJob
+
+AUDIT = 100  # entries
+VERBS = ("pause", "resume", "cancel", "undo")
+
+
+async def redrives(site: Site, request: Request) -> Response:
+    """Show the redrives of the last week, and the audit."""
+    seen = await site.hub.now()
+    found = [one for queue in seen.queues for one in queue.redrives]
+    found.sort(key=lambda one: one.asked.at, reverse=True)
+    audit = await site.broker.audit(AUDIT)
+    return site.page(request, "redrives.html", found=found[:AUDIT], audit=audit, now=seen.at)
+
+
+async def redrive(site: Site, request: Request) -> Response:
+    """Show a redrive and how far it is."""
+    queue = await site.queue(request)
+    try:
+        values = live.redrive(site, await site.hub.now(), request.query_params)
+    except HTTPException:  # it has only just begun
+        values = live.redrive(site, await site.hub.now(within=0), request.query_params)
+    return site.page(request, "redrive.html", queue=queue, **values)
+
+
+@act
+async def begin(site: Site, request: Request) -> Response:
+    """Begin a redrive of a group, or of one message."""
+    queue, form = await site.queue(request), await request.form()
+    which: dict[str, Any] = {"group": form.get("group") or None}
+    if form.get("id"):
+        which = {"ids": [form.get("id")]}
+    terms = terms_of(form)
+    job = await queue.dlq.redrive(**which, **terms, by=site.by(request), detach=True)
+    if not job.counts.eligible:
+        raise HTTPException(409, "nothing of this is dead any more: others redrove or removed it meanwhile")
+    _drive(site, job)
+    return go_to(request, "redrive", queue=queue.name, id=job.id)
+
+
+@act
+async def steer(site: Site, request: Request) -> Response:
+    """Pause, resume, cancel or undo a redrive."""
+    queue, verb = await site.queue(request), request.path_params["verb"]
+    if verb not in VERBS:
+        raise HTTPException(404, f"a redrive knows {', '.join(VERBS)}")
+    job = await queue.dlq.job(asked(request, "id"))
+    await getattr(job, verb)(by=site.by(request))
+    if verb == "resume":
+        _drive(site, job)
+    await site.hub.now(within=0)
+    return go_to(request, "redrive", queue=queue.name, id=job.id)
+
+
+def _drive(site: Site, job: RedriveJob) -> None:
+    """Drive a redrive beside the pages; if this process ends, workers and maintenance go on with it."""
+
+    async def drive() -> None:
+        try:
+            await job.wait()
+        except RqDlqError:  # Redis went away; others go on
+            return
+
+    task = asyncio.create_task(drive())
+    site.tasks.add(task)
+    task.add_done_callback(site.tasks.discard)

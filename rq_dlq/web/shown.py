@@ -1,0 +1,100 @@
+"""How values look on a page: the functions and filters of the templates."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup, escape
+
+from rq_dlq import __version__
+from rq_dlq.values.durations import human
+from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import span
+from rq_dlq.values.redrive import name_of
+from rq_dlq.values.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TICKS = re.compile("`([^`]+)`")
+LONG = 60.0  # seconds from which on tenths do not matter
+
+
+def templates(shared: Mapping[str, object]) -> jinja2.Environment:
+    """The templates. Everything is escaped, and what steers a terminal or turns text around is visible.
+
+    Args:
+        shared: values that all of them have.
+    """
+    found: Any = jinja2.Environment(
+        loader=jinja2.PackageLoader("rq_dlq.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(number=number, rate=rate, span=seconds, clock=clock, many=many, ticks=ticks)
+    ours = {"link": link, "ago": ago, "moment": moment, "name_of": name_of, "version": __version__}
+    found.globals.update(ours, **shared)
+    return found  # type: ignore[no-any-return]
+
+
+def _finalize(value: Any) -> Any:
+    if isinstance(value, Markup):
+        return value
+    return visible(value) if isinstance(value, str) else value
+
+
+def number(value: float) -> str:
+    """A count."""
+    return f"{value:,.0f}"
+
+
+def many(value: int, what: str) -> str:
+    """A number of things."""
+    return f"{value:,} {what if value == 1 else f'{what}s'}"
+
+
+def rate(value: float) -> str:
+    """How often a second, as an eye needs it."""
+    if not value:
+        return "0"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else "<0.1"  # noqa: PLR2004
+
+
+def seconds(value: float | None) -> str:
+    """A time that passed or will pass."""
+    if value is None:
+        return "-"
+    if value >= LONG:
+        return human(round(value / LONG) * 60_000 if value >= LONG * 60 else round(value) * 1000)
+    return human(round(value * 1000)) if value < 1 else span(value)
+
+
+def clock(at: datetime) -> Markup:
+    """A time of the server, for people and for programs."""
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def ago(at: datetime, now: datetime) -> Markup:
+    """How long ago a time was; the time itself is its title."""
+    passed = (now - at).total_seconds()
+    text = f"{seconds(passed)} ago" if passed >= 0 else f"in {seconds(-passed)}"
+    title = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), title, text)
+
+
+def ticks(text: str) -> Markup:
+    """A sentence of ours, whose `commands` are set as code."""
+    return Markup(_TICKS.sub(r"<code>\1</code>", str(escape(visible(text)))))  # noqa: S704 - it is escaped
+
+
+def link(page: str, /, **given: object) -> str:
+    """The address of a page below the root, with its arguments; names and ids may be anything."""
+    query = urlencode({name: value for name, value in given.items() if value not in (None, "")})
+    return f"{page}?{query}" if query else page

@@ -1,0 +1,972 @@
+-- Goes on with a redrive of which only its caller can bring messages back: it edits them, or they go to another queue of the
+-- same hash tag (lib/hand_over). It offers the next of the list, each as it has read it. Returns how many came back, in how
+-- many milliseconds it may go on (-1: it does not run; -2: the other queue was deleted), from where on it has to offer,
+-- and the ids that the other queue knows.
+local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+-- position: in the list, of the first that is offered; where another call was there before, nothing is done
+-- opening: of the other queue; of its own: they stay there
+-- items from ARGV[5]: id, seen, record
+-- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: as it is
+local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local redrives, redriving, audit, to_messages, to_states = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local to_history, to_ready, to_scheduled, to_dead, to_expired = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_expiring, to_counters, to_settings, to_wake, to_groups = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_redrives, redrive = KEYS[31], KEYS[32]
+-- The server's clock in whole milliseconds, read once a script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
+local function read_json(text)
+  local decoded, value = pcall(cjson.decode, text or '')
+  return decoded and type(value) == 'table' and value or {}
+end
+-- The record of a redrive: what was asked for, as JSON, under its id, and what changes, under "id name". All of them are in
+-- one hash, so that an ack can count for any of them without a key more.
+local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
+local OF_REDRIVE = {
+  'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
+  'acked', 'died', 'acked_before', 'died_before',
+}
+
+-- nil: there is none.
+local function read_redrive(job)
+  local names = {}
+  for n, name in ipairs(OF_REDRIVE) do
+    names[n] = job .. ' ' .. name
+  end
+  local cells = redis.call('HMGET', redrives, job, unpack(names))
+  local found = read_json(cells[1] or '')
+  if not found.chosen then -- or it is damaged
+    return nil
+  end
+  for n, name in ipairs(OF_REDRIVE) do
+    found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
+  end
+  return found
+end
+
+local function write_redrive(job, changes)
+  local cells = {}
+  for name, value in pairs(changes) do
+    cells[#cells + 1], cells[#cells + 2] = job .. ' ' .. name, value
+  end
+  redis.call('HSET', redrives, unpack(cells))
+end
+local r = read_redrive(job)
+if not r or r.state ~= 'running' then
+  return { 0, -1, position, {} }
+elseif r.position ~= position then
+  return { 0, 0, r.position, {} }
+end
+-- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
+-- indexes of it. Absent until someone claims or delays the message, unless its record is long.
+--   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+-- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is known, I12);
+-- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+-- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), or a field that this version does not
+-- know, kept as it is. One that is not there has its default.
+local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+local MORE = ' [%w_]+=%S*'
+local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so someone else wrote that
+
+local function new_state(due)
+  return {
+    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+  }
+end
+
+local function parse_state(text, birth)
+  local s = new_state(math.floor(birth / 4096))
+  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+  if text then
+    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+      text:match(STATE)
+  end
+  if part and (more == '' or more:gsub(MORE, '') == '') then
+    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+    local at = tonumber(due)
+    s.due = at > 0 and at < LATER and at or s.due
+    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+    s.delay, s.more = tonumber(delay), more
+  end
+  return s
+end
+
+local function format_state(s)
+  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+  return table.concat({
+    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+  }, ' ') .. s.more
+end
+
+-- When a message expires, if it does. A death ends the time to live: what was redriven does not expire again, unless the
+-- redrive gave it another (lib/redriven_expiry).
+local function expiry_of(head, state)
+  if state.redriven == 0 then
+    return head.expires
+  end
+  return tonumber(state.more:match(' expires=(%d+)') or nil)
+end
+-- The flag of a record (lib/record) that has an expiry.
+local EXPIRES = 0x10
+-- The immutable half of a message, written once by send:
+--   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
+--   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
+--            when it fails (persistent=False); the other bits are the sender's
+--   6 bytes  expiry in milliseconds, only with that flag
+--   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
+-- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
+
+-- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+local function pack_number(value, width)
+  local f = value % 256
+  value = (value - f) / 256
+  local e = value % 256
+  value = (value - e) / 256
+  local d = value % 256
+  value = (value - d) / 256
+  local c = value % 256
+  value = (value - c) / 256
+  local b = value % 256
+  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
+end
+
+-- The births of one call differ only in their last two bytes, so the first five are kept.
+local packed_high, packed_prefix
+local function pack_birth(birth)
+  local low = birth % 65536
+  local high = (birth - low) / 65536
+  if high ~= packed_high then
+    packed_high, packed_prefix = high, pack_number(high, 5)
+  end
+  local last = low % 256
+  return packed_prefix .. string.char((low - last) / 256, last)
+end
+-- A record with another end of its time to live; nil: with none.
+local function with_expiry(record, ends)
+  local flags, first = record:byte(8), 9
+  if math.floor(flags / EXPIRES) % 2 == 1 then
+    flags, first = flags - EXPIRES, 15
+  end
+  local head = record:sub(1, 7) .. string.char(flags + (ends and EXPIRES or 0))
+  return head .. (ends and pack_number(ends, 6) or '') .. record:sub(first)
+end
+-- The fields of a state (lib/state) with when the message expires, although it was redriven; nil: never.
+local function with_expiry_word(more, expires)
+  return more:gsub(' expires=%S*', '') .. (expires and string.format(' expires=%.0f', expires) or '')
+end
+-- Bytes. The state of a message whose record is longer has its head (lib/head_word).
+local LONG = 2048
+-- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+local TRANSIENT = 0x80
+
+local function unpack_number(text, first, width)
+  local value = 0
+  for i = first, first + width - 1 do
+    value = value * 256 + text:byte(i)
+  end
+  return value
+end
+
+local function has_expiry(record)
+  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+end
+
+local function as_head(birth, flags, expires)
+  return {
+    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+  }
+end
+
+-- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+-- something.
+local function read_record(record)
+  if #record < 14 and (#record < 8 or has_expiry(record)) then
+    return { birth = 0, priority = 4 }
+  end
+  return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+end
+-- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+-- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+--    head=birth/flags/expiry/length; expiry 0: none
+local function head_word(record)
+  if #record <= LONG then
+    return ''
+  end
+  local head = read_record(record)
+  return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+end
+-- The fields of a state (lib/state) with the head of this record.
+local function with_head(more, record)
+  return more:gsub(' head=%S*', '') .. head_word(record)
+end
+-- The row of a dead letter in `groups`: its group, when it died, and its row in `dead`. All scores are 0, so Redis sorts
+-- by bytes: a group is a range that begins with its oldest letter, and so is what has the same first six digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+local function group_row(group, died, member)
+  return string.format('%-12s', group) .. pack_number(died, 6) .. member
+end
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+local function row_in_groups(state, member)
+  return group_row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+-- Takes a dead letter out of its group, before it leaves `dead`: so each row of `groups` is one of a dead letter. And
+-- remembers when the group was last cleared of letters, for the thousand groups where that was last: one that is there
+-- again regressed.
+local REMEMBERED, FOR = 1000, 2592000000 -- groups; milliseconds: 30 days
+local noted = {}
+
+local function ungroup(state, member)
+  local row = row_in_groups(state, member)
+  redis.call('ZREM', groups, row)
+  local group = row:sub(1, 12)
+  if not noted[group] then
+    noted[group] = true
+    redis.call('ZADD', cleared, now, group)
+    local over = redis.call('ZRANGE', cleared, 0, -REMEMBERED - 1)
+    if #over > 0 then
+      redis.call('ZREM', cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', cleared, FOR)
+  end
+end
+-- Removes a waiting message and everything that was kept about it (I13).
+local function remove(id, index, member)
+  redis.call('HDEL', messages, id) -- from here on it is gone
+  redis.call('HDEL', states, id)
+  redis.call('HDEL', history, id)
+  redis.call('ZREM', expiring, id)
+  redis.call('ZREM', index, member) -- the last: by it a claim finds what was left behind
+end
+-- A field of the queue's settings; false where it is absent. A script reads them from Redis once.
+local FIELDS, found = { redelivery = 1, dead_letter = 2, outcomes = 3 }, nil
+local function setting(name)
+  found = found or redis.call('HMGET', settings, 'redelivery', 'dead_letter', 'outcomes')
+  return found[FIELDS[name]]
+end
+-- Writes an event to the outcome history, a record of what became of deliveries and messages. It is a stream of about
+-- as many entries as the queue's settings allow, and is not written if they set no number. An event is written after
+-- it has happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores
+-- their names once.
+--   attempt: deliveries so far; age, delay: milliseconds, since it was sent and until it comes back
+--   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
+local names = {} -- of consumers, by their JSON
+local function outcome(event, id, head, state, delay, detail)
+  local kept = setting('outcomes')
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and read_json(detail.error:match('^[^\t]*')) or {}
+  names[consumer] = names[consumer] or read_json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', state.deliveries,
+    'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or ''
+  )
+end
+-- Moves a waiting message to another queue of the same hash tag, or copies it: the same id, the story carried on. An id that
+-- the other queue knows is left as it is in both; false then. If the script is cut off, the message may be in both queues;
+-- the same again completes it.
+--   index: where it waits, and `member` its row there; by: who asked for it; cause: cells of a cause
+--   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
+local function there()
+  local states, history, ready, scheduled, dead = to_states, to_history, to_ready, to_scheduled, to_dead
+  local expired, expiring, settings, wake, groups = to_expired, to_expiring, to_settings, to_wake, to_groups
+  local redrives = to_redrives
+  -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+  -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+  -- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+  -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+  -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+  -- reads the priority from the member.
+  local BAND = 2 ^ 42
+
+  local function score_of(priority, due)
+    return (9 - priority) * BAND + due
+  end
+
+  local function member_of(id, head, due)
+    local number = head.birth % 4096
+    if (head.birth - number) / 4096 == due then
+      local last = number % 256
+      return string.char(16 + (number - last) / 256, last) .. id
+    end
+    return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  end
+  -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+  -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
+  -- and whoever meets that row removes it (I9).
+  --   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+  --   be due in the future.
+  --   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+  --   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+  local in_group
+
+  local function put(id, state, head, waits, rest, arrive)
+    local member = member_of(id, head, state.due)
+    if state.part == 'dead' then
+      redis.call('ZADD', dead, state.due, member)
+    elseif state.part == 'expired' then
+      redis.call('ZADD', expired, state.due, member)
+    elseif waits then
+      redis.call('ZADD', scheduled, state.due, member)
+    else
+      redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+    end
+    local expires = state.part == 'live' and expiry_of(head, state)
+    if expires then
+      redis.call('ZADD', expiring, expires, id)
+    end
+    state.mark = '-'
+    local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+    if died_again then
+      state.more = state.more:gsub(' redrive=%S*', '')
+    end
+    if rest or state.more:find(' rest=') then
+      state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+    end
+    if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+      -- The group of a dead letter: the fingerprint of the failure that it died of.
+      --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+      local function group_of(id, state, failure)
+        local expired = state.reason == 'expired'
+        if not failure then
+          -- The line of the newest failure in a history (lib/remember); empty: there is none.
+          local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+          local function last_failure(story)
+            local first, from, to = 1, 1, 0
+            while first <= #story do
+              local last = (story:find('\n', first, true) or #story + 1) - 1
+              if FAILURES[story:match('^[%a_]*', first)] then
+                from, to = first, last
+              end
+              first = last + 2
+            end
+            return story:sub(from, to)
+          end
+          failure = last_failure(redis.call('HGET', history, id) or '')
+          if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+            failure = '' -- it expired by itself
+          end
+        end
+        local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+        return group == '' and expired and 'expired' or group:sub(1, 12)
+      end
+      state.more = state.more .. ' group=' .. group_of(id, state)
+    end
+    redis.call('HSET', states, id, format_state(state))
+    if arrive then
+      arrive()
+    end
+    if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+      in_group = in_group or (function()
+        return row_in_groups
+      end)()
+      redis.call('ZADD', groups, 0, in_group(state, member))
+    end
+    if died_again then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(died_again, 'died')
+    end
+  end
+  -- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
+  -- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
+  -- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+  -- died.
+  --   event  at  delivery  delay  consumer  error  traceback
+  -- at: now, unless the caller gives another time.
+  local KEEP = 15
+
+  local function remember(id, event, delivery, delay, consumer, failure, at)
+    local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
+    local text = redis.call('HGET', history, id)
+    if text and text ~= '' then
+      -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
+      local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+      local found = text:find('\n')
+      while found do
+        ends[#ends + 1], found = found, text:find('\n', found + 1)
+      end
+      local start = line:match('^expired\t%d+\t')
+      for n = 1, start and #ends or 0 do
+        if text:sub(ends[n] + 1, ends[n] + #start) == start then
+          return -- written before, when it failed as an expired one
+        end
+      end
+      found = text:find('\t', ends[#ends] + 1)
+      while found do
+        tab, found = found, text:find('\t', found + 1)
+      end
+      local kept, from, last = '', 1, ends[#ends] + 1
+      if #ends >= 2 * KEEP then
+        kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
+      end
+      local before = text:sub(from, tab) .. '\n'
+      if event == 'kept' and text:find('kept\t', last) == last then
+        kept, before = '', text:sub(1, last - 1)
+      end
+      line = kept .. before .. line
+    end
+    redis.call('HSET', history, id, line)
+  end
+  -- Writes into the story of a message that it expired, which until now only its state says; called when the message
+  -- leaves that state, or fails in it. Only once (lib/remember).
+  local function remember_expiry(id, state)
+    if state.reason == 'expired' then
+      remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+    end
+  end
+  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+  -- So no client polls, and a message wakes one of a thousand.
+  local function wake_one()
+    if redis.call('LLEN', wake) == 0 then
+      redis.call('LPUSH', wake, 1)
+      redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+    end
+  end
+  -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
+  local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+  return put, remember, remember_expiry, wake_one, is_open
+end
+local put_there, remember_there, remember_expiry_there, wake_there, is_there = there()
+
+local function hand_over(id, state, head, index, member, by, cause, how)
+  local record, story = how.record or redis.call('HGET', messages, id), redis.call('HGET', history, id)
+  local known = redis.call('HGET', to_messages, id)
+  local account = story or state.reason == 'expired' and 'expired' or 'moved'
+  local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
+  local same = known and known:sub(1, 7) == record:sub(1, 7) and (how.record or known == record)
+  same = same and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
+  if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
+  if index == dead or index == expired then -- as a redrive
+    state.part, state.reason, state.due = 'live', '', now
+    state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = with_expiry_word(state.more, how.expires)
+  end
+  if how.copies and head.expires ~= expiry_of(head, state) then -- a copy has the time to live that counts
+    head.expires = expiry_of(head, state)
+    record = with_expiry(record, head.expires)
+  end
+  if not known then
+    local state_there = how.copies and new_state(state.due) or state
+    state_there.more = with_head((state_there.more:gsub(' group=%S*', '')), record)
+    put_there(id, state_there, head, index == scheduled)
+    redis.call('HDEL', to_history, id) -- of a transfer that was cut off
+    if story and not how.copies then
+      redis.call('HSET', to_history, id, story)
+    end
+    if how.copies then
+      remember_there(id, 'copied', 0, 0, by, cause)
+    else
+      remember_expiry_there(id, was)
+      remember_there(id, 'moved', was.deliveries, 0, by, cause)
+    end
+  end
+  if index == dead and not how.copies then ungroup(was, member) end
+  if not known then
+    redis.call('HSET', to_messages, id, record) -- from here on it is there
+  end
+  if not how.copies then
+    remove(id, index, member)
+    redis.call('HINCRBY', counters, 'moved', 1)
+    outcome('moved', id, head, was, 0, { consumer = by })
+  end
+  redis.call('HINCRBY', to_counters, 'sent', 1)
+end
+if not is_there then
+  return { 0, -2, position, {} }
+end
+-- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
+--   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+local MOST_NOTES = '1000'
+
+local function note_audit(job, redrive, did, by, user)
+  redis.call(
+    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
+    'died', redrive.died, 'undone', redrive.undone
+  )
+end
+-- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
+--   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
+local function stop_redrive(job, r, state, why, by, user)
+  r.state = state
+  redis.call('ZADD', redriving, now + KEPT, job)
+  write_redrive(job, { state = state, why = why })
+  note_audit(job, r, state, by, user)
+end
+-- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
+-- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.
+--   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
+local POLL = 500 -- milliseconds between two looks at a canary
+local SAMPLE = 20 -- ends by which it is judged where it has no canary
+local LOOKS = 1000 -- messages that one look at a canary reads (I9)
+local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
+
+-- Whether a message of the canary has not come to an end. Not every end is counted: a message may be purged or moved.
+local function has_open(job, position)
+  local ids = redis.call('LRANGE', redrive, math.max(0, position - LOOKS), position - 1)
+  for _, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+    if text and text:find(' redrive=' .. job .. '/', 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+local function room_and_wait(job, r, limit)
+  local acked = r.acked - r.acked_before
+  local ends = acked + r.died - r.died_before
+  local failing = acked < r.min_success * ends
+  local room = limit
+  if r.canary > 0 and r.passed == 0 then
+    room = math.min(limit, r.canary - r.moved)
+    if room <= 0 and has_open(job, r.position) then
+      return 0, POLL
+    elseif room <= 0 and (failing or acked == 0 and r.min_success > 0) then
+      return 0, nil
+    elseif room <= 0 then
+      r.passed, room = 1, limit
+    end
+  elseif failing and ends >= SAMPLE then
+    return 0, nil
+  end
+  if r.rate > 0 then
+    r.next = math.max(r.next, now - BURST)
+    local due = math.floor((now - r.next) * r.rate / 1000) + 1
+    if due < 1 then
+      return 0, math.ceil(r.next - now)
+    end
+    room = math.min(room, due)
+  end
+  return room, 0
+end
+
+local function room_of_redrive(job, r, limit, grace)
+  local room, wait = room_and_wait(job, r, limit)
+  if not wait then
+    stop_redrive(job, r, 'paused', 'success', r.by, r.user)
+    return 0, -1
+  elseif room == 0 then
+    redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  end
+  return room, wait
+end
+local room = 0 -- without items it is over: the list has expired
+if #ARGV > 4 then
+  local wait
+  room, wait = room_of_redrive(job, r, (#ARGV - 4) / 3, grace)
+  if room == 0 then
+    return { 0, wait, position, {} }
+  end
+end
+-- The id in a member of an index (lib/order says what precedes it).
+local function id_of(member)
+  return member:sub(member:byte(1) < 16 and 9 or 3)
+end
+-- The birth, the flags and the expiry (0: none) of a long record, from the state of its message (lib/head_word); nil where
+-- that does not say them.
+local function stated_head(text)
+  local at = text and text:find(' head=')
+  if at then
+    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- else someone else wrote that
+      return tonumber(birth), tonumber(flags), tonumber(expires)
+    end
+  end
+end
+-- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since
+-- every form has the word +token or -token. The message is left alone; the index rows that lead to it are put off, so
+-- that it blocks no other message, and a version that can read it finds it.
+local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is looked at again
+
+local function is_later(record, text)
+  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+end
+-- What the scripts need of the record of a message whose state is `text`. A long record is not read: the state has its
+-- head (lib/head_word), unless an earlier version sent the message. Returns nil where there is no such message; nil and
+-- true where it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
+-- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
+-- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
+-- due when it was born, that is its number within the millisecond, since the score holds the millisecond already (2
+-- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
+-- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
+-- reads the priority from the member.
+local BAND = 2 ^ 42
+
+local function score_of(priority, due)
+  return (9 - priority) * BAND + due
+end
+
+local function member_of(id, head, due)
+  local number = head.birth % 4096
+  if (head.birth - number) / 4096 == due then
+    local last = number % 256
+    return string.char(16 + (number - last) / 256, last) .. id
+  end
+  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+end
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
+-- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so
+-- that no damage hides a message from everyone.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
+-- Calls `visit` for each message that an operation on a waiting part of the queue is about: the ids from ARGV[first]
+-- on, or, where there are none, those of `range`: its `ids`, or those of its rows (lib/rows_of_range). Skips those that do not wait there, and
+-- those of a later form, which stay as they are. Returns how many there were for which `visit` did not return false,
+-- then the score and the member of the last row that was looked at, where the range goes on after it; else empty.
+local function each_chosen(index, first, visit, range)
+  local ids, rows, seen, count = {}, {}, {}, 0
+  local next_score, next_member = '', ''
+  if #ARGV >= first then
+    for i = first, #ARGV do
+      ids[#ids + 1] = ARGV[i]
+    end
+  elseif range and range.ids then
+    ids = range.ids
+  elseif range then
+    -- How many rows of an index come before (score, member) or are at it: those of a lower score, and of those of the same
+    -- score as many as a binary search finds.
+
+    -- By bytes, as Redis sorts; Lua compares by the server's locale.
+    local function is_after(one, other)
+      for i = 1, math.min(#one, #other) do
+        local a, b = one:byte(i), other:byte(i)
+        if a ~= b then
+          return a > b
+        end
+      end
+      return #one > #other
+    end
+
+    local function rows_up_to(index, score, member)
+      local low = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+      local high = low + redis.call('ZCOUNT', index, score, score)
+      while low < high do
+        local middle = math.floor((low + high) / 2)
+        if is_after(redis.call('ZRANGE', index, middle, middle)[1], member) then
+          high = middle
+        else
+          low = middle + 1
+        end
+      end
+      return low
+    end
+    -- The first `limit` rows of an index after (score, member), up to (last_score, last_member); then the score and the
+    -- member of the last of them, where more follow, else both empty.
+    local function rows_of_range(index, range)
+      local low = rows_up_to(index, range.score, range.member)
+      local stop = rows_up_to(index, range.last_score, range.last_member)
+      local high = math.min(low + range.limit, stop)
+      if low >= high then
+        return {}, '', ''
+      end
+      local rows = redis.call('ZRANGE', index, low, high - 1)
+      if high >= stop then
+        return rows, '', ''
+      end
+      return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
+    end
+    rows, next_score, next_member = rows_of_range(index, range)
+    for n, row in ipairs(rows) do
+      ids[n] = id_of(row)
+    end
+  end
+  for n, id in ipairs(ids) do
+    local text = redis.call('HGET', states, id)
+    local head, later = head_of(id, text)
+    if not later then
+      local state = head and parse_state(text, head.birth)
+      local member = rows[n] or state and member_of(id, head, state.due)
+      local waits = state and not left_over(index, member, id, state, head)
+      if waits and not seen[id] and redis.call('ZSCORE', index, member) then
+        seen[id] = true
+        if visit(id, state, head, member) ~= false then
+          count = count + 1
+        end
+      elseif rows[n] then -- left behind by a script that was cut off
+        if not head then
+          redis.call('HDEL', states, id)
+          redis.call('HDEL', history, id)
+        end
+        redis.call('ZREM', index, member)
+      end
+    end
+  end
+  return count, next_score, next_member
+end
+-- When a message expires that a redrive brings back; nil: never. A word of the state says so (lib/with_expiry_word), since a
+-- death ends the time to live that stands in the record.
+--   ttl: milliseconds; 0: it has none; -1: the one that it was sent with goes on, or that another redrive gave it since
+local function redriven_expiry(ttl, head, state)
+  if ttl < 0 then
+    return tonumber(state.more:match(' expires=(%d+)') or nil) or head.expires
+  end
+  return ttl > 0 and now + ttl or nil
+end
+-- Adds a line to the story of a message: a line an event, tab-separated. A cell is a number, a word or JSON, so it
+-- holds no raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6,
+-- I13). The failures of a dead letter, `kept`, are one line, the newest, so that they do not displace those of which it
+-- died.
+--   event  at  delivery  delay  consumer  error  traceback
+-- at: now, unless the caller gives another time.
+local KEEP = 15
+
+local function remember(id, event, delivery, delay, consumer, failure, at)
+  local line = table.concat({ event, at or now, delivery, delay, consumer, failure }, '\t')
+  local text = redis.call('HGET', history, id)
+  if text and text ~= '' then
+    -- A full history is some 20 kB: patterns would look at each byte, finds of plain text do not.
+    local ends, tab = { 0 }, nil -- of its lines but the last; the last tab of that
+    local found = text:find('\n')
+    while found do
+      ends[#ends + 1], found = found, text:find('\n', found + 1)
+    end
+    local start = line:match('^expired\t%d+\t')
+    for n = 1, start and #ends or 0 do
+      if text:sub(ends[n] + 1, ends[n] + #start) == start then
+        return -- written before, when it failed as an expired one
+      end
+    end
+    found = text:find('\t', ends[#ends] + 1)
+    while found do
+      tab, found = found, text:find('\t', found + 1)
+    end
+    local kept, from, last = '', 1, ends[#ends] + 1
+    if #ends >= 2 * KEEP then
+      kept, from = text:sub(1, ends[KEEP + 1]), ends[KEEP + 2] + 1
+    end
+    local before = text:sub(from, tab) .. '\n'
+    if event == 'kept' and text:find('kept\t', last) == last then
+      kept, before = '', text:sub(1, last - 1)
+    end
+    line = kept .. before .. line
+  end
+  redis.call('HSET', history, id, line)
+end
+-- Writes into the story of a message that it expired, which until now only its state says; called when the message
+-- leaves that state, or fails in it. Only once (lib/remember).
+local function remember_expiry(id, state)
+  if state.reason == 'expired' then
+    remember(id, 'expired', state.deliveries, 0, '', '', state.due)
+  end
+end
+-- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
+-- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,
+-- and whoever meets that row removes it (I9).
+--   waits: for state.due. The due time alone would not tell: after the clock stepped back, a message that was ready may
+--   be due in the future.
+--   rest: of a dead or expired message, when its rest ends (lib/past_resting); nil: it does not rest
+--   arrive: writes the history and the record of a dead letter that the queue does not have yet; nil: it has it
+local in_group
+
+local function put(id, state, head, waits, rest, arrive)
+  local member = member_of(id, head, state.due)
+  if state.part == 'dead' then
+    redis.call('ZADD', dead, state.due, member)
+  elseif state.part == 'expired' then
+    redis.call('ZADD', expired, state.due, member)
+  elseif waits then
+    redis.call('ZADD', scheduled, state.due, member)
+  else
+    redis.call('ZADD', ready, score_of(head.priority, state.due), member)
+  end
+  local expires = state.part == 'live' and expiry_of(head, state)
+  if expires then
+    redis.call('ZADD', expiring, expires, id)
+  end
+  state.mark = '-'
+  local died_again = state.part ~= 'live' and state.more:match(' redrive=([^/]+)/') -- see lib/bring_back
+  if died_again then
+    state.more = state.more:gsub(' redrive=%S*', '')
+  end
+  if rest or state.more:find(' rest=') then
+    state.more = state.more:gsub(' rest=%d+', '') .. (rest and ' rest=' .. rest or '')
+  end
+  if state.part == 'dead' and not state.more:find(' group=', 1, true) then -- an earlier version buried it
+    -- The group of a dead letter: the fingerprint of the failure that it died of.
+    --   failure: the cells of its error (lib/remember); nil: it is the newest one in the history
+    local function group_of(id, state, failure)
+      local expired = state.reason == 'expired'
+      if not failure then
+        -- The line of the newest failure in a history (lib/remember); empty: there is none.
+        local FAILURES = { nacked = true, lapsed = true, poisoned = true, dead_lettered = true }
+
+        local function last_failure(story)
+          local first, from, to = 1, 1, 0
+          while first <= #story do
+            local last = (story:find('\n', first, true) or #story + 1) - 1
+            if FAILURES[story:match('^[%a_]*', first)] then
+              from, to = first, last
+            end
+            first = last + 2
+          end
+          return story:sub(from, to)
+        end
+        failure = last_failure(redis.call('HGET', history, id) or '')
+        if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+          failure = '' -- it expired by itself
+        end
+      end
+      local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+      return group == '' and expired and 'expired' or group:sub(1, 12)
+    end
+    state.more = state.more .. ' group=' .. group_of(id, state)
+  end
+  redis.call('HSET', states, id, format_state(state))
+  if arrive then
+    arrive()
+  end
+  if state.part == 'dead' then -- the last: so each row of `groups` is one of a dead letter
+    in_group = in_group or (function()
+      return row_in_groups
+    end)()
+    redis.call('ZADD', groups, 0, in_group(state, member))
+  end
+  if died_again then
+    -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+    -- has been forgotten.
+    local function count_redriven(job, what)
+      if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+        redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+      end
+    end
+    count_redriven(died_again, 'died')
+  end
+end
+-- Brings a dead letter or an expired message back to its queue: due now, a fresh budget, the history kept.
+--   row: in the index `source`; by: who asked for it; cause: cells of a cause
+--   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
+--   what an undo needs:
+--     redrive=job/reason/death/charged/delay/deliveries
+--   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
+local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
+  remember_expiry(id, state)
+  remember(id, 'redriven', state.deliveries, 0, by, cause) -- the first that a full server refuses
+  if state.part == 'dead' then
+    ungroup(state, row)
+    state.more = state.more:gsub(' group=%S*', '')
+  end
+  if job then
+    local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    state.more = state.more .. ' redrive=' .. table.concat(was, '/')
+  end
+  state.more = with_expiry_word(state.more, expires)
+  if record then
+    state.more = with_head(state.more, record)
+    redis.call('HSET', messages, id, record)
+  end
+  state.part, state.reason, state.due = 'live', '', now
+  state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+  put(id, state, head)
+  redis.call('ZREM', source, row)
+  redis.call('HINCRBY', counters, 'redriven', 1)
+  outcome('redriven', id, head, state, 0, { consumer = by })
+end
+-- The end of a step of a redrive: notes how far it came, and that it is done if it is over. Returns in how many
+-- milliseconds it may go on; -1: it does not run any more.
+--   moved: how many came back in this step; grace: milliseconds until maintenance looks at it
+local function stepped(job, r, moved, over, grace)
+  local wait = 0
+  r.moved = r.moved + moved
+  if r.rate > 0 then
+    r.next = r.next + moved * 1000 / r.rate
+    wait = math.max(0, math.ceil(r.next - now))
+  end
+  write_redrive(job, {
+    position = r.position, moved = r.moved, gone = r.gone, expired = r.expired, refused = r.refused,
+    next = r.next, passed = r.passed,
+  })
+  redis.call('PEXPIRE', redrive, KEPT)
+  if over then
+    stop_redrive(job, r, 'done', '', r.by, r.user)
+    return -1
+  end
+  redis.call('ZADD', redriving, now + math.max(wait, grace), job)
+  return wait
+end
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
+-- So no client polls, and a message wakes one of a thousand.
+local function wake_one()
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+    redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
+  end
+end
+local source = r.part == 'dead' and dead or expired
+local ids, offered, late, known, refused = {}, {}, 0, {}, 0
+for i = 5, 4 + 3 * room, 3 do
+  ids[#ids + 1], offered[ARGV[i]] = ARGV[i], { seen = ARGV[i + 1], record = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil }
+  refused = refused + (ARGV[i + 1] == '' and 1 or 0)
+end
+local moved = each_chosen(source, #ARGV + 1, function(id, state, head, row)
+  local seen, record = offered[id].seen, offered[id].record
+  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven)
+  if not is_same or record and record:sub(1, 7) ~= pack_birth(head.birth) then
+    return false -- it was redriven by someone else, and died again; or it is refused
+  end
+  local expires = redriven_expiry(r.ttl, head, state)
+  if expires and expires <= now then
+    late = late + 1
+    return false
+  elseif r.to == '' then
+    bring_back(id, state, head, source, row, r.by, r.cause, job, expires, record)
+  elseif hand_over(id, state, head, source, row, r.by, r.cause, { expires = expires, record = record }) == false then
+    known[#known + 1] = id
+    return false
+  end
+end, { ids = ids })
+if moved > 0 then
+  local wake_some = r.to == '' and wake_one or wake_there
+  wake_some()
+end
+refused = refused + #known
+r.position, r.expired, r.refused = position + #ids, r.expired + late, r.refused + refused
+r.gone = r.gone + #ids - moved - late - refused
+return { moved, stepped(job, r, moved, r.position >= r.eligible or #ids == 0, grace), r.position, known }

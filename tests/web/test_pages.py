@@ -1,0 +1,126 @@
+"""What the pages say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.behaviour.helpers import one
+from tests.web.conftest import Browser, die
+
+
+async def test_without_queues_all_is_well(pages: Browser) -> None:
+    text = await pages.text("/")
+    assert "All is well" in text
+    assert "There are no queues yet" in text
+
+
+async def test_the_overview_names_the_growing_group(pages: Browser, orders: Any) -> None:
+    await die(orders, *range(3))
+    text = await pages.text("/")
+    (group,) = await orders.dlq.groups()
+    assert "1 thing to look at" in text
+    assert "ValueError: no answer from payments" in text
+    assert "growing: 3 dead letters within the last hour" in text
+    assert f"/group?queue=orders&id={group.fingerprint}" in text
+
+
+async def test_the_overview_says_what_stands_still(
+    pages: Browser, orders: Any, async_broker: Any, clock: Any
+) -> None:
+    await orders.send(1)
+    await async_broker.queue("mail").send(1)
+    await async_broker.queue("mail").pause()
+    clock.advance("10m")
+    text = await pages.text("/")
+    assert "1 message wait, and nobody takes them" in text
+    assert "no consumer holds a message: start one" in text
+    assert "paused, 1 message wait" in text
+
+
+async def test_the_search_finds_queues_and_groups(pages: Browser, orders: Any, async_broker: Any) -> None:
+    await die(orders, 1)
+    await async_broker.queue("mail").send(1)
+    found = await pages.text("/", q="MAI")
+    assert "/queue?name=mail" in found
+    assert "/queue?name=orders" not in found
+    assert "Groups of dead letters" in await pages.text("/", q="payments")
+    assert "No queue has" in await pages.text("/", q="nothing of it")
+
+
+async def test_the_page_of_a_queue(pages: Browser, orders: Any) -> None:
+    await die(orders, 1, 2)
+    waiting = await orders.send({"next": True})
+    text = await pages.text("/queue", name="orders")
+    assert "ValueError: no answer from payments" in text
+    assert waiting in text
+    assert "redelivery.max_redeliveries" in text
+    assert "dead-lettered after 0 redeliveries" in text
+
+
+async def test_the_page_of_a_group(pages: Browser, orders: Any) -> None:
+    ids = await die(orders, *range(25))
+    (group,) = await orders.dlq.groups()
+    text = await pages.text("/group", queue="orders", id=group.fingerprint)
+    assert "delivery 1: failed" in text  # the story of the newest
+    assert all(text.count(f"id={name}") for name in ids[5:])
+    older = await pages.text("/group", queue="orders", id=group.fingerprint, letters=2)
+    assert all(older.count(f"id={name}") for name in ids[:5])
+    assert not older.count(f"id={ids[10]}")
+
+
+async def test_the_story_of_a_message(pages: Browser, orders: Any, clock: Any) -> None:
+    (name,) = await die(orders, {"number": 7, "card": {"secret": "4711"}}, headers={"tenant": "acme"})
+    clock.advance("5m")
+    await orders.dlq.redrive(ids=[name])
+    text = await pages.text("/message", queue="orders", id=name)
+    assert "it was redriven, with a fresh budget" in text
+    assert text.index("delivery 1: failed") < text.index("<b>redriven</b>") < text.index("next: ")
+    assert '"number": 7' in text
+    assert "acme" in text
+    assert "4711" not in text
+    await one(orders)
+    assert "a consumer works on its delivery 2" in await pages.text("/message", queue="orders", id=name)
+
+
+async def test_a_body_that_is_no_json(pages: Browser, orders: Any) -> None:
+    name = await orders.send(b"\xff\x00")
+    assert '"base64": "/wA="' in await pages.text("/message", queue="orders", id=name)
+
+
+async def test_what_is_gone_is_not_here(pages: Browser, orders: Any) -> None:
+    await orders.open()
+    for path, given, says in (
+        ("/queue", {"name": "nope"}, "there is no queue 'nope'"),
+        ("/group", {"queue": "orders", "id": "abcdef012345"}, "its letters were redriven or removed"),
+        ("/group", {"queue": "orders", "id": "*"}, "there is no group"),
+        ("/message", {"queue": "orders", "id": "gone"}, "it was never sent here, or it was acked"),
+        ("/redrive", {"queue": "orders", "id": "gone"}, "there is no redrive 'gone'"),
+        ("/nowhere", {}, "Not Found"),
+    ):
+        answer = await pages.get(path, **given)
+        assert (answer.status_code, says in answer.text.replace("&#39;", "'")) == (404, True), path
+    assert (await pages.get("/queue")).status_code == 400
+    assert (await pages.get("/group", queue="orders", id="expired", letters="x")).status_code in {400, 404}
+
+
+async def test_without_workers(pages: Browser) -> None:
+    assert "No worker reports" in await pages.text("/workers")
+
+
+async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: Any) -> None:
+    assert "There are no entries" in await pages.text("/policies")
+    await async_broker.policies.set("orders.#", redelivery={"max_redeliveries": 3, "initial_delay": "1s"})
+    text = await pages.text("/policies", queue="orders.new", messages=50, outage="10s", rate="5")
+    assert "<b>orders.#</b>" in text
+    assert "dead-lettered after 3 redeliveries" in text
+    assert "50 messages fail together" in text
+    for bad in ({"queue": "a b"}, {"queue": "a", "outage": "soon"}, {"queue": "a", "messages": "many"}):
+        assert (await pages.get("/policies", **bad)).status_code == 400, bad
+
+
+async def test_schedules_are_listed(pages: Browser, orders: Any) -> None:
+    assert "There are no schedules" in await pages.text("/schedules")
+    await orders.schedule("nightly", {}, cron="0 7 * * *")
+    text = await pages.text("/schedules")
+    assert "nightly" in text
+    assert "0 7 * * *" in text

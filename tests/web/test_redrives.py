@@ -1,0 +1,114 @@
+"""Redrives from the page: dry run, canary, progress, steering, the audit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.behaviour.helpers import counts
+from tests.web.conftest import Browser, Open, die, until
+
+
+async def shown(pages: Browser, job: str, word: str) -> str:
+    """The page of a redrive, once it has this word."""
+
+    async def has_it() -> bool:
+        return word in await pages.text("/redrive", queue="orders", id=job)
+
+    await until(has_it)
+    return await pages.text("/redrive", queue="orders", id=job)
+
+
+async def come_to(queue: Any, **wanted: int) -> None:
+    """Wait until a queue has these counts."""
+
+    async def so() -> bool:
+        return await counts(queue) == wanted
+
+    await until(so)
+
+
+async def test_a_dry_run_moves_nothing(pages: Browser, orders: Any) -> None:
+    await die(orders, *range(12))
+    (group,) = await orders.dlq.groups()
+    text = await pages.text("/group", queue="orders", id=group.fingerprint, plan=1, canary=5, rate=2)
+    assert "12 dead letters" in text
+    assert "<b>5</b> go first" in text
+    assert "At most 2.0 a second" in text
+    assert await counts(orders) == {"dead": 12}
+
+
+async def test_a_redrive_of_a_group(pages: Browser, orders: Any, async_broker: Any) -> None:
+    await die(orders, *range(3))
+    (group,) = await orders.dlq.groups()
+    answer = await pages.post("/redrive/begin", {"queue": "orders"}, group=group.fingerprint)
+    assert answer.status_code == 303
+    job = answer.headers["location"].partition("id=")[2]
+    text = await shown(pages, job, "All have come back")
+    assert "3 of 3" in text
+    assert await counts(orders) == {"ready": 3}
+    assert {(one.did, one.by) for one in await async_broker.audit()} == {
+        ("started", "web: anna"),
+        ("done", "web: anna"),
+    }
+    overview = await pages.text("/redrives")
+    assert overview.count("web: anna") == 3
+
+
+async def test_a_canary_that_is_steered(pages: Browser, orders: Any, async_broker: Any) -> None:
+    await die(orders, *range(10))
+    (group,) = await orders.dlq.groups()
+    answer = await pages.post("/redrive/begin", {"queue": "orders"}, group=group.fingerprint, canary="4")
+    which = {"queue": "orders", "id": answer.headers["location"].partition("id=")[2]}
+    assert "The canary of 4 is on its way" in await shown(pages, which["id"], "4 of 10")
+    for verb, state in (("pause", "paused"), ("resume", "done"), ("undo", "undone")):
+        assert (await pages.post(f"/redrive/{verb}", which)).status_code == 303
+        assert f">{state}<" in await shown(pages, which["id"], f">{state}<")
+    did = [one.did for one in await async_broker.audit()]
+    assert did == ["undone", "done", "resumed", "paused", "started"]
+    refused = await pages.post("/redrive/pause", which)
+    assert refused.status_code == 400
+    assert (await pages.post("/redrive/explode", which)).status_code == 404
+
+
+async def test_two_redrives_at_once(pages: Browser, orders: Any) -> None:
+    await die(orders, *range(5))
+    (group,) = await orders.dlq.groups()
+    form = {"group": group.fingerprint}
+    answers = await asyncio.gather(
+        *(pages.post("/redrive/begin", {"queue": "orders"}, **form) for _ in range(2))
+    )
+    assert {answer.status_code for answer in answers} <= {303, 409}
+    await come_to(orders, ready=5)
+    late = await pages.post("/redrive/begin", {"queue": "orders"}, **form)
+    assert late.status_code == 409
+    assert "others redrove or removed it" in late.text
+
+
+async def test_one_message(pages: Browser, orders: Any) -> None:
+    name, other = await die(orders, 1, 2)
+    assert (await pages.post("/redrive/begin", {"queue": "orders"}, id=name)).status_code == 303
+    await come_to(orders, ready=1, dead=1)
+    assert (await orders.explain(other)).place == "dead"
+
+
+async def test_bad_terms_begin_nothing(pages: Browser, orders: Any) -> None:
+    await die(orders, 1)
+    (group,) = await orders.dlq.groups()
+    for terms in ({"canary": "many"}, {"canary": "-1"}, {"rate": "nan"}, {"min_success": "1e999"}):
+        answer = await pages.post("/redrive/begin", {"queue": "orders"}, group=group.fingerprint, **terms)
+        assert answer.status_code == 400, terms
+    assert (await pages.post("/redrive/begin", {"queue": "orders"})).status_code == 400
+    assert await counts(orders) == {"dead": 1}
+
+
+async def test_a_page_that_is_read_only(opened: Open, orders: Any) -> None:
+    await die(orders, 1)
+    (group,) = await orders.dlq.groups()
+    pages = opened(write=False)
+    text = await pages.text("/group", queue="orders", id=group.fingerprint, plan=1)
+    assert "This page is read-only" in text
+    assert 'method="post"' not in text
+    answer = await pages.post("/redrive/begin", {"queue": "orders"}, group=group.fingerprint)
+    assert answer.status_code == 403
+    assert await counts(orders) == {"dead": 1}
