@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, groups, idle, shared
+from tests.benchmarks import collisions, groups, idle, shared, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -45,6 +45,15 @@ def test_groups(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "50 letters of 9 bytes in 3 groups" in said
     assert all(name in said for name in (*groups.LOOKS, *groups.CHANGES))
+
+
+@pytest.mark.redis
+def test_web(capsys: pytest.CaptureFixture[str]) -> None:
+    need("starlette", "web")
+    web.main(["--queues", "3", "--pages", "2", "--letters", "50", "--size", "9", "--seconds", "0.5"])
+    said = capsys.readouterr().out
+    assert "3 queues" in said
+    assert "50 letters: the page of a group of half of them" in said
 
 
 def test_what_a_round_comes_to() -> None:

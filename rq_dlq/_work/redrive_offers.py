@@ -53,7 +53,7 @@ class Editor:
     Attributes:
         target: the queue that they go to.
         refused: how many the edit refused.
-        refusals: the first of them, and why; also those whose ids the other queue has.
+        refusals: the first of them, by their ids; also those whose ids the other queue has.
     """
 
     def __init__(self, queue: Queue[Any], terms: Terms) -> None:
@@ -61,7 +61,7 @@ class Editor:
         self._edit = terms.edit
         self.target = terms.to or queue
         self.refused = 0
-        self.refusals: list[Refusal] = []
+        self.refusals: dict[str, Refusal] = {}
 
     @property
     def wanted(self) -> Any:
@@ -82,7 +82,7 @@ class Editor:
     def refuse(self, message_id: str, why: str) -> None:
         """Keep why a message stays dead."""
         if len(self.refusals) < MOST_REFUSALS:
-            self.refusals.append(Refusal(message_id, visible_line(why)))
+            self.refusals[message_id] = Refusal(message_id, visible_line(why))  # also if it is offered again
 
     def _edited(self, row: Row, letter: DeadLetter[Any]) -> bytes:
         """The record with the edited body; empty: there is no edit."""

@@ -64,7 +64,9 @@ def plan(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[RedrivePlan]:
             expired += late
             if not (late and terms.keeps_ttl):
                 editor.offer(row)
-    return RedrivePlan(eligible, expired, _gone(choice, eligible), editor.refused, tuple(editor.refusals))
+    return RedrivePlan(
+        eligible, expired, _gone(choice, eligible), editor.refused, tuple(editor.refusals.values())
+    )
 
 
 def _gone(choice: Choice, found: int) -> int:

@@ -84,7 +84,7 @@ class RedriveJob:
 
         The first hundred that this object has met; `counts.refused` says how many there are.
         """
-        return tuple(self._editor.refusals) if self._editor else ()
+        return tuple(self._editor.refusals.values()) if self._editor else ()
 
     @property
     def by(self) -> str:

@@ -212,8 +212,10 @@ class Messages:
 
     @cached_property
     def expires_at(self) -> pa.Array:
-        mortal = (self._flags & EXPIRES != 0) & self._of_state(lambda state: not (state and state.redriven))
-        return times(self._ends, self._whole & self._readable & mortal)
+        redriven = self._of_state(lambda state: bool(state and state.redriven))
+        given = self._of_state(lambda state: state.expires if state else 0)
+        mortal = np.where(redriven, given > 0, self._flags & EXPIRES != 0)
+        return times(np.where(redriven, given, self._ends), self._whole & self._readable & mortal)
 
     @cached_property
     def dead_at(self) -> pa.Array:

@@ -156,9 +156,9 @@ class Received(Answering, Generic[T]):
     @property
     def expires_at(self) -> datetime | None:
         """When its time to live ends (UTC); None: never. A redriven message has the one that it was given."""
-        _, row = self._flags, self._row
-        end = states.expiry_of(row.state) if self.redriven else records.expiry_of(row.record)
-        return None if end is None else moment(end)
+        _ = self._flags
+        end = self._state.expires if self.redriven else records.expiry_of(self._row.record)
+        return moment(end) if end else None
 
     @property
     def _state(self) -> states.State:

@@ -20,6 +20,7 @@ class State(NamedTuple):
         reason: why it is dead or expired; empty: it is not.
         due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
         delay: of the last redelivery, milliseconds.
+        expires: when its time to live ends that a redrive gave it, milliseconds; 0: it gave none.
     """
 
     part: str = "live"
@@ -32,6 +33,7 @@ class State(NamedTuple):
     released: int = 0
     redriven: int = 0
     delay: int = 0
+    expires: int = 0
 
 
 NEW: Final = State()
@@ -79,8 +81,9 @@ def deadline_of(text: bytes, record: bytes) -> int | None:
 @lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
 def read_state(text: bytes) -> State | None:
     """A state as a value; None: it is damaged, or in a later form."""
-    found = _LINE.fullmatch(text)
-    if found is None:
+    line = _LINE.fullmatch(text)
+    if line is None:
         return None
-    part, reason, *numbers = found.groups()
-    return State(part.decode(), (reason or b"").decode(), *map(int, numbers))
+    part, reason, *numbers = line.groups()
+    found = State(part.decode(), (reason or b"").decode(), *map(int, numbers))
+    return found._replace(expires=expiry_of(text) or 0)

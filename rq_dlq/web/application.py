@@ -18,7 +18,7 @@ from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
 from rq_dlq.web.guard import Guard
-from rq_dlq.web.pages import group, login, message, overview, queue, redrives
+from rq_dlq.web.pages import group, login, message, overview, policies, queue, redrives, schedules, workers
 from rq_dlq.web.site import Handler, Site
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ PAGES: dict[str, Handler] = {
     "/message": message.message,
     "/redrives": redrives.redrives,
     "/redrive": redrives.redrive,
+    "/workers": workers.workers,
+    "/policies": policies.policies,
+    "/schedules": schedules.schedules,
     "/live": live.stream,
 }
 ACTS: dict[str, Handler] = {

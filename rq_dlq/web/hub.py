@@ -97,7 +97,7 @@ class Hub:
                     await self._look()
             pause = LIVE if self._viewers else IDLE
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), max(pause, SHARE * self._took))
+                await asyncio.wait_for(self._wanted.wait(), max(pause, min(IDLE, SHARE * self._took)))
             self._wanted.clear()
 
     async def _look(self) -> Overview:
@@ -113,7 +113,7 @@ class Hub:
             return found
         finally:
             self._looked = time.monotonic()
-            self._took = self._looked - began
+            self._took = 0.0 if self.trouble else self._looked - began
             self._rendered.clear()
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

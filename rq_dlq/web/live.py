@@ -106,7 +106,9 @@ def verbs_of(one: Redrive) -> tuple[str, ...]:
         return ("pause", "cancel", "undo")
     if one.state == "paused":
         return ("resume", "cancel", "undo")
-    return ("undo",) if one.state in {"done", "cancelled"} and one.counts.moved else ()
+    counts = one.counts
+    on_the_way = counts.moved - counts.acked - counts.died - counts.undone
+    return ("undo",) if one.state in {"done", "cancelled"} and on_the_way > 0 else ()
 
 
 def _queue_of(seen: Overview, name: str) -> QueueOverview:

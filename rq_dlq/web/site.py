@@ -50,7 +50,6 @@ class Site:
             "write": self.access.write,
             "has_login": self.access.token is not None,
             "masks": self.masks,
-            "more_pages": [],
         }
         return templates(shared)
 

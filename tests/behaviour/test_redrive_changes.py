@@ -144,6 +144,18 @@ async def test_a_long_body_becomes_short_and_long_again(broker: Any, raw: Any) -
     audit(raw, "a")
 
 
+async def test_a_refusal_is_told_once(broker: Any) -> None:
+    """Though what was not taken yet is edited again by the next wait."""
+    queue = broker.queue("a")
+    dead = await bury(queue, [2, 1, 3, 4])
+    job = await queue.dlq.redrive(all=True, edit=even_doubled, canary=1)
+    await job.wait(0)
+    await queue.ack(await queue.claim(1))
+    await job.wait()
+    assert [refusal.id for refusal in job.refusals] == dead[1:3]
+    assert job.counts == RedriveCounts(eligible=4, moved=2, refused=2, acked=1)
+
+
 async def test_a_dry_run_tries_the_edit(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(4))

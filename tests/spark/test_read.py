@@ -85,6 +85,20 @@ def test_what_waits(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> Non
     assert untouched(raw) == before, "it was disturbed"
 
 
+def test_a_time_to_live_that_a_redrive_gave(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("orders")
+    queue.send("ended", id="ended", ttl="1h")
+    queue.send("given", id="given")
+    queue.poison(queue.claim(2))
+    queue.dlq.redrive(ids=["ended"])
+    queue.dlq.redrive(ids=["given"], ttl="2h")
+    found = {row["id"]: row["expires_at"] for row in rows(read(spark))}
+    (given,) = queue.select(ids=["given"]).browse()
+    assert given.expires_at is not None
+    assert found["ended"] is None
+    assert abs(found["given"].timestamp() - given.expires_at.timestamp()) < 0.01
+
+
 def test_what_is_leased(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
     queue = broker.queue("orders")
     queue.send_many(range(5))

@@ -101,3 +101,26 @@ async def test_what_is_gone_is_not_here(pages: Browser, orders: Any) -> None:
         assert (answer.status_code, says in answer.text.replace("&#39;", "'")) == (404, True), path
     assert (await pages.get("/queue")).status_code == 400
     assert (await pages.get("/group", queue="orders", id="expired", letters="x")).status_code in {400, 404}
+
+
+async def test_without_workers(pages: Browser) -> None:
+    assert "No worker reports" in await pages.text("/workers")
+
+
+async def test_policies_are_shown_and_simulated(pages: Browser, async_broker: Any) -> None:
+    assert "There are no entries" in await pages.text("/policies")
+    await async_broker.policies.set("orders.#", redelivery={"max_redeliveries": 3, "initial_delay": "1s"})
+    text = await pages.text("/policies", queue="orders.new", messages=50, outage="10s", rate="5")
+    assert "<b>orders.#</b>" in text
+    assert "dead-lettered after 3 redeliveries" in text
+    assert "50 messages fail together" in text
+    for bad in ({"queue": "a b"}, {"queue": "a", "outage": "soon"}, {"queue": "a", "messages": "many"}):
+        assert (await pages.get("/policies", **bad)).status_code == 400, bad
+
+
+async def test_schedules_are_listed(pages: Browser, orders: Any) -> None:
+    assert "There are no schedules" in await pages.text("/schedules")
+    await orders.schedule("nightly", {}, cron="0 7 * * *")
+    text = await pages.text("/schedules")
+    assert "nightly" in text
+    assert "0 7 * * *" in text

@@ -4,7 +4,7 @@
 -- and the ids that the other queue knows.
 local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 -- position: in the list, of the first that is offered; where another call was there before, nothing is done
--- opening: of the other queue; of its own: they stay there
+-- opening: of the other queue; empty: they go back to their own
 -- items from ARGV[5]: id, seen, record
 -- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: as it is
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,0 +1,221 @@
+"""How many messages each step of a redrive brings back, and when the next may: by its rate, its canary, its driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import RedriveCounts
+from rq_dlq._calls import redrives as calls
+from rq_dlq._calls.redrives import Stepped
+from tests.behaviour.helpers import bury, counts
+from tests.behaviour.stepping import alone
+from tests.behaviour.test_redrives import acked, failed
+from tests.conftest import Clock
+
+POLL = 500  # milliseconds between two looks at a canary
+
+
+async def step(queue: Any, job: Any, limit: int = 20, grace: int = 10_000) -> Stepped:
+    """One step of a driver; of maintenance where `grace` is 0."""
+    call = calls.step_redrive(queue._core.keys, job.id, limit=limit, grace=grace)
+    stepped = await queue._broker._run(alone(call))
+    assert isinstance(stepped, Stepped)
+    return stepped
+
+
+@pytest.mark.parametrize("chosen", [{"all": True}, {"where": "body >= 0"}])
+async def test_without_a_rate_it_goes_on_at_once(broker: Any, chosen: dict[str, Any]) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(50))
+    job = await queue.dlq.redrive(**chosen, detach=True)
+    assert await step(queue, job) == Stepped(20, 0)
+    assert (await job.refresh()).counts == RedriveCounts(eligible=50, moved=20)
+    await job.cancel()
+    assert await step(queue, job) == Stepped(0, None)
+
+
+async def test_it_ends_with_its_last_message(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(3))
+    job = await queue.dlq.redrive(ids=dead, detach=True)
+    assert [await step(queue, job, limit=1) for _ in dead] == [Stepped(1, 0), Stepped(1, 0), Stepped(1, None)]
+    assert (await job.refresh()).state == "done"
+
+
+async def test_a_rate_below_one_a_second(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, rate=0.5)
+    assert await step(queue, job) == Stepped(1, 2_000)
+    clock.advance("1999ms")
+    assert await step(queue, job) == Stepped(0, 1)
+    clock.advance("1ms")
+    assert await step(queue, job) == Stepped(1, 2_000)
+
+
+async def test_a_rate_is_kept_to_the_millisecond(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(60))
+    job = await queue.dlq.redrive(all=True, rate=1)
+    assert await step(queue, job) == Stepped(1, 1_000)
+    clock.advance("400ms")
+    assert await step(queue, job) == Stepped(0, 600)
+    clock.advance("1599ms")
+    assert await step(queue, job) == Stepped(1, 1)
+    await job.cancel()
+    job = await queue.dlq.redrive(all=True, rate=9.995)
+    clock.advance("1h")  # of which it makes good a second, and no more
+    assert await step(queue, job) == Stepped(10, 1)
+
+
+async def test_what_a_step_may_not_take_the_next_takes_at_once(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(60))
+    job = await queue.dlq.redrive(all=True, rate=100)
+    clock.advance("1s")
+    assert [await step(queue, job) for _ in range(3)] == [Stepped(20, 0), Stepped(20, 0), Stepped(20, None)]
+
+
+async def test_a_canary_of_one(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(45))
+    job = await queue.dlq.redrive(all=True, canary=1)
+    assert await step(queue, job) == Stepped(1, 0)
+    assert await step(queue, job) == Stepped(0, POLL)
+    await acked(queue, 1)
+    assert await step(queue, job) == Stepped(20, 0)
+    assert await step(queue, job) == Stepped(20, 0)  # it has passed, once and for all
+    assert await step(queue, job) == Stepped(4, None)
+
+
+@pytest.mark.parametrize("purged", [False, True])
+async def test_a_canary_of_several_steps(broker: Any, *, purged: bool) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(45))
+    job = await queue.dlq.redrive(all=True, canary=21)
+    assert await step(queue, job) == Stepped(20, 0)
+    if purged:
+        await queue.purge(all=True)
+    assert await step(queue, job) == Stepped(1, 0)
+
+
+async def test_a_canary_waits_for_its_first_message_too(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, canary=2)
+    await step(queue, job)
+    first, second = await queue.claim(2)
+    await second.ack()
+    assert await step(queue, job) == Stepped(0, POLL)
+    await first.ack()
+    assert await step(queue, job) == Stepped(7, None)
+
+
+async def test_the_largest_canary_waits_for_its_first_message(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(1_000))
+    await bury(queue, ["one more"])
+    job = await queue.dlq.redrive(all=True, canary=1_000)
+    assert await step(queue, job, limit=1_000) == Stepped(1_000, 0)
+    first, *others = await queue.claim(1_000)
+    await queue.ack(others)
+    assert await step(queue, job) == Stepped(0, POLL)
+    await first.ack()
+    assert await step(queue, job) == Stepped(1, None)
+
+
+async def test_after_a_resumption_it_is_judged_anew(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(90))
+    job = await queue.dlq.redrive(all=True, rate=100, min_success=0.8)
+    clock.advance("1s")
+    await step(queue, job)
+    await acked(queue, 15)
+    await failed(queue, 5)
+    assert await step(queue, job) == Stepped(0, None)
+    assert (await job.refresh()).state == "paused"
+    await job.resume()
+    clock.advance("1s")
+    await step(queue, job)
+    await acked(queue, 16)  # just enough
+    await failed(queue, 4)
+    assert await step(queue, job) == Stepped(20, 0)
+    await failed(queue, 5)
+    assert await step(queue, job) == Stepped(0, None)
+    assert (await job.refresh()).state == "paused"
+
+
+async def test_maintenance_leaves_a_redrive_to_its_driver_for_ten_seconds(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, rate=1)
+    assert (await queue.maintain())["redriven"] == 0
+    clock.advance("9s")
+    assert await step(queue, job, limit=1) == Stepped(1, 0)
+    clock.advance("9s")
+    assert (await queue.maintain())["redriven"] == 0
+    clock.advance("1s")
+    assert (await queue.maintain())["redriven"] == 2
+
+
+async def test_maintenance_leaves_a_canary_to_its_driver_for_ten_seconds(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, canary=5)
+    await step(queue, job)
+    clock.advance("9s")
+    assert await step(queue, job) == Stepped(0, POLL)
+    await acked(queue, 5)
+    clock.advance("9s")
+    assert (await queue.maintain())["redriven"] == 0
+    clock.advance("1s")
+    assert (await queue.maintain())["redriven"] == 4
+
+
+async def test_a_redrive_that_was_resumed_is_driven_again(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    await (await job.pause()).resume()
+    clock.advance("9s")
+    assert await step(queue, job, grace=0) == Stepped(0, None)
+    assert (await queue.maintain())["redriven"] == 0
+    clock.advance("1s")
+    assert (await queue.maintain())["redriven"] == 9
+
+
+async def test_maintenance_counts_nothing_for_what_it_forgets(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True)
+    clock.set(clock.now + 7 * 86_400_000 - 1)
+    assert (await queue.maintain())["redriven"] == 0
+    assert (await job.refresh()).state == "done"
+    clock.advance("1ms")
+    assert (await queue.maintain())["redriven"] == 0
+    assert await queue.dlq.jobs() == []
+
+
+async def test_a_redrive_of_all_takes_what_was_there(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    await bury(queue, range(2))  # in the same millisecond
+    await job.wait()
+    assert (job.counts, await counts(queue)) == (RedriveCounts(eligible=3, moved=3), {"ready": 3, "dead": 2})
+    late = await queue.dlq.redrive(all=True, detach=True)
+    await queue.dlq.redrive(all=True)
+    await late.wait()
+    assert (late.state, late.counts) == ("done", RedriveCounts(eligible=2, gone=2))
+
+
+async def test_a_redrive_of_all_while_the_clock_steps_back(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    clock.set(clock.now - 1_000)
+    await bury(queue, ["earlier"])
+    await job.wait()
+    assert job.counts == RedriveCounts(eligible=3, moved=4)

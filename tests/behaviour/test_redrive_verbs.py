@@ -1,0 +1,140 @@
+"""The verbs of a redrive, one by one: each begins once, says what it did, and is told of once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq import BrokerRefused, InvalidInput, RedriveCounts
+from rq_dlq._calls import redrives as calls
+from rq_dlq._calls.redrives import Steering, Stepped, Undone
+from rq_dlq._work import redrive_start
+from tests.behaviour.faults import lose_replies
+from tests.behaviour.helpers import after, bury, counts
+from tests.behaviour.stepping import alone
+from tests.behaviour.test_redrive_pace import step
+from tests.conftest import Clock
+
+WEEK = 7 * 86_400_000
+
+
+async def did(broker: Any) -> list[str]:
+    """What the audit tells, the oldest first."""
+    return [record.did for record in reversed(await broker.audit())]
+
+
+async def steer(queue: Any, job: str, verb: Steering) -> bool | None:
+    """Whether a verb changed anything; None: there is no such redrive."""
+    call = calls.steer_redrive(queue._core.keys, job, verb, by='"me"', user="default", grace=0)
+    changed: bool | None = await queue._broker._run(alone(call))
+    return changed
+
+
+async def undo(queue: Any, job: str, limit: int = 20) -> Undone:
+    """Take back the next messages."""
+    call = calls.undo_redrive(queue._core.keys, job, by='"me"', user="default", cause="\t\t\t\t", limit=limit)
+    undone = await queue._broker._run(alone(call))
+    assert isinstance(undone, Undone)
+    return undone
+
+
+async def test_a_redrive_begins_once(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    await lose_replies(broker, "start_redrive")
+    await queue.dlq.redrive(where="body >= 0")
+    assert await did(broker) == ["started", "done"]
+
+
+async def test_a_list_that_is_gone(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    monkeypatch.setattr(redrive_start, "LISTING", 0)
+    with pytest.raises(BrokerRefused, match="the list of its messages is gone"):
+        await queue.dlq.redrive(where="body >= 0")
+    assert (await counts(queue), await queue.dlq.jobs()) == ({"dead": 3}, [])
+
+
+async def test_a_list_that_was_lost_on_the_way_ends_it(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(where="body >= 0", canary=5)
+    await step(queue, job)
+    raw.delete(queue._core.keys.redrive(job.id))
+    assert await step(queue, job) == Stepped(0, None)
+    assert (await job.refresh()).state == "paused"  # nothing was acked
+
+
+async def test_the_oldest_that_is_over_makes_room(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(101))
+    jobs: list[str] = []
+    for one in dead:
+        clock.advance("1ms")
+        jobs.append((await queue.dlq.redrive(ids=[one])).id)
+    assert {job.id for job in await queue.dlq.jobs()} == set(jobs[1:])
+
+
+async def test_a_verb_says_whether_it_changed_anything(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    verbs: list[Steering] = ["resume", "pause", "pause", "resume", "cancel", "cancel"]
+    assert [await steer(queue, job.id, verb) for verb in verbs] == [False, True, False, True, True, False]
+    assert [await steer(queue, "none", verb) for verb in verbs] == [None] * 6
+    assert await did(broker) == ["started", "paused", "resumed", "cancelled"]
+
+
+async def test_an_undo_in_several_steps(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(50))
+    job = await queue.dlq.redrive(all=True)
+    assert [await undo(queue, job.id) for _ in range(4)] == [
+        Undone(20, 30), Undone(20, 10), Undone(10, 0), Undone(0, 0),
+    ]  # fmt: skip
+    await job.undo()  # again
+    assert await did(broker) == ["started", "done", "undone"]
+    assert (await job.refresh()).counts == RedriveCounts(eligible=50, moved=50, undone=50)
+    assert await undo(queue, "none") == Undone(0, None)
+
+
+async def test_an_undo_with_one_message_left(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True)
+    assert await undo(queue, job.id, limit=2) == Undone(2, 1)
+    assert await did(broker) == ["started", "done"]
+    assert await undo(queue, job.id, limit=2) == Undone(1, 0)
+
+
+async def test_an_undone_letter_is_as_it_was(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", redelivery=after("5s", most=1), outcomes=1_000)
+    await queue.send("x", id="m")
+    for _ in range(2):
+        await queue.nack(await queue.claim(), "boom")
+        clock.advance("5s")
+    (before,) = await queue.dlq.browse()
+    told = len(await queue.outcomes())
+    job = await queue.dlq.redrive(all=True)
+    await job.undo()
+    (letter,) = await queue.dlq.browse()
+    assert (letter.charged, letter.died_at) == (before.charged, before.died_at) == (2, letter.died_at)
+    assert [(event.event, event.delay) for event in letter.history[-2:]] == [("redriven", 0), ("undone", 0)]
+    _, undone = (await queue.outcomes())[told:]
+    assert (undone.id, undone.event, undone.delay) == ("m", "undone", 0)
+
+
+async def test_an_undo_ends_a_redrive_that_runs(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(30))
+    job = await queue.dlq.redrive(all=True, detach=True)
+    assert await step(queue, job) == Stepped(20, 0)
+    await job.undo()
+    clock.set(clock.now + WEEK - 1)
+    assert (await queue.maintain())["redriven"] == 0
+    assert (job.state, (await job.refresh()).counts.undone) == ("undone", 20)
+    clock.advance("1ms")
+    await queue.maintain()
+    with pytest.raises(InvalidInput, match="there is no redrive"):
+        await job.refresh()
