@@ -198,6 +198,16 @@ async def test_maintenance_counts_nothing_for_what_it_forgets(broker: Any, clock
     assert await queue.dlq.jobs() == []
 
 
+async def test_nobody_steps_for_the_process_that_edits(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, edit=str, canary=2)
+    assert await step(queue, job) == Stepped(0, None)
+    clock.advance("1h")
+    assert (await queue.maintain())["redriven"] == 0
+    assert ((await job.refresh()).state, await counts(queue)) == ("cancelled", {"dead": 9})
+
+
 async def test_a_redrive_of_all_takes_what_was_there(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(3))
