@@ -22,8 +22,7 @@ if given then
 end
 -- needs: behind, capacity, rows, more, marked, only_suspects, chosen, taken
 if part == 'live' then
-  local left = more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0
-  if left and capacity > 0 then
+  if more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- needs: wake_one
     wake_one()
     reply[2] = only_suspects and -2 or 0

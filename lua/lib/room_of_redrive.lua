@@ -28,7 +28,7 @@ local function room_and_wait(job, r, limit)
     room = math.min(limit, r.canary - r.moved)
     if room <= 0 and has_open(job, r.position) then
       return 0, POLL
-    elseif room <= 0 and (failing or acked == 0 and r.min_success > 0) then
+    elseif room <= 0 and (failing or acked == 0) then
       return 0, nil
     elseif room <= 0 then
       r.passed, room = 1, limit

@@ -3,7 +3,6 @@
 -- needs: now, KEPT, write_redrive, note_audit; keys: redriving
 -- gives: stop_redrive
 local function stop_redrive(job, r, state, why, by, user)
-  r.state = state
   redis.call('ZADD', redriving, now + KEPT, job)
   write_redrive(job, { state = state, why = why })
   note_audit(job, r, state, by, user)

@@ -506,3 +506,13 @@ async def test_each_verb_leaves_other_queries_alone(broker: Any) -> None:
         await run(broker, claims.note_done(keys, query, n))
     known = [await run(broker, claims.progress(keys, query)) for query in ("one", "two")]
     assert [each.done for each in known] == [5, 7]
+
+
+async def test_a_batch_says_how_many_bytes_it_holds(broker: Any) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send_many(["x" * 100, "y"])
+    await queue.nack(await queue.claim(2), "busy")
+    batch = await claim(broker, queue)
+    held = await rows(broker, queue, batch.tokens[0])
+    assert all(row.history for row in held)
+    assert batch.bytes == sum(len(row.record) + len(row.history) for row in held)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import SharedDeadLetterStrategy, _work
-from rq_dlq._calls import Call
+from rq_dlq._calls import Call, delivery
 from rq_dlq._work import batches
 from rq_dlq._work.claim import ROUNDS
 from rq_dlq.values.message import Row
@@ -168,3 +168,14 @@ async def test_rows_that_lead_nowhere_do_not_hide_dead_letters(broker: Any, raw:
     raw.zadd("rq:{a}:dead", {bytes((5, *range(7))) + b"gone%d" % n: n for n in range(30)})
     assert await drain(broker.queue("DLQ.a"), 3) == ["x"]
     assert raw.exists("rq:{a}:dead") == 0
+
+
+async def test_who_waits_goes_on_at_once_while_more_is_overdue(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(25), delay="1h", ttl="1s")
+    clock.advance("2s")
+    options: dict[str, Any] = {"part": "live", "token": "t", "count": 9, "lease": 1_000, "patience": 1_000}
+    options |= {"consumer": "", "seed": 0, "default_policy": queue._core.policy}
+    call = delivery.claim(queue._core.keys, **options)
+    waits = [(await broker._run(alone(call))).wait for _ in range(3)]
+    assert (waits, await counts(queue)) == ([0, 0, -1], {"expired": 25})

@@ -127,6 +127,7 @@ async def test_a_move_says_what_the_queue_knew(broker: Any) -> None:
     await commit(broker, queue, attempts)
     (attempt,) = attempts
     assert await broker._run(jobs.move(queue._core.keys, "j", attempt)) == (3, 1)
+    assert await broker._run(jobs.move(queue._core.keys, "j", attempt)) == (0, 0)  # again
     assert await bodies(queue) == ["first", "y", "z"]
 
 

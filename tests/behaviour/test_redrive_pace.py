@@ -1,4 +1,4 @@
-"""How many messages each step of a redrive brings back, and when the next may: by its rate, its canary, its driver."""
+"""How many messages a step of a redrive brings back, and when the next may: by its rate and its canary."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ async def test_maintenance_counts_nothing_for_what_it_forgets(broker: Any, clock
     assert await queue.dlq.jobs() == []
 
 
-async def test_a_redrive_of_all_takes_what_was_there(broker: Any, clock: Clock) -> None:
+async def test_a_redrive_of_all_takes_what_was_there(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(3))
     job = await queue.dlq.redrive(all=True, detach=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ async def test_a_list_that_is_gone(broker: Any, monkeypatch: pytest.MonkeyPatch)
     queue = broker.queue("a")
     await bury(queue, range(3))
     monkeypatch.setattr(redrive_start, "LISTING", 0)
-    with pytest.raises(BrokerRefused, match="the list of its messages is gone"):
+    with pytest.raises(BrokerRefused, match="the list of its messages was lost"):
         await queue.dlq.redrive(where="body >= 0")
     assert (await counts(queue), await queue.dlq.jobs()) == ({"dead": 3}, [])
 
@@ -115,10 +116,12 @@ async def test_an_undone_letter_is_as_it_was(broker: Any, clock: Clock) -> None:
         await queue.nack(await queue.claim(), "boom")
         clock.advance("5s")
     (before,) = await queue.dlq.browse()
+    (group,) = await queue.dlq.groups()
     told = len(await queue.outcomes())
     job = await queue.dlq.redrive(all=True)
     await job.undo()
     (letter,) = await queue.dlq.browse()
+    assert await queue.dlq.groups() == [replace(group, new=False)]
     assert (letter.charged, letter.died_at) == (before.charged, before.died_at) == (2, letter.died_at)
     assert [(event.event, event.delay) for event in letter.history[-2:]] == [("redriven", 0), ("undone", 0)]
     _, undone = (await queue.outcomes())[told:]

@@ -191,17 +191,20 @@ def test_every_block_of_the_readme_is_run_here_or_by_ci() -> None:
             assert text.startswith("send ──▶"), text
 
 
-def test_the_commands_of_production(typist: Typist, broker: rq_dlq.Broker) -> None:
+def test_the_commands_of_production(
+    typist: Typist, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(typist.directory)
+    Path("patch.json").write_text('{"currency": "EUR"}')
     typist.type(*blocks(chapter("The first ten minutes"))[0])
     broker.queue("orders").send_many(rq_dlq.Message(body=n, id=f"order-{n}") for n in range(3))
     broker.queue("orders").claim()[0].poison("bad")
     for language, text in blocks((ROOT / "docs" / "production.md").read_text(encoding="utf-8")):
-        assert language == "sh"
-        for line in text.splitlines():
-            if re.search("[|>]|worker", line):
-                typist.run(line)
-            else:  # without a process of its own, which takes a third of a second
-                typist.shell(*shlex.split(line)[1:])
+        if language != "sh" or re.search("[|>]|rq-dlq worker", text):
+            typist.type(language, text)
+            continue
+        for line in text.splitlines():  # without a process of its own, which takes a third of a second
+            typist.shell(*shlex.split(line, comments=True)[1:])
 
 
 def test_the_page_of_metrics(typist: Typist) -> None:

@@ -151,6 +151,11 @@ def _scan(shop: Shop) -> None:
         shop.run(scanned(shop.queue._core.keys, index))
 
 
+def _edited(shop: Shop) -> None:
+    for letters in (shop.queue.dlq, shop.queue.expired):
+        letters.redrive(all=True, edit=lambda body: {"was": body})
+
+
 VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "look": (EVERYWHERE, _look),
     "maintain": (EVERYWHERE, _lapse),
@@ -176,6 +181,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
             shop.queue.expired.select(all=True).redrive(),
         ),
     ),
+    "redrive, edited": (DEAD, _edited),
     "redrive, undone": (
         DEAD,
         lambda shop: (

@@ -1542,8 +1542,7 @@ if #taken > 0 then
   end
 end
 if part == 'live' then
-  local left = more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0
-  if left and capacity > 0 then
+  if more or (marked or #taken < #rows) and redis.call('ZCARD', ready) > 0 then
     -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
     -- So no client polls, and a message wakes one of a thousand.
     local function wake_one()

@@ -57,7 +57,6 @@ end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
 --   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
 local function stop_redrive(job, r, state, why, by, user)
-  r.state = state
   redis.call('ZADD', redriving, now + KEPT, job)
   write_redrive(job, { state = state, why = why })
   note_audit(job, r, state, by, user)

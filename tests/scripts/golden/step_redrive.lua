@@ -62,7 +62,6 @@ end
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
 --   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
 local function stop_redrive(job, r, state, why, by, user)
-  r.state = state
   redis.call('ZADD', redriving, now + KEPT, job)
   write_redrive(job, { state = state, why = why })
   note_audit(job, r, state, by, user)
@@ -118,7 +117,7 @@ local function room_and_wait(job, r, limit)
     room = math.min(limit, r.canary - r.moved)
     if room <= 0 and has_open(job, r.position) then
       return 0, POLL
-    elseif room <= 0 and (failing or acked == 0 and r.min_success > 0) then
+    elseif room <= 0 and (failing or acked == 0) then
       return 0, nil
     elseif room <= 0 then
       r.passed, room = 1, limit

@@ -62,7 +62,6 @@ if not r then
   return { 0, -1 }
 end
 if r.state ~= 'undone' then
-  r.state = 'undone'
   write_redrive(job, { state = 'undone', why = '', position = 0 })
   redis.call('ZADD', redriving, now + KEPT, job)
   r.position = 0
@@ -534,7 +533,7 @@ end, { ids = ids })
 r.position, r.undone = r.position + #ids, r.undone + undone
 write_redrive(job, { position = r.position, undone = r.undone })
 local left = redis.call('LLEN', redrive) - r.position
-if left <= 0 then
+if left == 0 then
   note_audit(job, r, 'undone', by, user)
 end
-return { undone, math.max(left, 0) }
+return { undone, left }
