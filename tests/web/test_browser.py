@@ -161,6 +161,8 @@ def test_pages_fit_and_can_be_read(shop: Shop, chromium: Any, width: int, theme:
         for name, path in pages_of(shop).items():
             page.goto(shop.url + path)
             page.wait_for_selector("main h1", state="attached")
+            sections = page.locator("main section, main .tiles, main .scroll")
+            assert all(one.is_visible() for one in sections.all()), name
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
             assert page.evaluate(CONTRAST) == [], name
             if PICTURES and (width, theme) in {(1280, "light"), (1280, "dark")}:

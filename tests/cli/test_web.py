@@ -1,0 +1,72 @@
+"""`rq-dlq web` starts only where somebody has thought of who may see it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.cli.conftest import Shell
+from tests.needs import need
+
+TOKEN = "a-token-that-nobody-guesses"  # noqa: S105 - of the tests
+
+
+@pytest.fixture(autouse=True)
+def _needed() -> None:
+    need("starlette", "web")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--listen", "0.0.0.0:8080"), "the page wants a login: pass --token"),
+        (("--listen", "8080"), "is not of the form HOST:PORT"),
+        (("--listen", "localhost:99999"), "is not of the form HOST:PORT"),
+        (("--token", "short"), "which can be guessed: use at least 16"),
+        (("--token", TOKEN, "--login-header", "x-user"), "either --token or --login-header"),
+    ],
+)
+def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:
+    assert says in shell("web", *words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "headers", "status", "writes"),
+    [
+        ((), {}, 200, True),
+        (("--read-only",), {}, 200, False),
+        (("--token", TOKEN), {}, 401, False),
+        (("--token", TOKEN), {"authorization": f"Bearer {TOKEN}"}, 200, True),
+        (("--login-header", "X-User"), {}, 401, False),
+        (("--login-header", "X-User", "--listen-all", "yes"), {"x-user": "anna"}, 200, False),
+        (("--root-path", "/queues"), {}, 200, True),
+    ],
+)
+def test_it_serves(
+    redis_socket: str, words: tuple[str, ...], headers: dict[str, str], status: int, writes: Any
+) -> None:
+    import httpx  # noqa: PLC0415 - the extra may be missing
+
+    port = servers.free_port()
+    listen = f"{'0.0.0.0' if '--listen-all' in words else '127.0.0.1'}:{port}"  # noqa: S104 - is tried out
+    words = words[: words.index("--listen-all")] if "--listen-all" in words else words
+    command = [sys.executable, "-m", "rq_dlq", "web", "--listen", listen, "--url", f"unix://{redis_socket}"]
+    with subprocess.Popen([*command, *words], stderr=subprocess.DEVNULL) as process:
+        try:
+
+            def answers() -> bool:
+                try:
+                    return bool(httpx.get(f"http://127.0.0.1:{port}/static/icon.svg").status_code)
+                except httpx.TransportError:
+                    return False
+
+            servers.wait_until(answers)
+            answer = httpx.get(f"http://127.0.0.1:{port}/", headers=headers)
+            assert answer.status_code == status
+            assert ('id="act"' in answer.text) == writes
+        finally:
+            process.terminate()

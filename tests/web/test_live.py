@@ -1,0 +1,113 @@
+"""The stream of a page, and the one reader behind all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rq_dlq.errors import BrokerUnavailable
+from tests.web.conftest import Browser, die
+
+
+@asynccontextmanager
+async def stream(pages: Browser, query: str) -> AsyncIterator[asyncio.Queue[str]]:
+    """The events of a page as they come."""
+    events: asyncio.Queue[str] = asyncio.Queue()
+    gone = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if text := message.get("body", b"").decode():
+            await events.put(text)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "path": "/live",
+        "raw_path": b"/live", "root_path": "", "scheme": "http", "query_string": query.encode(),
+        "headers": [(b"host", b"localhost")], "server": ("localhost", 80), "client": ("localhost", 1),
+    }  # fmt: skip
+    task = asyncio.create_task(pages.app(scope, receive, send))
+    try:
+        yield events
+    finally:
+        gone.set()
+        await task
+
+
+async def told(events: asyncio.Queue[str], words: str) -> str:
+    """The next event that has these words."""
+    async with asyncio.timeout(30):
+        while words not in (text := await events.get()):
+            pass
+    return text
+
+
+async def test_a_page_is_live(pages: Browser, orders: Any, clock: Any) -> None:
+    await orders.open()
+    async with stream(pages, "page=queue&name=orders") as events:
+        first = await told(events, "No dead letters")
+        assert "event: point" in first
+        await die(orders, 1)
+        clock.advance("6s")  # groups are read anew
+        assert "no answer from payments" in await told(events, "exhausted")
+
+
+async def test_many_pages_have_one_reader(
+    pages: Browser, async_broker: Any, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await die(orders, 1)
+    looks = 0
+    look = async_broker.overview
+
+    async def counted(before: Any = None) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(before)
+
+    monkeypatch.setattr(async_broker, "overview", counted)
+    async with stream(pages, "page=overview") as one, stream(pages, "page=overview") as two:
+        others = [stream(pages, "page=overview") for _ in range(20)]
+        opened = [await other.__aenter__() for other in others]
+        for events in (one, two, *opened):
+            for _ in range(2):
+                async with asyncio.timeout(30):
+                    await events.get()
+        for other in others:
+            await other.__aexit__(None, None, None)
+    assert looks <= 6
+
+
+async def test_redis_goes_away_and_comes_back(
+    pages: Browser, async_broker: Any, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await orders.open()
+    async with stream(pages, "page=overview") as events:
+        await told(events, "All is well")
+        with monkeypatch.context() as away:
+
+            async def fail(before: Any = None) -> Any:
+                del before
+                raise BrokerUnavailable("redis://anna:hunter2@host does not answer")
+
+            away.setattr(async_broker, "overview", fail)
+            text = await told(events, "Redis does not answer")
+            assert "hunter2" not in text
+            answer = await pages.get("/queue", name="orders")
+            assert answer.status_code == 503
+            assert 'http-equiv="refresh"' in answer.text
+            assert "hunter2" not in answer.text
+        async with asyncio.timeout(30):
+            while "Redis does not answer" in (text := await events.get()) or "All is well" not in text:
+                pass
+
+
+async def test_a_stream_of_what_is_gone_says_so(pages: Browser) -> None:
+    async with stream(pages, "page=queue&name=nope") as events:
+        assert "there is no queue" in await told(events, "nope")
+    assert (await pages.get("/live", page="nope")).status_code == 404
