@@ -3,7 +3,7 @@
 -- call this at once. Returns how many came back, and in how many milliseconds it may go on; -1: it does not run.
 local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
--- needs: now, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
+-- needs: now, KEPT, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
 local r = read_redrive(job)
 local is_due = tonumber(redis.call('ZSCORE', redriving, job) or 0) <= now
 if grace == 0 and not is_due then
@@ -23,6 +23,7 @@ end
 -- needs: room_of_redrive
 local room, wait = room_of_redrive(job, r, limit, grace)
 if room == 0 then
+  redis.call('PEXPIRE', redrive, KEPT)
   return { 0, wait }
 end
 -- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired

@@ -141,3 +141,22 @@ async def test_an_undo_ends_a_redrive_that_runs(broker: Any, clock: Clock) -> No
     await queue.maintain()
     with pytest.raises(InvalidInput, match="there is no redrive"):
         await job.refresh()
+
+
+@pytest.mark.parametrize("verb", ["step", "pause"])
+async def test_a_redrive_that_waits_keeps_its_list(verb: str, broker: Any, raw: Any) -> None:
+    """For a week more, while its canary is open and once it is paused: days after its last step."""
+    queue = broker.queue("a")
+    await bury(queue, range(5))
+    job = await queue.dlq.redrive(where="body >= 0", canary=2, detach=True)
+    await step(queue, job)
+    (name,) = raw.keys("rq:{a}:redrive:*")
+    raw.pexpire(name, 60_000)
+    await (step(queue, job) if verb == "step" else job.pause())
+    assert raw.pttl(name) > WEEK - 60_000
+    if verb == "pause":
+        await job.resume()
+    await queue.ack(await queue.claim(2))
+    await step(queue, job)
+    last = await job.refresh()
+    assert (last.counts.moved, last.state) == (5, "done")

@@ -1,7 +1,7 @@
 -- Pauses a redrive, resumes it, or ends it. After a resumption it is judged anew, by what comes to an end then. Returns 1;
 -- 0 where its state does not allow that; -1 where there is no such redrive.
 local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
-local redrives, redriving, audit = KEYS[1], KEYS[2], KEYS[3]
+local redrives, redriving, audit, redrive = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -54,10 +54,12 @@ local function note_audit(job, redrive, did, by, user)
     'died', redrive.died, 'undone', redrive.undone
   )
 end
--- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week.
+-- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week; until then a
+-- paused one finds its list.
 --   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
 local function stop_redrive(job, r, state, why, by, user)
   redis.call('ZADD', redriving, now + KEPT, job)
+  redis.call('PEXPIRE', redrive, KEPT)
   write_redrive(job, { state = state, why = why })
   note_audit(job, r, state, by, user)
 end
