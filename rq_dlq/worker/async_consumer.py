@@ -82,6 +82,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await self._ack_done()
         finally:
             tending.cancel()
+            await asyncio.wait([tending], timeout=LOOK)  # else it may connect while the broker is closed
             self._vitals.rest(self._loop_name)
             await self._release_unstarted()  # there are some if it failed
             await self._broker.close()
