@@ -61,6 +61,10 @@ def audit_queue(raw: Any, family: str, namespace: str = "rq") -> Counter[str]:
     for message_id, record in messages.items():
         state = states.get(message_id, "live - 0 0 0 0 0 0 0 0").split(" ")
         check_head(record, state)
+        in_group = any(word.startswith("group=") for word in state[STATE:])
+        assert not in_group or state[0].startswith("dead"), (
+            f"{message_id} has a group and is not dead: {state}"
+        )
         if state[1].startswith("+"):
             assert message_id not in places, f"{message_id} is leased and {places.get(message_id)}"
             held[state[1][1:]] += 1

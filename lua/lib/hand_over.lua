@@ -17,8 +17,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   local known = redis.call('HGET', to_messages, id)
   local account = story or state.reason == 'expired' and 'expired' or 'moved'
   local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
-  local same = known and known:sub(1, 7) == record:sub(1, 7) and (how.record or known == record)
-  same = same and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
+  local same = known == record and (redis.call('HGET', to_history, id) or ''):sub(1, #began) == began
   if known and (how.copies or not same) then return false end -- else an earlier move was cut off before it removed it here
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
   if index == dead or index == expired then -- as a redrive

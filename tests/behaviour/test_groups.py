@@ -12,8 +12,10 @@ import rq_dlq
 from rq_dlq import SharedDeadLetterStrategy
 from rq_dlq._calls import Call
 from rq_dlq._calls import groups as calls
+from rq_dlq._calls.scans import END, START, scan
 from rq_dlq._work import Choice, select
 from rq_dlq._work.groups import groups
+from rq_dlq.values.wanted import STATE
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
 from tests.behaviour.stepping import alone, drive
@@ -110,6 +112,26 @@ async def test_how_many_died_lately(broker: Any, clock: Clock) -> None:
         clock.advance(wait)
     (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
     assert (group.count, group.day, group.hour) == (4, 3, 2)
+
+
+async def test_an_hour_and_a_day_are_exact(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    counted = []
+    await bury(queue, ["x"], DOWN)
+    for wait in ("1h", "1ms", "22h59m59.999s", "1ms"):
+        clock.advance(wait)
+        (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+        counted.append((group.hour, group.day))
+    assert counted == [(1, 1), (0, 1), (0, 1), (0, 0)]
+
+
+async def test_a_group_shows_its_ten_newest(broker: Any, clock: Clock) -> None:
+    queue, sent = broker.queue("a"), list[str]()
+    for number in range(12):
+        sent += await bury(queue, [number], DOWN)
+        clock.advance("1s")
+    (group,) = (await broker._run(alone(calls.groups(queue._core.keys, limit=9)))).groups
+    assert [row.id for row in group.newest] == sent[2:]
 
 
 @pytest.mark.parametrize("verb", ["redrive", "purge"])
@@ -389,6 +411,27 @@ async def test_a_page_leaves_out_rows_that_others_left_behind(broker: Any, raw: 
     await queue.maintain()
 
 
+@pytest.mark.parametrize("left", ["it is leased", "it came back", "it died again"])
+async def test_a_scan_leaves_out_a_row_that_its_letter_contradicts(
+    left: str, broker: Any, raw: Any, clock: Clock
+) -> None:
+    queue = broker.queue("a")
+    (sent,) = await bury(queue, ["x"], DOWN)
+    (row,) = raw.zrange(KEY, 0, -1)
+    clock.advance("1s")
+    if left == "it is leased":
+        await one(broker.queue("DLQ.a"))
+    else:
+        await queue.dlq.redrive(all=True)
+    if left == "it died again":
+        await (await one(queue)).poison(DOWN)
+    raw.zadd(KEY, {row: 0})
+    page = scan(queue._core.keys, "groups", after=START, upto=END, limit=9, wanted=STATE)
+    found = [row.id for row in (await broker._run(alone(page))).rows()]
+    assert found == ([sent] if left == "it died again" else [])
+    raw.zrem(KEY, row)
+
+
 async def test_what_maintenance_cannot_heal_it_leaves_for_a_while(broker: Any, raw: Any) -> None:
     """A letter of a later form: only a later version knows its group."""
     queue = broker.queue("a")
@@ -409,6 +452,7 @@ async def test_what_maintenance_cannot_heal_it_leaves_for_a_while(broker: Any, r
     assert (await queue.maintain())["grouped"] > 0
     assert (await queue.maintain())["grouped"] == 0
     assert raw.get("rq:{a}:grouped") == b"done"
+    assert 500_000 < raw.pttl("rq:{a}:grouped") <= 600_000
     raw.hset("rq:{a}:states", sent, state)
     raw.delete("rq:{a}:grouped")
     await queue.maintain()

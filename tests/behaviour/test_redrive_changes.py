@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -134,9 +135,10 @@ async def test_bytes_become_json_and_json_bytes(broker: Any) -> None:
 async def test_a_long_body_becomes_short_and_long_again(broker: Any, raw: Any) -> None:
     """The state has the head of a long record."""
     queue = broker.queue("a")
-    await bury(queue, ["x" * 5_000, "y"])
+    dead = await bury(queue, ["x" * 5_000, "y"])
     await queue.dlq.redrive(all=True, edit=lambda body: "short" if len(body) > 1 else "z" * 5_000)
     audit(raw, "a")
+    assert [b" head=" in raw.hget("rq:{a}:states", id) for id in dead] == [False, True]
     claimed = await queue.claim(9)
     assert [delivery.body for delivery in claimed] == ["short", "z" * 5_000]
     await queue.poison(claimed, "again")
@@ -357,6 +359,30 @@ async def test_an_id_that_the_other_queue_knows_stays_dead(broker: Any) -> None:
     assert await counts(queue) == {"dead": 1}
 
 
+async def test_another_message_of_the_same_id_and_time_is_no_copy(broker: Any) -> None:
+    """A move that was cut off is completed, but only if what is there is the same."""
+    queue, other = await two(broker)
+    await queue.send(1, id="m")
+    await other.send(2, id="m")
+    for one_of in (queue, other):
+        await (await one(one_of)).poison("at the same moment")
+    job = await queue.dlq.redrive(all=True, to=other)
+    assert (job.counts.moved, job.refusals[0].why) == (0, "b has a message of this id")
+    assert [letter.body for letter in await queue.dlq.browse()] == [1]
+    assert [letter.body for letter in await other.dlq.browse()] == [2]
+
+
+async def test_an_edited_body_that_becomes_long_on_the_way(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker)
+    dead = await bury(queue, ["x" * 5_000, "y"])
+    edited = await queue.dlq.redrive(
+        all=True, to=other, edit=lambda body: "short" if len(body) > 1 else "z" * 5_000
+    )
+    assert edited.counts.moved == 2
+    assert [b" head=" in raw.hget("rq:{b}:states", id) for id in dead] == [False, True]
+    audit(raw, "b")
+
+
 async def test_edited_for_the_type_of_the_other_queue(broker: Any) -> None:
     queue = broker.queue("a")
     other = broker.queue("b", type=Order)
@@ -462,6 +488,54 @@ async def test_a_time_to_live_is_kept(to: str | None, broker: Any, clock: Clock)
     assert await ids(there) == ["none"]
 
 
+@pytest.mark.parametrize("terms", [{"all": True}, {"where": "true"}, {"all": True, "to": "b"}])
+async def test_a_time_to_live_is_over_at_its_millisecond(
+    terms: dict[str, Any], broker: Any, clock: Clock
+) -> None:
+    queue, _ = await two(broker)
+    await queue.send("x", ttl="1h")
+    await queue.poison(await queue.claim())
+    clock.advance("1h")
+    job = await queue.dlq.redrive(ttl="keep", **terms)
+    assert job.counts == RedriveCounts(eligible=1, expired=1)
+
+
+async def test_the_time_to_live_of_an_earlier_redrive_is_kept(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    await queue.dlq.redrive(all=True, ttl="1h")
+    clock.advance("30m")
+    await queue.poison(await queue.claim())
+    assert (await queue.dlq.redrive(all=True, ttl="keep")).counts.moved == 1
+    clock.advance("29m")
+    assert (await queue.stats()).ready == 1
+    clock.advance("1m")
+    await queue.maintain()
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_a_time_to_live_of_a_millisecond(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    await queue.dlq.redrive(all=True, ttl=0.001)
+    clock.advance(0.001)
+    await queue.maintain()
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_a_redrive_that_an_earlier_version_began(broker: Any, raw: Any) -> None:
+    """It says nothing of a time to live, so the messages have none."""
+    queue = broker.queue("a")
+    await queue.send("x", ttl="1h")
+    await queue.poison(await queue.claim())
+    job = await queue.dlq.redrive(where="true", detach=True)
+    asked = json.loads(raw.hget("rq:{a}:redrives", job.id))
+    del asked["ttl"]
+    raw.hset("rq:{a}:redrives", job.id, json.dumps(asked))
+    await queue.maintain()
+    assert (await one(queue)).expires_at is None
+
+
 async def test_a_detached_redrive_has_a_time_to_live(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await bury(queue, ["x"])
@@ -489,7 +563,9 @@ async def test_moved_and_copied_with_the_time_to_live_that_a_redrive_gave(broker
     await queue.dlq.redrive(all=True, ttl="1h")
     assert await queue.select(limit=1).copy(other) == 1
     assert await queue.select(all=True).move(broker.queue("b")) == 1
-    assert await counts(other) == {"ready": 2}
+    copied, moved = await other.claim(9)
+    assert (copied.body, copied.expires_at, moved.body) == ("x", moved.expires_at, "y")
+    await other.release([copied, moved])
     clock.advance("1h")
     assert await ids(other) == []
     assert await counts(other) == {"expired": 2}

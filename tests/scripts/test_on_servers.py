@@ -139,7 +139,7 @@ def filled(raw: Any, pending: int) -> tuple[World, dict[bytes, bytes], int]:
     fill(world, pending)
     here = [name for name in world.all if "/" not in name]
     assert raw.hlen(world.keys["messages"]) == len(here) + 4 * pending
-    return world, {key: raw.dump(key) for key in raw.keys("rq:*") if not raw.ttl(key) > 0}, world.clock.now
+    return world, {key: raw.dump(key) for key in raw.keys("rq:*") if raw.ttl(key) == -1}, world.clock.now
 
 
 def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int]) -> dict[str, int]:

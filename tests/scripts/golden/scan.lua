@@ -301,10 +301,10 @@ if low >= high then
   return { '', '', {}, {}, {}, {} }
 end
 local rows = redis.call('ZRANGE', index, low, high - 1)
-local ids, row_of = {}, {}
+local ids, row_of = {}, {} -- by their places: a message may have two rows
 for n, row in ipairs(rows) do
-  local id = id_of(place == 'groups' and row:sub(19) or row)
-  ids[order == 'newest' and #rows + 1 - n or n], row_of[id] = id, row
+  local at = order == 'newest' and #rows + 1 - n or n
+  ids[at], row_of[at] = id_of(place == 'groups' and row:sub(19) or row), row
 end
 
 local texts, records, stories, kept = {}, {}, {}, #rows
@@ -455,7 +455,7 @@ for n = #ids, 1, -1 do
   local id = ids[n]
   if n > kept then
     ids[n], texts[n] = nil, nil
-  elseif not records[n] and redis.call('HEXISTS', messages, id) == 0 or texts[n] and is_elsewhere(row_of[id], id, texts[n]) then
+  elseif not records[n] and redis.call('HEXISTS', messages, id) == 0 or texts[n] and is_elsewhere(row_of[n], id, texts[n]) then
     ids[n] = false
   end
 end
