@@ -15,7 +15,7 @@ from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
@@ -68,16 +68,44 @@ class Idle:
         self._loop, self._process = loop, os.getpid()
 
 
+async def connected(new: Callable[[], Awaitable[Any]], pool: Any) -> Any:
+    """A new connection of a pool."""
+    before = _cancellations()
+    connection = await new()
+    if _cancellations() > before:
+        await asyncio.shield(pool.release(connection))
+        raise asyncio.CancelledError
+    return connection
+
+
+async def write(connection: Any, data: bytes, *, check_health: bool = True) -> None:
+    """Send packed commands."""
+    before = _cancellations()
+    await connection.send_packed_command([data], check_health=check_health)
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    """How often the running task was cancelled.
+
+    redis-py writes with `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that comes when
+    the data is written. The task would not end, and a claim not before its wait is over.
+    """
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server.
 
     With TLS a close would wait for the server's last word, and the loop may end before that comes. The loop
     closes the socket in its next turn.
     """
-    writer = getattr(connection, "_writer", None)
+    transport = getattr(getattr(connection, "_writer", None), "transport", None)  # fakeredis has none
     await connection.disconnect(nowait=True)
-    if writer is not None:
-        writer.transport.abort()
+    if transport is not None:
+        transport.abort()
         await asyncio.sleep(0)
 
 
