@@ -176,6 +176,21 @@ def test_it_is_live_and_comes_back_after_redis_was_away(shop: Shop, chromium: An
         page.wait_for_selector("text=Redis does not answer", state="detached", timeout=60_000)
 
 
+def test_it_is_live_also_where_a_script_comes_late(shop: Shop, chromium: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    with opened(chromium) as page:
+        page.route("**/hx-sse.min.js*", hold)
+        page.goto(shop.url, wait_until="commit")
+        servers.wait_until(lambda: page.evaluate("'htmx' in window"))
+        page.evaluate("new Promise((done) => setTimeout(done))")  # what htmx does at once is done
+        with page.expect_request("**/live?*"):
+            held[0].continue_()
+
+
 def test_from_the_alert_to_the_redrive(shop: Shop, chromium: Any) -> None:
     with opened(chromium) as page, shop.worker():
         page.goto(shop.url)
