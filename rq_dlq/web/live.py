@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.trouble import OLD, Trouble, troubles
 from rq_dlq.web.history import ALL
+from rq_dlq.web.shown import link
 from rq_dlq.web.site import Site, root_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
     found = _queue_of(seen, asked.get("queue", ""))
     for one in found.redrives:
         if one.id == asked.get("id"):
-            return {"at": seen.at, "one": one, "verbs": verbs_of(one)}
+            return {"at": seen.at, "one": one, "verbs": verbs_of(one), "dead": _where_dead(found, one)}
     message = f"there is no redrive {asked.get('id', '')!r} of {found.name!r}: it ended more than a week ago"
     raise HTTPException(404, message)
 
@@ -114,6 +115,14 @@ def verbs_of(one: Redrive) -> tuple[str, ...]:
     counts = one.counts
     on_the_way = counts.moved - counts.acked - counts.died - counts.undone
     return ("undo",) if one.state in {"done", "cancelled"} and on_the_way > 0 else ()
+
+
+def _where_dead(found: QueueOverview, one: Redrive) -> str:
+    """The page of what died again: the group that was redriven, if it is there; else its queue."""
+    for group in found.groups:
+        if one.asked.chosen == f"group {group.fingerprint}":
+            return link("group", queue=found.name, id=group.fingerprint)
+    return link("queue", name=found.name)
 
 
 def _queue_of(seen: Overview, name: str) -> QueueOverview:

@@ -37,7 +37,7 @@ async def group(site: Site, request: Request) -> Response:
         story=story_of(sample, seen.at), letters=letters[LETTERS * (number - 1) : LETTERS * number],
         number=number, following=len(letters) > LETTERS * number and number < MOST_PAGES,
         last=number == MOST_PAGES, redrives=redrives, canary=min(CANARY, found.count),
-        **await _planned(queue, mark, request.query_params),
+        given=request.query_params, **await _planned(queue, mark, request.query_params),
     )  # fmt: skip
 
 
