@@ -232,6 +232,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield scans.rank(keys, "ready", 0)
     yield scans.size(keys, "ready")
     yield scans.position(keys, "ready", 0)
+    yield scans.position_of(keys, "ready", b"0")
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
     yield upkeep.first_score(keys, "ticks")

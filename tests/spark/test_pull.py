@@ -46,7 +46,7 @@ def test_failures_come_to_what_they_come_to_in_a_worker(
     queue.send_many([*["good"] * 200, "late", "poison", "bad"])
     pulled = foreach_message(spark, "orders", handler, parallelism=2, policy=SOON)
     assert pulled == Pulled(acked=201, redelivered=2, dead=2, seconds=pulled.seconds)
-    assert 0.1 < pulled.seconds < 60
+    assert 0.1 < pulled.seconds < 600
     stats = queue.stats()
     assert (stats.waiting, stats.leased, stats.dead) == (0, 0, 2)
     reasons = {letter.body: letter for letter in queue.dlq.browse()}
