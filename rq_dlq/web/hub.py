@@ -42,7 +42,6 @@ class Hub:
         self._turn = asyncio.Event()
         self._wanted = asyncio.Event()
         self._viewers = 0
-        self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._rendered: dict[object, str] = {}
 
@@ -79,8 +78,6 @@ class Hub:
 
     async def close(self) -> None:
         """Stop looking."""
-        self._closing = True  # a look that is cancelled may end as if Redis did not answer
-        self._wanted.set()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -91,13 +88,14 @@ class Hub:
             self._task = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        while not self._closing:
+        while True:
             async with self._lock:
                 with suppress(RqDlqError):
                     await self._look()
             pause = LIVE if self._viewers else IDLE
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), max(pause, min(IDLE, SHARE * self._took)))
+                async with asyncio.timeout(max(pause, min(IDLE, SHARE * self._took))):
+                    await self._wanted.wait()
             self._wanted.clear()
 
     async def _look(self) -> Overview:
