@@ -234,6 +234,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield scans.position(keys, "ready", 0)
     yield from _reading(keys)
     yield claims.given_counts(keys, TOKENS)
+    yield upkeep.first_score(keys, "ticks")
     yield redrives.record(keys, ID)
     yield redrives.jobs(keys)
     yield redrives.audit(keys, 1)

@@ -28,14 +28,14 @@ class Hub:
     Attributes:
         overview: the last look; None: there was none yet.
         history: the points for the charts.
-        trouble: why Redis did not answer the last time; empty: it did.
+        failure: why Redis did not answer the last time; empty: it did.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.overview: Overview | None = None
         self.history = History()
-        self.trouble = ""
+        self.failure = ""
         self._looked = -FRESH  # by the monotonic clock
         self._took = 0.0
         self._lock = asyncio.Lock()
@@ -54,7 +54,7 @@ class Hub:
         self._start()
         asked = time.monotonic()
         async with self._lock:
-            if self.overview is None or self.trouble or self._looked < asked - within:
+            if self.overview is None or self.failure or self._looked < asked - within:
                 return await self._look()
             return self.overview
 
@@ -103,15 +103,15 @@ class Hub:
         try:
             found = await self._broker.overview(self.overview)
             self.history.add(self.overview, found)
-            self.overview, self.trouble = found, ""
+            self.overview, self.failure = found, ""
         except RqDlqError as error:
-            self.trouble = str(error)
+            self.failure = str(error)
             raise
         else:
             return found
         finally:
             self._looked = time.monotonic()
-            self._took = 0.0 if self.trouble else self._looked - began
+            self._took = 0.0 if self.failure else self._looked - began
             self._rendered.clear()
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

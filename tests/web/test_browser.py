@@ -220,7 +220,7 @@ def test_it_is_live_and_comes_back_after_redis_was_away(shop: Shop, chromium: An
 def test_from_the_alert_to_the_redrive(shop: Shop, chromium: Any) -> None:
     with opened(chromium) as page, shop.worker():
         page.goto(shop.url)
-        page.click(".findings >> text=PaymentServiceDownError")
+        page.click(".troubles >> text=PaymentServiceDownError")
         page.wait_for_selector("text=The newest, as an example")
         page.click("text=Dry run")
         page.wait_for_selector("text=30 dead letters")
