@@ -21,7 +21,7 @@ CHARGED = "charged"  # a list of the innocent that were charged, as they were wh
 
 def queue_of(broker: rq_dlq.Broker, most: int) -> rq_dlq.Queue[Any]:
     """With a budget of so many redeliveries."""
-    return broker.queue("a", lease=1.5, redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=most))
+    return broker.queue("a", lease=2.5, redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=most))
 
 
 def work(url: str, colour: str, concurrency: int, seconds: float, most: int) -> None:
