@@ -104,8 +104,7 @@ class Received(Answering, Generic[T]):
             if len(record) > records.BARE and record[records.FLAGS] in records.PLAIN:  # nearly all
                 body = self._codec.decode(record[records.BARE :], raw=False)
             else:
-                data, raw = self._content[1], bool(self._flags & records.BYTES)
-                body = self._codec.decode(data, raw=raw)
+                body = self._codec.decode(self._content[1], raw=bool(self._flags & records.BYTES))
             self._body = body
         return body  # type: ignore[no-any-return]
 
@@ -270,8 +269,7 @@ class Leased(Received[T]):
     ) -> None:
         self.id = row.id  # not by super(): a claim makes up to a thousand
         self.queue = queue
-        self._row = row
-        self._codec = codec
+        self._row, self._codec = row, codec
         self.token = token
         self._held = (row.id, token)
         self._family = family
