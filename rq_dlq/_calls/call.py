@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from rq_dlq.values.message import Row
@@ -119,13 +121,14 @@ def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:
     raise WrongReply
 
 
+_row_of: Callable[[tuple[Any, ...]], Row] = partial(tuple.__new__, Row)  # without Python code for each
+
+
 def read_rows(cells: Iterable[Any]) -> list[Row]:
     """Messages of a claim: id, record, state and history of each, flat."""
     cells = iter(cells)
-    return [
-        Row(message_id.decode(), record, state, history)
-        for message_id, record, state, history in zip(cells, cells, cells, cells, strict=True)
-    ]
+    ids = map(bytes.decode, cells)
+    return [*map(_row_of, zip(ids, cells, cells, cells, repeat(0)))]  # `whole` has counted the cells
 
 
 def read_ids(reply: Any) -> list[str]:

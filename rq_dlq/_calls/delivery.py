@@ -20,7 +20,7 @@ from rq_dlq._calls.call import (
 )
 from rq_dlq.values.failure import LAPSE, Cause
 from rq_dlq.values.later import upgrade
-from rq_dlq.values.settlement import Fate, Settlement
+from rq_dlq.values.settlement import Fate, Settlement, settled_alike
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -236,9 +236,12 @@ def _settle(
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:
             raise upgrade("the redelivery policy of this queue", "")
+        verdicts = whole(reply, len(pairs))
+        if verdicts.count(_SETTLED) == len(pairs):  # nearly always
+            return settled_alike((i for i, _ in pairs), done)
         return [
-            Settlement(i, done) if answer == _SETTLED else _settlement(i, answer, repeated)
-            for (i, _), answer in zip(pairs, whole(reply, len(pairs)), strict=True)
+            Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
+            for (i, _), verdict in zip(pairs, verdicts, strict=True)
         ]
 
     return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))

@@ -203,7 +203,7 @@ def _claim_once(
         deliveries = [make(row, token, claimed.now + lease) for row in claimed.rows]
         queue.observers.claimed(deliveries, claimed.now)
         good = deliveries
-        if not all(map(_decodes, deliveries)):
+        if not _all_decode(deliveries):
             good = yield from _decodable(queue, deliveries, undecodable)
         if permit is not None:
             if resumed:
@@ -233,9 +233,10 @@ def _token(queue: Queue[Any]) -> tuple[str, bool]:
     return f"{token}@{queue.keys.family}" if queue.viewed else token, False
 
 
-def _decodes(delivery: Leased[Any]) -> bool:
+def _all_decode(deliveries: list[D]) -> bool:
     try:
-        delivery.body  # noqa: B018 - decodes it
+        for delivery in deliveries:
+            delivery.body  # noqa: B018 - decodes it
     except UnprocessableMessage:
         return False
     return True

@@ -98,14 +98,15 @@ class Received(Answering, Generic[T]):
             UnprocessableMessage: it cannot be decoded.
             UpgradeRequired: a later version sent it, in a form that this version cannot read.
         """
-        if self._body is _UNREAD:
+        body = self._body
+        if body is _UNREAD:
             record = self._row.record
             if len(record) > records.BARE and record[records.FLAGS] in records.PLAIN:  # nearly all
-                self._body = self._codec.decode(record[records.BARE :], raw=False)
+                body = self._codec.decode(record[records.BARE :], raw=False)
             else:
-                data, raw = self._content[1], bool(self._flags & records.BYTES)
-                self._body = self._codec.decode(data, raw=raw)
-        return self._body  # type: ignore[no-any-return]
+                body = self._codec.decode(self._content[1], raw=bool(self._flags & records.BYTES))
+            self._body = body
+        return body  # type: ignore[no-any-return]
 
     @property
     def _flags(self) -> int:
@@ -266,8 +267,11 @@ class Leased(Received[T]):
     def __init__(
         self, row: Row, codec: Codec[T], queue: str, token: str, lease_until: int, *, family: str
     ) -> None:
-        super().__init__(row, codec, queue)
+        self.id = row.id  # not by super(): a claim makes up to a thousand
+        self.queue = queue
+        self._row, self._codec = row, codec
         self.token = token
+        self._held = (row.id, token)
         self._family = family
         self._lease_ends = lease_until
 
@@ -285,10 +289,6 @@ class Leased(Received[T]):
     def lease_until(self) -> datetime:
         """When the lease ends, by the server's clock (UTC)."""
         return moment(self._lease_ends)
-
-    @property
-    def _held(self) -> tuple[str, str]:
-        return (self.id, self.token)
 
 
 class DeadLetter(Received[T]):

@@ -8,7 +8,8 @@ import time
 from collections import deque
 from concurrent.futures import wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
@@ -48,9 +49,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
         self._unstarted: deque[Delivery[Any]] = deque()  # claimed ahead
-        self._running: dict[asyncio.Task[None], tuple[Delivery[Any], float]] = {}  # and when claimed
-        self._calling: set[asyncio.Task[Any]] = set()  # those whose handler runs
-        self._cancelled: set[asyncio.Task[Any]] = set()
+        self._running: dict[Delivery[Any], tuple[asyncio.Task[None], float]] = {}  # and when claimed
+        self._calling: set[Delivery[Any]] = set()  # those whose handler runs
+        self._cancelled: set[Delivery[Any]] = set()
+        self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
+        self._process = os.getpid()
         self._done: list[Delivery[Any]] = []  # to be acked
         self._enough = asyncio.Event()  # there are so many that they do not wait for others
         self._acking: asyncio.Task[None] | None = None
@@ -70,12 +73,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     async def consume(self) -> None:
         """Claim and run until the stop, then wait for the running calls."""
         tending = asyncio.create_task(self._keep_leases())
+        self._context = copy_context()  # of the tasks, so that none sees what another one sets
         try:
             await self._claim_and_begin()
             await self._release_unstarted()
             await self._ack_done()
-            while self._running:
-                await asyncio.wait(self._running)
+            while tasks := [task for task, _ in self._running.values() if not task.done()]:
+                await asyncio.wait(tasks)
             if self._acking is not None:
                 self._enough.set()  # none follow that it could wait for
                 await self._acking
@@ -114,8 +118,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _rest(self) -> None:
         """Wait until there is something to claim for; that claim acks what ends meanwhile."""
-        if self._done:
-            self._ack_later()
+        self._ack_later()
         self._resting = True
         await self._one_ends(CHECK)
         self._resting = False
@@ -138,14 +141,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _begin(self) -> None:
         """Begin as many calls as can run."""
-        while self._unstarted and len(self._running) < self.concurrency:
-            if self._overdue or self._stop.finishing.is_set():
-                break
-            with suppress(IndexError):  # the worker's thread released it
+        most = 0 if self._stop.finishing.is_set() else self.concurrency
+        with suppress(IndexError):  # none is left; the worker's thread may have released them
+            while len(self._running) < most and not self._overdue:
                 delivery = self._unstarted.popleft()
-                task = asyncio.create_task(self._run(delivery))
-                self._running[task] = delivery, self._claimed
-                task.add_done_callback(self._end)
+                self._running[delivery] = self._loop.create_task(self._run(delivery)), self._claimed
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
@@ -154,42 +154,49 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             async with asyncio.timeout(seconds):
                 await self._ended.wait()
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        delivery, _ = self._running.pop(task)
-        self._last_end = time.monotonic()
-        self._cancelled.discard(task)
-        if self.permit.is_for(delivery):
+    def _end(self) -> None:
+        """Do what follows the end of calls, once for all that ended in the same turn of the event loop."""
+        for delivery in self._over:
+            del self._running[delivery]
+        self._cancelled.difference_update(self._over)
+        if self.permit.suspect in self._over:
             self.permit.end()
-        if not task.cancelled() and (error := task.exception()):
-            logger.error("%s: a call could not be settled", self.queue.name, exc_info=error)
+        self._over.clear()
+        self._last_end = time.monotonic()
         self._begin()
         claims = self._resting and self._wanted > 0
         if claims or not self._resting:
             self._ended.set()
-        if self._done and not claims:
+        if not claims:
             self._ack_later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
-        process = os.getpid()
-        handling = self._observers.handling(delivery) if self._observers else None
-        error = await self._call(delivery)
-        if os.getpid() != process:
-            end_child(error)
-        if handling is not None:
-            handling.end(error)
-        if self.can_wait(delivery, error):
-            self._done.append(delivery)
-            return
-        while not await self._broker._run(self.settle(delivery, error)):
-            if self._stop.giving_up.is_set():
-                break
-            await asyncio.sleep(CHECK)  # meanwhile no other suspect may run
+        try:
+            handling = self._observers.handling(delivery) if self._observers else None
+            error = await self._call(delivery)
+            if os.getpid() != self._process:
+                end_child(error)
+            if handling is not None:
+                handling.end(error)
+            if self.can_wait(delivery, error):
+                self._done.append(delivery)
+                return
+            while not await self._broker._run(self.settle(delivery, error)):
+                if self._stop.giving_up.is_set():
+                    break
+                await asyncio.sleep(CHECK)  # meanwhile no other suspect may run
+        except Exception:  # noqa: BLE001 - it is logged
+            logger.exception("%s: a call could not be settled", self.queue.name)
+        finally:
+            self._over.append(delivery)
+            if len(self._over) == 1:
+                self._loop.call_soon(self._end, context=self._context)
 
     async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
-        handler, task = self._handler, cast("asyncio.Task[Any]", asyncio.current_task())
+        handler = self._handler
         limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
-        self._calling.add(task)
+        self._calling.add(delivery)
         began = time.monotonic()
         try:
             arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
@@ -204,20 +211,20 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             where = error.__cause__ or error  # the cancellation, raised where the handler was
             return HandlerTimeout().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
-            loop_broke = self._stop.broken and task.cancelling()  # no fault of this message
-            return Stopped() if task in self._cancelled or loop_broke else error
+            loop_broke = self._stop.broken and self._running[delivery][0].cancelling()  # not its fault
+            return Stopped() if delivery in self._cancelled or loop_broke else error
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
             return error
         finally:
-            self._calling.discard(task)  # from here on a cancellation would cut off the settling
+            self._calling.discard(delivery)  # from here on a cancellation would cut off the settling
             self._pace.note(time.monotonic() - began)
         return None
 
     def _ack_later(self) -> None:
-        """Have the finished messages acked soon."""
+        """Have the finished messages acked soon, if there are some."""
         if len(self._done) >= ACK_TOGETHER:
             self._enough.set()
-        if self._acking is None or self._acking.done():
+        if self._done and (self._acking is None or self._acking.done()):
             self._acking = asyncio.create_task(self._ack_soon())
 
     async def _ack_soon(self) -> None:
@@ -250,9 +257,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             await asyncio.sleep(CHECK)
             self._vitals.turn(self._loop_name)
             if self._stop.cancelling.is_set():
-                for task in self._calling - self._cancelled:
-                    self._cancelled.add(task)
-                    task.cancel()
+                for delivery in self._calling - self._cancelled:
+                    self._cancelled.add(delivery)
+                    self._running[delivery][0].cancel()
             elif time.monotonic() - self._extended > self._lease / 3:
                 await self._extend_all()
 
@@ -270,7 +277,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _take_unstarted(self) -> list[Delivery[Any]]:
         taken = take(self._unstarted)
-        if any(map(self.permit.is_for, taken)):
+        if self.permit.suspect in taken:
             self.permit.end()
         return taken
 
@@ -279,7 +286,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls run, or are being settled."""
-        return [delivery for delivery, _ in [*self._running.values()]]
+        return [*self._running]
 
     @property
     def holds(self) -> tuple[int, float]:

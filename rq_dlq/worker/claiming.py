@@ -75,6 +75,7 @@ class Permit:
         only: the permit, shared by all consumers of the process.
 
     Attributes:
+        suspect: the one that runs, or is about to.
         passed: the last claim found only suspects, and had no permit to take one.
         pause: seconds to wait before the next claim if `passed`.
     """
@@ -82,13 +83,13 @@ class Permit:
     def __init__(self, only: threading.Lock) -> None:
         self._only = only
         self._held = False
-        self._suspect: Leased[Any] | None = None  # it runs, or is about to
+        self.suspect: Leased[Any] | None = None
         self.pause = FIRST_PAUSE
         self.passed = False
 
     def take(self) -> bool:
         """Try to take the permit for the next claim; returns whether that claim may take a suspect."""
-        if self._suspect is not None:
+        if self.suspect is not None:
             return False
         self._held = self._held or self._only.acquire(blocking=False)
         return self._held
@@ -102,19 +103,15 @@ class Permit:
         """
         self.pause = min(2 * self.pause, LONGEST_PAUSE) if passed and self.passed else FIRST_PAUSE
         self.passed = passed
-        if self._suspect is None:
-            self._suspect = suspect
+        if self.suspect is None:
+            self.suspect = suspect
             if suspect is None:
                 self._give_back()
 
-    def is_for(self, delivery: Leased[Any]) -> bool:
-        """Whether this delivery is the suspect that runs."""
-        return delivery is self._suspect
-
     def end(self) -> None:
         """Return the permit: the suspect, if there was one, is settled."""
-        if self._suspect is not None:
-            self._suspect = None
+        if self.suspect is not None:
+            self.suspect = None
             self._give_back()
 
     def wait(self) -> None:

@@ -171,7 +171,7 @@ class Consumer(ABC, Generic[D]):
 
     def can_wait(self, delivery: D, error: BaseException | None) -> bool:
         """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
-        return error is None and delivery.outcome is None and not self.permit.is_for(delivery)
+        return error is None and delivery.outcome is None and delivery is not self.permit.suspect
 
     def settle(self, delivery: D, error: BaseException | None) -> _work.Steps[bool]:
         """Settle by how a call ended, or count what its handler did; False: Redis cannot be reached."""
@@ -236,7 +236,7 @@ class Consumer(ABC, Generic[D]):
             return done if isinstance(failure, BrokerUnavailable) else []
         self._tally.add(settlements, "acked")
         for delivery, settlement in zip(done, settlements, strict=True):
-            if not settlement:
+            if settlement.outcome != "acked" and not settlement:  # it costs less to ask in this order
                 report(delivery, settlement, None)
         return []
 

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.worker.conftest import Working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 LATER = after("1h", most=9)
+CURRENT = ContextVar("current", default="")
 
 
 def register(queue: Any, colour: str, work: Callable[[Any, Any], object], **options: Any) -> None:
@@ -58,6 +60,21 @@ def test_every_message_is_handled_once(colour: str, broker: rq_dlq.Broker, worki
     with working(broker):
         wait_until(lambda: totals(queue).get("acked") == 500)
     assert sorted(seen) == list(range(500))
+
+
+def test_a_call_sees_no_context_variable_of_the_one_before(broker: rq_dlq.Broker, working: Working) -> None:
+    queue, seen = broker.queue("a"), list[str]()
+
+    @queue.handler(concurrency=2)
+    async def handle(body: int) -> None:
+        seen.append(CURRENT.get())
+        CURRENT.set("of another call")
+        await asyncio.sleep(0.001 * (body % 2))
+
+    queue.send_many(range(20))
+    with working(broker):
+        wait_until(lambda: totals(queue).get("acked") == 20)
+    assert seen == [""] * 20
     assert totals(queue).get("lapsed", 0) == 0
 
 

@@ -209,7 +209,7 @@ def test_the_permit_is_kept_until_its_suspect_is_settled() -> None:
     assert not first.take()  # of an event loop, which claims on while it runs
     first.note(None)
     assert not second.take()
-    assert first.is_for(killer)  # type: ignore[arg-type]
+    assert first.suspect is killer
     first.end()
     assert second.take()
 
