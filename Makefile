@@ -56,8 +56,9 @@ redis-matrix: ## the tests of connections on the oldest and the newest versions 
 live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table; about ten minutes
 	python3 -m tests.live_brokers
 
-triage-demo: ## an outage fills a dead-letter queue: from "the dead letters grow" to redriven, on the command line
+triage-demo: ## an outage fills a dead-letter queue: to its redriven letters, on the command line and in a browser
 	python3 -m tests.triage
+	python3 -m tests.triage --browser
 
 bench: ## the benchmarks
 	python3 -m tests.benchmarks

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import fakeredis
@@ -21,6 +23,7 @@ from tests import servers, shares
 from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
+from tests.servers.fakes import Fakes
 
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
@@ -37,6 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
         shares.compile_once(config.cache.mkdir("compiled"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: no use looking for garbage there, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first."""
     items.sort(key=lambda item: shares.rank(item.nodeid))
@@ -50,6 +64,14 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
     """For `-n`."""
     return shares.scheduler(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def version_of_the_client() -> Iterator[None]:
+    """Read from its metadata once, and not for each connection."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("redis.utils.get_lib_version", functools.cache(redis.utils.get_lib_version))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +97,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield nodes
 
 
+@pytest.fixture(scope="session")
+def redis_client(redis_socket: str) -> Iterator[redis.Redis]:
+    """A plain client of that server."""
+    with redis.Redis(unix_socket_path=redis_socket) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def fakes() -> Fakes:
+    """Makes fake servers."""
+    return Fakes()
+
+
 @pytest.fixture(params=["fake", "real"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Which kind of server."""
@@ -85,21 +120,21 @@ def backend(request: pytest.FixtureRequest) -> str:
 def server(backend: str, request: pytest.FixtureRequest) -> Any:
     """An empty server: a fakeredis one, or the path of a socket."""
     if backend == "fake":
-        return fakeredis.FakeServer()
-    path = request.getfixturevalue("redis_socket")
-    client = redis.Redis(unix_socket_path=path)
-    client.flushall()
-    client.close()
-    return path
+        return request.getfixturevalue("fakes").server()
+    request.getfixturevalue("redis_client").flushall()
+    return request.getfixturevalue("redis_socket")
 
 
 @pytest.fixture
-def raw(server: Any) -> Iterator[Any]:
+def raw(server: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A plain client, to look at the keys."""
-    if isinstance(server, str):
-        client = redis.Redis(unix_socket_path=server)
-    else:
+    if not isinstance(server, str):
         client = fakeredis.FakeRedis(server=server)
+    elif server == request.getfixturevalue("redis_socket"):
+        yield request.getfixturevalue("redis_client")
+        return
+    else:  # a file's own
+        client = redis.Redis(unix_socket_path=server)
     yield client
     client.close()
 

@@ -12,13 +12,17 @@ SPARK = "tests/spark/"
 FIRST = (
     SPARK,
     "tests/reliability/test_rows.py",
-    "tests/worker/",
-    "tests/model/",
+    "tests/model/test_stops.py",
     "tests/cli/",
+    "tests/worker/",
     "tests/test_embedded.py",
-    "tests/behaviour/",
+    "tests/typing/",
+    "tests/web/",
+    "tests/connections/",
 )
-"""What takes long, the longest first: at the end each processor still has something to do."""
+"""What takes long, the longest first, and what starts processes and waits for them."""
+LAST = "tests/behaviour/"
+"""Many short files that only compute: at the end each processor still has something to do."""
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -35,12 +39,14 @@ def share_of(nodeid: str) -> str:
 
 def rank(nodeid: str) -> int:
     """When it begins."""
+    if nodeid.startswith(LAST):
+        return len(FIRST) + 1
     return next((n for n, path in enumerate(FIRST) if nodeid.startswith(path)), len(FIRST))
 
 
 def processes() -> int:
-    """One more than there are processors, since tests also wait: for servers, for leases, for processes."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors, since tests also wait: for servers, for leases, for processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 def compile_once(directory: Path) -> None:

@@ -12,8 +12,8 @@ from tests import shares
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("path", shares.FIRST)
-def test_what_begins_first_is_there(path: str) -> None:
+@pytest.mark.parametrize("path", [*shares.FIRST, shares.LAST])
+def test_what_begins_first_and_last_is_there(path: str) -> None:
     assert (ROOT / path).exists()
 
 
@@ -21,6 +21,11 @@ def test_spark_begins_first_and_in_one_process() -> None:
     files = ["tests/test_docs.py::a", "tests/spark/test_read.py::b[1]", "tests/spark/test_write.py::c[x::y]"]
     assert sorted(files, key=shares.rank) == [*files[1:], files[0]]
     assert [*map(shares.share_of, files)] == ["tests/test_docs.py", shares.SPARK, shares.SPARK]
+
+
+def test_what_only_computes_begins_last() -> None:
+    files = [f"{shares.LAST}test_send.py::a", "tests/test_docs.py::b", f"{shares.FIRST[-1]}test_urls.py::c"]
+    assert sorted(files, key=shares.rank) == files[::-1]
 
 
 def test_code_is_compiled_once_where_it_may_not_be_kept_beside_the_source(

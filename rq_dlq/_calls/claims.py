@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq import _keys
+from rq_dlq._calls import scans
 from rq_dlq._calls.call import Argument, Call, Command
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def parts(
 ) -> list[Command[list[bytes | None]]]:
     """The records, the histories and the states of messages, a command each."""
     names = ("messages", "history", "states") if histories else ("messages", "states")
-    return [Command((b"HMGET", keys[name], *ids)) for name in names]
+    return [scans.cells(keys, name, ids) for name in names]
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:

@@ -29,6 +29,7 @@ class Position(NamedTuple):
     member: bytes = b""
 
 
+_NUMBERED = 16  # the first byte of a row from which on a number of two bytes precedes the id
 START = Position("-inf")
 END = Position("+inf", b"\xff")
 
@@ -129,9 +130,10 @@ def _read_page(reply: Any) -> Page:
     return Page(ids, records, states, histories, Position(score, member) if score else None)
 
 
-def rank(keys: QueueKeys, index: Index, time: int) -> Command[int]:
-    """How many rows an index whose scores are times has before a time (milliseconds)."""
-    return Command((b"ZCOUNT", keys[index], b"-inf", f"({time}"), int)
+def rank(keys: QueueKeys, index: Readable, score: bytes | str | int) -> Command[int]:
+    """How many rows of an index have a lower score: where scores are times, those before a time."""
+    bound = score.decode() if isinstance(score, bytes) else score
+    return Command((b"ZCOUNT", keys[index], b"-inf", f"({bound}"), int)
 
 
 def size(keys: QueueKeys, index: str) -> Command[int]:
@@ -159,7 +161,33 @@ def _position(reply: Any) -> Position | None:
     if not reply:
         return None
     member, score = reply if len(reply) > 1 else reply[0]  # in pairs, where a pool speaks RESP3
+    return _position_at(score, member)
+
+
+def _position_at(score: Any, member: bytes) -> Position:
     return Position(score if isinstance(score, bytes) else repr(score), member)
+
+
+def rows(keys: QueueKeys, index: Readable, rank: int, count: int) -> Command[list[bytes]]:
+    """The rows of an index from a rank on."""
+    return Command((b"ZRANGE", keys[index], rank, rank + count - 1))
+
+
+def id_of(row: bytes) -> bytes:
+    """The id in a row of an index of messages (lua/lib/id_of.lua)."""
+    return row[8 if row[0] < _NUMBERED else 2 :]
+
+
+def position_of(keys: QueueKeys, index: Readable, member: bytes) -> Command[Position | None]:
+    """The position after a row; None: it is gone."""
+    return Command(
+        (b"ZSCORE", keys[index], member), lambda score: None if score is None else _position_at(score, member)
+    )
+
+
+def cells(keys: QueueKeys, part: str, ids: Sequence[bytes]) -> Command[list[bytes | None]]:
+    """A part of messages: `messages` (their records), `states` or `history`; None where there is none."""
+    return Command((b"HMGET", keys[part], *ids))
 
 
 def leases(keys: QueueKeys, *, after: Position, limit: int) -> Call[tuple[list[str], Position | None]]:

@@ -7,8 +7,9 @@ Their tokens follow from its name, so only the name has to be stored: the same n
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import claims, delivery
@@ -222,3 +223,14 @@ def rename_batch(keys: QueueKeys, batch: ClaimedBatch, name: str) -> Steps[None]
     numbered = [*enumerate(batch.tokens)]
     for number, token in numbered[1:] + numbered[:1]:
         yield claims.divide_claim(keys, token, to=token_of(name, keys.family, number), keep=0)
+
+
+def withdraw_batch(queue: Queue[Any], name: str) -> Steps[int]:
+    """Release a batch that nobody works on; how many.
+
+    It is renamed first, so that nobody finds it by its name while it is released.
+    """
+    batch = yield from find_batch(queue.keys, name)
+    aside = replace(batch, name=secrets.token_hex(6))
+    yield from rename_batch(queue.keys, batch, aside.name)
+    return (yield from release_batch(queue, aside.tokens))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rq_dlq._work.queue import check_limit, places_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
-from rq_dlq.values.counts import ErrorGroup
+from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.fingerprint import is_of
 from rq_dlq.values.message import DeadLetter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Order: TypeAlias = Literal["oldest", "newest"]
 PLACES = ("ready", "scheduled", "leased", "dead", "expired")
 ORDERS = ("oldest", "newest")
-REASONS = ("exhausted", "poison", "unprocessable", "expired")
+REASONS = (*DIED, "expired")
 _FINGERPRINT = re.compile("[0-9a-f]{6}|[0-9a-f]{12}|lapsed|expired")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

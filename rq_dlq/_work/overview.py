@@ -24,7 +24,7 @@ FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read 
 
 
 def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) -> Steps[Overview]:
-    """Read the counts, groups and redrives of all queues.
+    """Read the counts, groups and redrives of all queues, and how late their schedules are.
 
     Args:
         before: an earlier overview, whose groups are taken where the queue's counts are the same.
@@ -36,15 +36,17 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
         counts: list[tuple[int, QueueStats]]
         counts = yield Batch([upkeep.stats(keys, keys.family) for keys in families])
         jobs: list[list[str]] = yield Batch([redrives.jobs(keys) for keys in families])
-        for keys, (now, stats), ids in zip(families, counts, jobs, strict=True):
+        ticks: list[float | None] = yield Batch([upkeep.first_score(keys, "ticks") for keys in families])
+        for keys, (now, stats), ids, tick in zip(families, counts, jobs, ticks, strict=True):
             at = now
             records = yield from _records(keys, ids)
+            late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
             known = before.by_name.get(keys.family) if before else None
             if known and _is_good(known, now, stats):
-                found.append(QueueOverview(stats, known.groups, records, known.grouped_at, known.grouped))
+                groups, grouped = known.groups, (known.grouped_at, known.grouped)
             else:
-                groups = yield from _groups(keys, codec, stats)
-                found.append(QueueOverview(stats, groups, records, moment(now), stats))
+                groups, grouped = (yield from _groups(keys, codec, stats)), (moment(now), stats)
+            found.append(QueueOverview(stats, groups, records, *grouped, late))
     return Overview(moment(at), found)
 
 

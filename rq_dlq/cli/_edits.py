@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rq_dlq.cli._context import Failure
-from rq_dlq.errors import ConfigurationError, InvalidMessage
+from rq_dlq.cli._extras import of_extra
+from rq_dlq.errors import InvalidMessage
 from rq_dlq.values.codec import NO_JSON
 
 if TYPE_CHECKING:
@@ -70,12 +71,9 @@ def merged(body: Any, patch: Any) -> Any:
 
 
 def _json_patch(operations: list[Any]) -> Callable[[Any], Any]:
-    try:
-        import jsonpatch  # noqa: PLC0415 - an extra
-    except ImportError:
-        message = "a JSON patch needs jsonpatch: pip install 'rq-dlq[patch]', or pass a merge patch ({…})"
-        raise ConfigurationError(message) from None
-    from jsonpointer import JsonPointerException  # noqa: PLC0415 - comes with it
+    with of_extra("patch", "a JSON patch"):
+        import jsonpatch  # noqa: PLC0415
+        from jsonpointer import JsonPointerException  # noqa: PLC0415
 
     try:
         return jsonpatch.JsonPatch(operations).apply

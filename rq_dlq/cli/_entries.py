@@ -9,13 +9,14 @@ from typing import Final
 
 from rq_dlq._work.given_names import check_names, why_taken
 from rq_dlq._work.registry import gives_way
-from rq_dlq.cli import _fields, _show
+from rq_dlq.cli import _fields
 from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
 from rq_dlq.policy import Pattern
 from rq_dlq.policy_files import Problem, Reading
+from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
 
 NAMED: Final = 20  # problems of a file that are named
@@ -35,7 +36,7 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
         context.output.say(": ".join(filter(None, (where, problem.setting, problem.message))))
     if len(reading.problems) > NAMED:
         context.output.say(f"… and {len(reading.problems) - NAMED} more")
-    raise Failure(f"{_show.many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
+    raise Failure(f"{many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
 
 
 def set_all(
@@ -68,7 +69,7 @@ def set_all(
                 for where, value in _fields.fields_of(entry).items()
             ]
             context.output.rows(rows, ENTRIES, "")
-        what = _show.many(len(reading.entries), "entry", "entries")
+        what = many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
     done = 0
@@ -77,7 +78,7 @@ def set_all(
             with progress_bar(context.output.stderr, f"setting {visible(pattern)}") as progress:
                 matched = context.broker.policies.put(pattern, entry, progress=progress)
             done += 1
-            context.output.say(f"set {pattern}: it matches {_show.many(matched, 'queue')}")
+            context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
     except (KeyboardInterrupt, RqDlqError) as error:
         if not done and not hasattr(error, "__notes__"):
             raise

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._options import address
+from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry.health import Answer, Pages
 
 if TYPE_CHECKING:
@@ -36,11 +38,12 @@ def health_options(command: F) -> F:
 def metrics_of(broker: Broker | asyncio.Broker) -> Pages:
     """The page /metrics, with what the handlers of a broker do and what the program itself measures."""
     try:
-        from prometheus_client import REGISTRY  # noqa: PLC0415 - an extra
+        with of_extra("metrics", "/metrics"):
+            from prometheus_client import REGISTRY  # noqa: PLC0415
 
-        from rq_dlq.telemetry.metrics import WorkerMetrics, exposition  # noqa: PLC0415
-    except ImportError:
-        missing = b"they need prometheus-client: pip install 'rq-dlq[metrics]'\n"
+            from rq_dlq.telemetry.metrics import WorkerMetrics, exposition  # noqa: PLC0415
+    except ConfigurationError as error:
+        missing = f"{error}\n".encode()
         return {"/metrics": lambda: Answer(404, missing)}
     if not any(isinstance(observer, WorkerMetrics) for observer in broker._observers):
         broker.observe(WorkerMetrics())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq._work.choice import is_group
-from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.client.selection import Selection
@@ -43,7 +43,7 @@ def these(chosen: dict[str, Any]) -> dict[str, Any]:
 def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
     """Ask, unless each was named."""
     if not chosen["ids"]:
-        confirm(what.format(_show.many(found.count(), "dead letter")), yes=chosen["yes"])
+        confirm(what.format(many(found.count(), "dead letter")), yes=chosen["yes"])
 
 
 def all_found(chosen: dict[str, Any], done: int) -> None:

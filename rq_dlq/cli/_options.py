@@ -10,12 +10,17 @@ import click
 from rq_dlq.cli._context import Context
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.values.durations import milliseconds
+from rq_dlq.values.masks import USUAL
 
 queue_argument = click.argument("name", metavar="QUEUE")
 where_option = click.option(
     "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
 )
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
+mask_option = click.option(
+    "--mask", multiple=True, metavar="FIELD",
+    help=f"Hide the values of fields with this in their names, beside {', '.join(USUAL)}; may be repeated.",
+)  # fmt: skip
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 

@@ -74,11 +74,6 @@ def text_of(key: str, value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-def many(number: int, what: str, plural: str = "") -> str:
-    """A number of things: 1 message, 2 messages; 1 entry, 2 entries."""
-    return f"{number:,} {what if number == 1 else plural or f'{what}s'}"
-
-
 def as_json(value: Any) -> str:
     """A value as JSON, in one line."""
     return visible_json(msgspec.json.encode(value).decode())
@@ -149,13 +144,8 @@ def history_rows(message: Received[Any]) -> list[dict[str, Any]]:
 def group_row(group: ErrorGroup) -> dict[str, Any]:
     """Dead letters of one kind."""
     names = ("reason", "error", "count", "last_hour", "first_seen", "last_seen", "sample_id")
-    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": trend_of(group)}
+    row = {"group": group.fingerprint} | attributes(group, *names) | {"trend": ", ".join(group.trends)}
     return row | {"versions": dict(group.versions), "consumers": dict(group.consumers)}
-
-
-def trend_of(group: ErrorGroup) -> str:
-    """Whether a group is new, growing or regressed; empty: it is not."""
-    return ", ".join(name for name in ("new", "growing", "regressed") if getattr(group, name))
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.cli._extras import of_extra
 
 
 @contextmanager
@@ -21,11 +21,8 @@ def watching(directory: str | None) -> Generator[SimpleQueue[str]]:
     if directory is None:
         yield changes
         return
-    try:
-        from watchfiles import PythonFilter, watch  # noqa: PLC0415 - an extra
-    except ImportError:
-        message = "--watch needs watchfiles: pip install 'rq-dlq[watch]'"
-        raise ConfigurationError(message) from None
+    with of_extra("watch", "--watch"):
+        from watchfiles import PythonFilter, watch  # noqa: PLC0415
     end = threading.Event()
 
     def put() -> None:

@@ -13,6 +13,7 @@ from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, let
 from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.cli.exports import export, import_, tail
 from rq_dlq.cli.redrives import jobs, redrive
+from rq_dlq.values.readable import many
 
 
 @click.group(cls=Group)
@@ -106,7 +107,7 @@ def purge(context: Context, /, name: str, *, older_than: str | None, **chosen: A
     found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
     confirmed(chosen, found, f"Remove {{}} of {name} for good")
     done = found.purge()
-    context.output.say(f"removed {_show.many(done, 'dead letter')}")
+    context.output.say(f"removed {many(done, 'dead letter')}")
     all_found(chosen, done)
 
 

@@ -19,6 +19,7 @@ from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
+from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import ALL
 
@@ -108,10 +109,10 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
             else:
                 context.output.stdout.out(line, highlight=False)
                 done += 1
-    context.output.say(f"exported {_show.many(done, 'dead letter')} of {name}")
+    context.output.say(f"exported {many(done, 'dead letter')} of {name}")
     if damaged:
         some = ", ".join(damaged[:NAMED])
-        raise Failure(f"{_show.many(len(damaged), 'damaged message')} could not be exported: {some}")
+        raise Failure(f"{many(len(damaged), 'damaged message')} could not be exported: {some}")
 
 
 @click.command("import", cls=Command)
@@ -130,10 +131,10 @@ def import_(context: Context, name: str, file: str) -> None:
         total = _check(context, source, queue)
         source.seek(0)
         known = context.broker._run(restore(queue, _rows(source, queue)))
-    context.output.say(f"imported {_show.many(total - len(known), 'dead letter')} into {name}")
+    context.output.say(f"imported {many(total - len(known), 'dead letter')} into {name}")
     if known:
         some = ", ".join(known[:NAMED])
-        context.output.say(f"{_show.many(len(known), 'id')} known there already, left as they are: {some}")
+        context.output.say(f"{many(len(known), 'id')} known there already, left as they are: {some}")
 
 
 def _rows(source: IO[bytes], queue: Queue[Any]) -> Iterator[Row]:
@@ -159,5 +160,5 @@ def _check(context: Context, source: IO[bytes], queue: Queue[Any]) -> int:
             if bad <= NAMED:
                 context.output.say(f"line {number}: {error}")
     if bad:
-        raise Failure(f"{_show.many(bad, 'bad line')}, so nothing was imported")
+        raise Failure(f"{many(bad, 'bad line')}, so nothing was imported")
     return good

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
+from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._options import address
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
@@ -32,13 +33,10 @@ def metrics(context: Context, listen: tuple[str, int] | None) -> None:
 
     docs/metrics.md has each figure, the alert rules and the dashboard.
     """
-    try:
-        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
+    with of_extra("metrics", "`rq-dlq metrics`"):
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415
 
         from rq_dlq.telemetry.metrics import QueueCollector  # noqa: PLC0415
-    except ImportError:
-        message = "metrics need prometheus-client: pip install 'rq-dlq[metrics]'"
-        raise ConfigurationError(message) from None
     registry = CollectorRegistry()
     collector = QueueCollector(context.broker)
     registry.register(collector)

@@ -16,6 +16,7 @@ from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.selection import Selection
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.readable import many
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
@@ -224,13 +225,13 @@ def _change(
         all=chosen["everything"],
     )
     if not ids:
-        confirm(what.format(_show.many(found.count(), "message"), name), yes=chosen["yes"])
+        confirm(what.format(many(found.count(), "message"), name), yes=chosen["yes"])
     changed = verb(found, *given)
-    context.output.say(f"{done} {_show.many(changed, 'message')}")
+    context.output.say(f"{done} {many(changed, 'message')}")
     if ids and changed < len(set(ids)) and chosen["limit"] is None:
         missing = len(set(ids)) - changed
         raise Failure(
-            f"{_show.many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
+            f"{many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
             f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
         )
 

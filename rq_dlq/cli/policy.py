@@ -19,6 +19,7 @@ from rq_dlq.cli._show import Column
 from rq_dlq.cli.waits import preview, simulate
 from rq_dlq.policy import Entry, Pattern, Source
 from rq_dlq.policy_files import Finding, Problem, Reading, read_broker_xml, read_toml
+from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ def rm(context: Context, pattern: str) -> None:
     if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
         message = (
             f"there is no entry for {text!r}: `rq-dlq policy ls` lists them. "
-            f"Its {_show.many(matched, 'queue')} have what applies without it"
+            f"Its {many(matched, 'queue')} have what applies without it"
         )
         raise Failure(message)
-    context.output.say(f"removed {text}: it matched {_show.many(matched, 'queue')}")
+    context.output.say(f"removed {text}: it matched {many(matched, 'queue')}")
 
 
 @policy.command("undeclare")
@@ -164,7 +165,7 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)
     if missing:
-        context.output.say(f"{_show.many(missing, 'line')} above: no counterpart")
+        context.output.say(f"{many(missing, 'line')} above: no counterpart")
     if not reading.entries:
         context.output.say(f"there is nothing in {file} to set")
         return

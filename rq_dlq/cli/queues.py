@@ -12,7 +12,7 @@ from rq_dlq._calls import manage
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
-from rq_dlq.values.readable import why_still
+from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
@@ -102,7 +102,7 @@ def resume(context: Context, name: str) -> None:
 def reset(context: Context, name: str) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
     count = used(context, name).reset()
-    context.output.say(f"the totals of {name} are reset, with {_show.many(count, 'message')} in it")
+    context.output.say(f"the totals of {name} are reset, with {many(count, 'message')} in it")
 
 
 @queue.command("purge")
@@ -117,8 +117,8 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
     found = context.broker.queue(family_of(context, name)).select(where, all=everything)
-    confirm(f"Remove {_show.many(found.count(), 'waiting message')} of {name} for good", yes=yes)
-    context.output.say(f"removed {_show.many(found.purge(), 'message')}")
+    confirm(f"Remove {many(found.count(), 'waiting message')} of {name} for good", yes=yes)
+    context.output.say(f"removed {many(found.purge(), 'message')}")
 
 
 @queue.command("rm")
@@ -136,8 +136,8 @@ def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
     if force:
         counts = found.stats()
         number = counts.waiting + counts.leased + counts.dead + counts.expired
-        confirm(f"Delete {name} with {_show.many(number, 'message')} in it for good", yes=yes)
-    context.output.say(f"deleted {name}: {_show.many(found.delete(force=force), 'message')} in it")
+        confirm(f"Delete {name} with {many(number, 'message')} in it for good", yes=yes)
+    context.output.say(f"deleted {name}: {many(found.delete(force=force), 'message')} in it")
 
 
 @click.command(cls=Command)

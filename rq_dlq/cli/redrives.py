@@ -13,6 +13,7 @@ from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, th
 from rq_dlq.cli._options import confirm, queue_argument
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
+from rq_dlq.values.readable import many
 from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def redrive(
         found = letters.select(**which).count()
         where = f"to {options['to']}" if options["to"] else "back to the queue"
         what = ", with edited bodies" if options["edit"] else ""
-        confirm(f"Bring {_show.many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
+        confirm(f"Bring {many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
     alone = bool(options["to"] or options["edit"])  # only this process can drive it
     begun: dict[str, Any] = {**options, **changes}
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
@@ -152,14 +153,14 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
     if job.state == "paused":
         raise Failure(_stopped(name, job, job.why, alone=alone), PART_WAY)
     how = f" ({job.how})" if job.how else ""
-    context.output.say(f"brought {_show.many(job.counts.moved, 'message')} back{how}")
+    context.output.say(f"brought {many(job.counts.moved, 'message')} back{how}")
     if expired := job.counts.expired:
         stay = "stays dead: its" if expired == 1 else "stay dead: their"
-        context.output.say(f"{_show.many(expired, 'dead letter')} {stay} time to live is over")
+        context.output.say(f"{many(expired, 'dead letter')} {stay} time to live is over")
     if refused := job.counts.refused:
         _say_refused(context, job.refusals)
         stay = "stays" if refused == 1 else "stay"
-        raise Failure(f"{_show.many(refused, 'dead letter')} could not be changed and {stay} dead")
+        raise Failure(f"{many(refused, 'dead letter')} could not be changed and {stay} dead")
 
 
 def _say_refused(context: Context, refusals: Sequence[Refusal]) -> None:
@@ -204,7 +205,7 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
     if verb == "resume":
         drive(context, name, job)
         return
-    taken = f": {_show.many(job.counts.undone, 'message')} dead again" if verb == "undo" else ""
+    taken = f": {many(job.counts.undone, 'message')} dead again" if verb == "undo" else ""
     context.output.say(f"redrive {job.id} is {job.state}{taken}")
 
 

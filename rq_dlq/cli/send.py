@@ -15,9 +15,9 @@ from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_contex
 from rq_dlq.cli._input import READERS, Parsed, opened
 from rq_dlq.cli._options import pairs
 from rq_dlq.cli._progress import progress_bar
-from rq_dlq.cli._show import many
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._extras import of_extra
+from rq_dlq.cli._options import mask_option
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,13 +40,7 @@ def _address(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str
     default=None,
     help="Allow redrives, or reading only. On loopback they are allowed by default, elsewhere not.",
 )
-@click.option(
-    "--mask",
-    multiple=True,
-    metavar="FIELD",
-    help="Hide the values of fields with this in their names, beside password, token, secret, authorization, "
-    "api_key and cookie; may be repeated.",
-)
+@mask_option
 @click.option("--root-path", default="", metavar="/PATH", help="Where a proxy puts the page.")
 @pass_context
 def web(
@@ -58,14 +54,11 @@ def web(
     root_path: str,
 ) -> None:
     """Serve a page for operators: what is wrong, since when, and the way back (needs the `web` extra)."""
-    try:
+    with of_extra("web", "`rq-dlq web`"):
         import uvicorn  # noqa: PLC0415
 
         from rq_dlq.web import app  # noqa: PLC0415
         from rq_dlq.web.guard import LOCAL  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        message = f"there is no module {error.name!r}: pip install 'rq-dlq[web]'"
-        raise Failure(message) from None
     host, port = listen
     local = host in LOOPBACK
     if token and login_header:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -97,6 +98,7 @@ class Pull:
 
     def _work(self) -> dict[str, int]:
         counts = Counter[str](dict.fromkeys(COUNTED, 0))
+        log_only_failures()
         with Broker(self.url, namespace=self.namespace, retries=PATIENCE) as broker:
             left = math.inf if self.ends_at is None else (self.ends_at - clock(broker)) / 1000
             if left > 0:
@@ -190,6 +192,14 @@ def clock(broker: Broker) -> int:
     """The server's time in milliseconds, which is the same for all executors."""
     now: int = broker._run(broker._step(upkeep.clock()))
     return now
+
+
+def log_only_failures() -> None:
+    """A job may have a thousand tasks: none logs that it began and ended, or what it thinks of the server."""
+    for name, level in (("rq_dlq", logging.WARNING), ("rq_dlq.doctor", logging.ERROR)):
+        log = logging.getLogger(name)
+        if log.level == logging.NOTSET:
+            log.setLevel(level)
 
 
 def run_for(worker: Worker, seconds: float) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import claims
-from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of
+from rq_dlq._work.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import IN_A_ROW, halve, halves, take_half
@@ -130,6 +130,12 @@ class Query:
         if self._is_full and is_new and (yield from self.backlog.is_worth_a_batch()):
             self._ahead = yield from self._claim(end, most)
         return end.after(self._ahead)
+
+    def release_ahead(self, end: Offset) -> Steps[None]:
+        """Release what `work_ahead` claimed after `end`: Spark does not know of it."""
+        ahead, self._ahead = self._ahead, {}
+        for family, last in ahead.items():
+            yield from withdraw_batch(self._queues[family], end.name(last.batch))
 
     def _check(self, offset: Offset) -> None:
         if strange := offset.queues.keys() - self._queues.keys():

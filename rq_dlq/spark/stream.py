@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import signal
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from rq_dlq.errors import ConfigurationError
+from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.errors import without_traceback
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rq_dlq._work import Steps
-    from rq_dlq.errors import RqDlqError
     from rq_dlq.spark.options import StreamOptions
 
 R = TypeVar("R")
+logger = logging.getLogger("rq_dlq.spark")
 
 
 class Driver:
@@ -46,6 +49,8 @@ class Driver:
         self.initial = Offset(secrets.token_hex(6), dict.fromkeys(shards, Position()))
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
+        self._given = self.initial  # the last one that Spark was given
+        signal.signal(signal.SIGTERM, end_process)
 
     def run(self, steps: Steps[R]) -> R:
         """Run the steps of an operation."""
@@ -58,6 +63,7 @@ class Driver:
         after = self.run(self.query.advance(before, most))
         if after != before:
             self.keep(after)
+            self._given = after
             self._ahead = self._beside.submit(self._work_ahead, before, after, most)
         return after
 
@@ -67,14 +73,29 @@ class Driver:
             self.keeper.drop(queue.keys, before.tokens(family))
 
     def stop(self) -> None:
-        """Renew no more leases, and claim no more."""
-        self._beside.shutdown(wait=False, cancel_futures=True)
-        self.keeper.stop()
+        """Release what is claimed ahead, and renew no more leases.
+
+        The batch that Spark was given stays leased, so that the query can be started again with it.
+        """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._beside.shutdown(cancel_futures=True)
+        try:
+            self.run(self.query.release_ahead(self._given))
+        except RqDlqError as error:
+            logger.warning("what is claimed ahead stays leased until its lease ends: %s", error)
+        finally:
+            self.keeper.stop()
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now on."""
         for family, queue in self._queues.items():
             self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
+
+
+def end_process(*_: object) -> None:
+    """End the process that Spark has started for a source, but let it call `stop()` first."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends several
+    sys.exit()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -146,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from read_slices(partition.parts, broker, columns, self._options.fetch_size)
 
     def stop(self) -> None:
-        """Renew no more leases."""
+        """Release what is claimed ahead, and renew no more leases."""
         if "_driver" in self.__dict__:
             self._driver.stop()
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader
 from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Steps, batches, outcomes
+from rq_dlq._work.plain_pages import plain_pages
 from rq_dlq._work.scans import Stretch, divide, leases, pages, shares_of
 from rq_dlq.client.broker import Broker
 from rq_dlq.spark.brokers import broker_at, resolve
@@ -104,8 +105,9 @@ class MessageReader(Reader):
 
     def _batches(self, broker: Broker, parts: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         columns = self._columns()
+        read = plain_pages if self._options.view in {"queue", "scheduled"} else pages
         for part in parts:
-            looks = pages(part, limit=self._options.fetch_size, wanted=columns.wanted)
+            looks = read(part, limit=self._options.fetch_size, wanted=columns.wanted)
             family = part.keys.family
             yield from columns.batches(map(broker._run, looks), family, self._shard(family))
 

@@ -10,33 +10,37 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from rq_dlq.values.counts import DIED
 from rq_dlq.values.redrive import NUMBERS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from rq_dlq.values.counts import QueueStats
-    from rq_dlq.values.overview import Overview
+    from rq_dlq.values.overview import Overview, QueueOverview
     from rq_dlq.values.process import ProcessReport
 
 LARGEST = 10  # groups of dead letters, of all queues together
 STATES = ("ready", "scheduled", "leased", "dead", "expired")
-REASONS = ("exhausted", "poison", "unprocessable")
-GAUGES: dict[str, tuple[str, str, Callable[[QueueStats], float]]] = {  # name: (what it is, unit, value)
+GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name: (what it is, unit, value)
     "rq_dlq_oldest_ready_age_seconds": (
         "How long the first ready message has waited since it was due; 0: none is ready.",
         "seconds",
-        lambda stats: stats.oldest or 0.0,
+        lambda queue: queue.stats.oldest or 0.0,
     ),
     "rq_dlq_overdue_seconds": (
         "For how long a message has been due, or its lease over, and nobody has moved it; 0: there is none.",
         "seconds",
-        lambda stats: stats.overdue,
+        lambda queue: queue.stats.overdue,
+    ),
+    "rq_dlq_schedule_overdue_seconds": (
+        "For how long a schedule should have sent, and nobody has sent its message; 0: none is late.",
+        "seconds",
+        lambda queue: queue.schedules_overdue,
     ),
     "rq_dlq_queue_paused": (
         "1: the queue is paused, so no messages are delivered.",
         "",
-        lambda stats: float(stats.paused),
+        lambda queue: float(queue.stats.paused),
     ),
 }
 COUNTERS = {
@@ -71,14 +75,15 @@ def families(reading: Reading) -> Iterator[Metric]:
     alive = [process for process in reading.processes if process.state != "silent"]
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
-    yield from _counts([queue.stats for queue in reading.overview.queues])
+    yield from _counts(reading.overview.queues)
     yield _groups(reading.overview)
     yield from _redrives(reading.overview)
     yield from _workers([queue.name for queue in reading.overview.queues], alive)
     yield from _maintenance([process for process in alive if process.roles])
 
 
-def _counts(queues: Sequence[QueueStats]) -> Iterator[Metric]:
+def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:
+    queues = [queue.stats for queue in seen]
     messages = GaugeMetricFamily(
         "rq_dlq_messages", "Messages that are there now, by their state.", labels=("queue", "state")
     )
@@ -88,8 +93,8 @@ def _counts(queues: Sequence[QueueStats]) -> Iterator[Metric]:
     yield messages
     for name, (what, unit, value) in GAUGES.items():
         gauge = GaugeMetricFamily(name, what, labels=("queue",), unit=unit)
-        for stats in queues:
-            gauge.add_metric((stats.name,), value(stats))
+        for queue in seen:
+            gauge.add_metric((queue.name,), value(queue))
         yield gauge
     for event, what in COUNTERS.items():
         counter = CounterMetricFamily(f"rq_dlq_{event}", what, labels=("queue",))
@@ -99,7 +104,7 @@ def _counts(queues: Sequence[QueueStats]) -> Iterator[Metric]:
     died = "Messages that died; `discarded` counts those of them that were not kept, too."
     deaths = CounterMetricFamily("rq_dlq_died", died, labels=("queue", "reason"))
     for stats in queues:
-        for reason in REASONS:
+        for reason in DIED:
             deaths.add_metric((stats.name, reason), stats.totals.get(reason, 0))
     yield deaths
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import DeadLetter
 
 
+DIED, FAILED = ("exhausted", "poison", "unprocessable"), ("nacked", "lapsed")
+"""Of a queue's totals: messages that died, by their reasons, and deliveries that failed."""
 NEWEST, _ENOUGH = 10, 100  # letters of a group of which is told under which version and consumer they died
 _HOUR, _DAY = 3_600_000, 86_400_000  # milliseconds
 _TIMES = 2  # as many in the last hour as in an hour of the day before: the group grows
@@ -53,6 +55,11 @@ class ErrorGroup:
     versions: Mapping[str, int] = field(default_factory=dict[str, int])
     consumers: Mapping[str, int] = field(default_factory=dict[str, int])
     error_class: str = ""
+
+    @property
+    def trends(self) -> tuple[str, ...]:
+        """Which of new, growing and regressed it is."""
+        return tuple(name for name in ("new", "growing", "regressed") if getattr(self, name))
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
         """Merge the groups of one kind of two queues."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueOverview:
-    """A queue, and what is wrong there.
+    """A queue at one look.
 
     Attributes:
         stats: its counts.
@@ -24,6 +24,7 @@ class QueueOverview:
         redrives: its redrives that go on or ended within the last week, the newest first.
         grouped_at: when `groups` was read, by the server's clock.
         grouped: the counts at that time.
+        schedules_overdue: seconds since the first of its schedules should have sent; 0: none is late.
     """
 
     stats: QueueStats
@@ -31,6 +32,7 @@ class QueueOverview:
     redrives: Sequence[Redrive]
     grouped_at: datetime
     grouped: QueueStats
+    schedules_overdue: float = 0.0
 
     @property
     def name(self) -> str:

@@ -18,6 +18,11 @@ def span(seconds: float) -> str:
     return human(round(seconds * 10) * 100 if seconds < 10 else round(seconds) * 1000)  # noqa: PLR2004
 
 
+def many(number: int, what: str, plural: str = "") -> str:
+    """A number of things: 1 message, 2 messages; 1 entry, 2 entries."""
+    return f"{number:,} {what if number == 1 else plural or f'{what}s'}"
+
+
 def body_of(message: Received[Any]) -> Any:
     """The body: a JSON value, text, or its bytes in base64."""
     try:

@@ -144,8 +144,8 @@ class Redrive:
             return f"{name_of(self.why)} paused it"
         counts = self.counts
         return (
-            f"of {counts.acked + counts.died} messages that came to an end {counts.acked} were acked, "
-            f"which is less than min_success {self.asked.min_success:g}"
+            f"{counts.acked} of {counts.acked + counts.died} messages that came to an end were acked, "
+            f"and min_success asks for {self.asked.min_success * 100:g} %"
         )
 
 

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from rq_dlq.values.counts import DIED, FAILED
+
 if TYPE_CHECKING:
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.overview import Overview
 
 WINDOW = 900.0  # seconds
 SMOOTH = 10.0  # seconds that a rate in a table is of
-DEATHS = ("exhausted", "poison", "unprocessable")
 ALL = ""
 """The name of all queues together; no queue has it."""
 
@@ -85,8 +86,8 @@ def _point(stats: QueueStats, rates: Mapping[str, float]) -> Point:
     return Point(
         sent=rate("sent"),
         acked=rate("acked"),
-        failed=rate("nacked", "lapsed"),
-        died=rate(*DEATHS),
+        failed=rate(*FAILED),
+        died=rate(*DIED),
         ready=stats.ready,
         leased=stats.leased,
         dead=stats.dead,

@@ -28,21 +28,20 @@ class Hub:
     Attributes:
         overview: the last look; None: there was none yet.
         history: the points for the charts.
-        trouble: why Redis did not answer the last time; empty: it did.
+        failure: why Redis did not answer the last time; empty: it did.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.overview: Overview | None = None
         self.history = History()
-        self.trouble = ""
+        self.failure = ""
         self._looked = -FRESH  # by the monotonic clock
         self._took = 0.0
         self._lock = asyncio.Lock()
         self._turn = asyncio.Event()
         self._wanted = asyncio.Event()
         self._viewers = 0
-        self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._rendered: dict[object, str] = {}
 
@@ -55,7 +54,7 @@ class Hub:
         self._start()
         asked = time.monotonic()
         async with self._lock:
-            if self.overview is None or self.trouble or self._looked < asked - within:
+            if self.overview is None or self.failure or self._looked < asked - within:
                 return await self._look()
             return self.overview
 
@@ -79,8 +78,6 @@ class Hub:
 
     async def close(self) -> None:
         """Stop looking."""
-        self._closing = True  # a look that is cancelled may end as if Redis did not answer
-        self._wanted.set()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -91,13 +88,14 @@ class Hub:
             self._task = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        while not self._closing:
+        while True:
             async with self._lock:
                 with suppress(RqDlqError):
                     await self._look()
             pause = LIVE if self._viewers else IDLE
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), max(pause, min(IDLE, SHARE * self._took)))
+                async with asyncio.timeout(max(pause, min(IDLE, SHARE * self._took))):
+                    await self._wanted.wait()
             self._wanted.clear()
 
     async def _look(self) -> Overview:
@@ -105,15 +103,15 @@ class Hub:
         try:
             found = await self._broker.overview(self.overview)
             self.history.add(self.overview, found)
-            self.overview, self.trouble = found, ""
+            self.overview, self.failure = found, ""
         except RqDlqError as error:
-            self.trouble = str(error)
+            self.failure = str(error)
             raise
         else:
             return found
         finally:
             self._looked = time.monotonic()
-            self._took = 0.0 if self.trouble else self._looked - began
+            self._took = 0.0 if self.failure else self._looked - began
             self._rendered.clear()
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,8 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from rq_dlq.errors import RqDlqError
-from rq_dlq.web.findings import findings, trend_of
+from rq_dlq.values.trouble import OLD, Trouble, troubles
 from rq_dlq.web.history import ALL
+from rq_dlq.web.shown import link
 from rq_dlq.web.site import Site, root_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.redrive import Redrive
 
 MOST_ROWS = 50  # queues of a page; the search finds the others
-MOST_FINDINGS = 8
+MOST_TROUBLES = 8
 MOST_GROUPS = 25
 Asked: TypeAlias = Mapping[str, str]
 Values: TypeAlias = dict[str, Any]
@@ -30,27 +31,33 @@ Values: TypeAlias = dict[str, Any]
 
 def overview(site: Site, seen: Overview, asked: Asked) -> Values:
     """All queues: what is wrong, how much happens, the queues where most is to see first."""
-    found = findings(seen, site.masks)
+    found = _troubles(site, seen, seen.queues)
     words = asked.get("q", "").lower()
     chosen = [queue for queue in seen.queues if words in queue.name.lower()]
     history = site.hub.history
+    oldest = max((queue.stats.oldest or 0 for queue in seen.queues), default=0)
     wrong = {one.queue: one.level for one in reversed(found)}
     chosen.sort(key=lambda queue: _weight(queue, wrong), reverse=True)
     shown = chosen[:MOST_ROWS]
     return {
         "at": seen.at,
-        "findings": found[:MOST_FINDINGS],
-        "more_findings": max(0, len(found) - MOST_FINDINGS),
+        "troubles": found[:MOST_TROUBLES],
+        "more_troubles": max(0, len(found) - MOST_TROUBLES),
         "all": history.rates(ALL),
         "died": history.rates(ALL).died * 60,
-        "oldest": max((queue.stats.oldest or 0 for queue in seen.queues), default=0),
+        "oldest": oldest,
+        "old": oldest > OLD,
         "rows": [(queue, history.rates(queue.name), wrong.get(queue.name, "")) for queue in shown],
         "hidden": len(chosen) - len(shown),
         "queues": len(seen.queues),
         "words": words,
         "groups": _groups_found(seen, words) if words else [],
-        "trend_of": trend_of,
     }
+
+
+def _troubles(site: Site, seen: Overview, queues: Sequence[QueueOverview]) -> list[Trouble]:
+    dead = [queue.name for queue in queues if queue.stats.dead]
+    return troubles(queues, seen.at, {name: site.hub.history.rates(name).died for name in dead})
 
 
 def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...]:
@@ -83,9 +90,8 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
         "stats": found.stats,
         "rates": rates,
         "died": rates.died * 60,
-        "findings": [one for one in findings(seen, site.masks) if one.queue == found.name],
+        "troubles": _troubles(site, seen, [found]),
         "rows": [(found.name, group) for group in found.groups[:MOST_GROUPS]],
-        "trend_of": trend_of,
     }
 
 
@@ -95,7 +101,7 @@ def redrive(site: Site, seen: Overview, asked: Asked) -> Values:
     found = _queue_of(seen, asked.get("queue", ""))
     for one in found.redrives:
         if one.id == asked.get("id"):
-            return {"at": seen.at, "one": one, "verbs": verbs_of(one)}
+            return {"at": seen.at, "one": one, "verbs": verbs_of(one), "dead": _where_dead(found, one)}
     message = f"there is no redrive {asked.get('id', '')!r} of {found.name!r}: it ended more than a week ago"
     raise HTTPException(404, message)
 
@@ -109,6 +115,14 @@ def verbs_of(one: Redrive) -> tuple[str, ...]:
     counts = one.counts
     on_the_way = counts.moved - counts.acked - counts.died - counts.undone
     return ("undo",) if one.state in {"done", "cancelled"} and on_the_way > 0 else ()
+
+
+def _where_dead(found: QueueOverview, one: Redrive) -> str:
+    """The page of what died again: the group that was redriven, if it is there; else its queue."""
+    for group in found.groups:
+        if one.asked.chosen == f"group {group.fingerprint}":
+            return link("group", queue=found.name, id=group.fingerprint)
+    return link("queue", name=found.name)
 
 
 def _queue_of(seen: Overview, name: str) -> QueueOverview:

@@ -13,12 +13,14 @@ from markupsafe import Markup, escape
 from rq_dlq import __version__
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
-from rq_dlq.values.readable import span
+from rq_dlq.values.readable import many, span
 from rq_dlq.values.redrive import name_of
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rq_dlq.values.trouble import Trouble
 
 _TICKS = re.compile("`([^`]+)`")
 LONG = 60.0  # seconds from which on tenths do not matter
@@ -39,7 +41,14 @@ def templates(shared: Mapping[str, object]) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters.update(number=number, rate=rate, span=seconds, clock=clock, many=many, ticks=ticks)
-    ours = {"link": link, "ago": ago, "moment": moment, "name_of": name_of, "version": __version__}
+    ours = {
+        "link": link,
+        "page_of": page_of,
+        "ago": ago,
+        "moment": moment,
+        "name_of": name_of,
+        "version": __version__,
+    }
     found.globals.update(ours, **shared)
     return found  # type: ignore[no-any-return]
 
@@ -53,11 +62,6 @@ def _finalize(value: Any) -> Any:
 def number(value: float) -> str:
     """A count."""
     return f"{value:,.0f}"
-
-
-def many(value: int, what: str) -> str:
-    """A number of things."""
-    return f"{value:,} {what if value == 1 else f'{what}s'}"
 
 
 def rate(value: float) -> str:
@@ -98,3 +102,10 @@ def link(page: str, /, **given: object) -> str:
     """The address of a page below the root, with its arguments; names and ids may be anything."""
     query = urlencode({name: value for name, value in given.items() if value not in (None, "")})
     return f"{page}?{query}" if query else page
+
+
+def page_of(trouble: Trouble) -> str:
+    """The address of the page where one sees more of a trouble."""
+    if not trouble.subject:
+        return link("queue", name=trouble.queue)
+    return link("redrive" if trouble.kind == "redrive" else "group", queue=trouble.queue, id=trouble.subject)

@@ -63,7 +63,7 @@ class Site:
     def text(self, template: str, root: str, **values: Any) -> str:
         """A template with its values, as HTML."""
         return str(
-            self._templates.get_template(template).render(root=root, trouble=self.hub.trouble, **values)
+            self._templates.get_template(template).render(root=root, failure=self.hub.failure, **values)
         )
 
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:

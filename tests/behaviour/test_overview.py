@@ -67,3 +67,13 @@ async def test_what_is_overdue_is_told(broker: Any, clock: Any) -> None:
     assert (await queue.stats()).overdue == 0
     clock.advance(20)
     assert 9 < (await queue.stats()).overdue < 11
+
+
+async def test_an_overview_says_how_late_schedules_are(broker: Any, clock: Any) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("hourly", {}, every="1h")
+    assert (await broker.overview()).queues[0].schedules_overdue == 0
+    clock.advance("1h2m")
+    assert 118 <= (await broker.overview()).queues[0].schedules_overdue < 125
+    await orders.maintain()
+    assert (await broker.overview()).queues[0].schedules_overdue == 0

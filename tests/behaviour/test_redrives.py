@@ -132,7 +132,7 @@ async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
     await failed(queue, 3)
     await job.wait()
     assert job.state == "paused"
-    assert job.why == "of 10 messages that came to an end 7 were acked, which is less than min_success 0.8"
+    assert job.why == "7 of 10 messages that came to an end were acked, and min_success asks for 80 %"
     await job.wait()
     assert await counts(queue) == {"dead": 23}
     await job.resume()  # the cause was mended

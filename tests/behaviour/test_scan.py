@@ -12,6 +12,7 @@ from rq_dlq._calls import scans
 from rq_dlq._calls.scans import Page, Position
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Step, Steps
+from rq_dlq._work.plain_pages import plain_pages
 from rq_dlq._work.scans import Range, Stretch, divide, pages
 from rq_dlq.values.wanted import Wanted
 from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts, snapshot
@@ -25,14 +26,15 @@ INDEXES = {"ready": "ready", "scheduled": "scheduled", "dead": "dead", "expired"
 class Looker:
     """Runs steps and nothing but: in either colour."""
 
-    def __init__(self, broker: Any) -> None:
+    def __init__(self, broker: Any, read: Any) -> None:
         self._broker = broker
+        self.read = read
 
     async def run(self, steps: Steps[Any]) -> Any:
         return await self._broker._run(steps)
 
     async def pages(self, part: Range, limit: int, wanted: Wanted = ALL) -> list[Page]:
-        return [await self.run(page) for page in pages(part, limit=limit, wanted=wanted)]
+        return [await self.run(page) for page in self.read(part, limit=limit, wanted=wanted)]
 
     async def ids(self, part: Range, limit: int = 3) -> list[str]:
         found = await self.pages(part, limit)
@@ -43,9 +45,9 @@ class Looker:
         return await self.ids(Range(KEYS, index, scans.START, scans.END), limit)
 
 
-@pytest.fixture
-def look(broker: Any) -> Looker:
-    return Looker(broker)
+@pytest.fixture(params=[pages, plain_pages])
+def look(request: pytest.FixtureRequest, broker: Any) -> Looker:
+    return Looker(broker, request.param)
 
 
 @pytest.mark.parametrize("state", INDEXES)
@@ -99,7 +101,9 @@ async def test_a_row_that_stays_is_seen_once(gone: str, broker: Any, look: Looke
     sent = await queue.send_many(range(20))
     seen: list[str] = []
     expected = list(sent)
-    for number, page in enumerate(pages(Range(KEYS, "ready", scans.START, scans.END), limit=3, wanted=ALL)):
+    for number, page in enumerate(
+        look.read(Range(KEYS, "ready", scans.START, scans.END), limit=3, wanted=ALL)
+    ):
         seen += [message_id.decode() for message_id in (await look.run(page)).ids]
         clock.advance("1s")
         if gone in {"claimed", "died"} and number < 4:
@@ -145,7 +149,7 @@ async def test_a_live_consumer(broker: Any, look: Looker, clock: Clock) -> None:
     seen: list[str] = []
     for share in shares:
         for part in share:
-            for page in pages(part, limit=5, wanted=ALL):
+            for page in look.read(part, limit=5, wanted=ALL):
                 seen += [message_id.decode() for message_id in (await look.run(page)).ids]
                 clock.advance(draw.choice([0, 0.001, 0.5]))
                 for delivery in await queue.claim(draw.randrange(1, 4)):

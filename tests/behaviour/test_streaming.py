@@ -18,7 +18,7 @@ from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
-from tests.behaviour.stepping import alone
+from tests.behaviour.stepping import alone, stop_after
 from tests.conftest import Clock
 
 FRESH = Offset("query", {"orders": Position()})
@@ -132,6 +132,31 @@ async def test_what_was_claimed_ahead_is_found_after_a_restart(broker: Any) -> N
     assert await runs.read(FRESH, first) == sent[:10]
     assert (await runs.advance(first, most=10)).queues == second.queues
     assert await runs.read(first, second) == sent[10:]
+
+
+async def test_what_was_claimed_ahead_is_released_when_the_query_stops(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(1_300))
+    first = await runs.advance(FRESH, most=600)
+    await runs.work_ahead(first, most=600)
+    await runs.broker._run(runs.query.release_ahead(first))
+    assert await counts(queue) == {"ready": 700, "leased": 600}
+    runs.restart()
+    assert await runs.read(FRESH, first) == sent[:600]
+    second = await runs.advance(first, most=1_000)
+    assert await runs.read(first, second) == sent[600:]
+
+
+async def test_no_run_finds_what_another_one_is_releasing(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    sent = await queue.send_many(range(60))
+    first = await runs.advance(FRESH, most=10)
+    await runs.work_ahead(first, most=50)
+    await stop_after(broker, runs.query.release_ahead(first), "divide_claim")
+    assert await counts(queue) == {"leased": 60}
+    runs.restart()
+    assert await runs.read(FRESH, first) == sent[:10]
+    assert await runs.advance(first) == first
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["in the next batch", "after its commit"])

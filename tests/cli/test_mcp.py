@@ -101,7 +101,8 @@ def test_what_the_tools_tell(server: Server, tmp_path: Path) -> None:
     counts = {queue["name"]: (queue["ready"], queue["dead"]) for queue in queues["queues"]}
     assert counts == {"orders": (1, 2), "mail": (3, 0)}
     (trouble,) = queues["queues"][0]["trouble"]
-    assert trouble["what"].startswith("2 dead; growing: FileNotFoundError: ")
+    assert trouble["what"].startswith("growing: FileNotFoundError: ")
+    assert trouble["detail"].startswith("2 dead letters within the last hour, 2 in all")
     (group,) = groups["groups"]
     assert (group["count"], group["versions"]) == (2, {"1.2": 2})
     assert [letter["id"] for letter in letters["dead_letters"]] == ["order-2", "order-1"]

@@ -62,7 +62,7 @@ def test_a_canary_that_fails_says_how_to_go_on(shell: Shell, broker: rq_dlq.Brok
     stopped = shell("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", code=4).stderr
     consumer.join()
     (row,) = shell.json("dlq", "jobs", "orders")
-    assert "of 3 messages that came to an end 0 were acked" in stopped
+    assert "0 of 3 messages that came to an end were acked" in stopped
     assert f"3 of 9 are back, and redrive {row['job']} is paused" in stopped
     assert f"`rq-dlq dlq jobs orders {row['job']} resume` goes on" in stopped
     assert "brought 9 messages back" in shell("dlq", "jobs", "orders", row["job"], "resume").stderr

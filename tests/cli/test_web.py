@@ -34,6 +34,12 @@ def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:
     assert says in shell("web", *words, code=2).stderr
 
 
+def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    told = shell("web", code=2).stderr
+    assert "`rq-dlq web` needs the package uvicorn: pip install 'rq-dlq[web]'" in told
+
+
 @pytest.mark.parametrize(
     ("words", "headers", "status", "writes"),
     [

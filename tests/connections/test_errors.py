@@ -62,8 +62,8 @@ def test_errors_have_the_classes_of_new_versions(text: str, kind: Any) -> None:
 class Loading:
     """A connection to a server that is loading its data, as redis-py shows it."""
 
-    def send_packed_command(self, command: Any) -> None:
-        del command
+    def send_packed_command(self, command: Any, **options: Any) -> None:
+        del command, options
 
     def read_response(self, **options: Any) -> None:
         del options

@@ -26,7 +26,7 @@ DAY = 86_400_000
 def client(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of each of them."""
     if request.param == "fakeredis":
-        yield fakeredis.FakeRedis()
+        yield fakeredis.FakeRedis(server=request.getfixturevalue("fakes").server())
         return
     with servers.running(program=str(request.param)) as path:
         connection = redis.Redis(unix_socket_path=path)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, Poison, Redeliver
 from rq_dlq.spark import Pulled, foreach_message
+from rq_dlq.spark.pull import Pull
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 
@@ -46,7 +49,7 @@ def test_failures_come_to_what_they_come_to_in_a_worker(
     queue.send_many([*["good"] * 200, "late", "poison", "bad"])
     pulled = foreach_message(spark, "orders", handler, parallelism=2, policy=SOON)
     assert pulled == Pulled(acked=201, redelivered=2, dead=2, seconds=pulled.seconds)
-    assert 0.1 < pulled.seconds < 60
+    assert 0.1 < pulled.seconds < 600
     stats = queue.stats()
     assert (stats.waiting, stats.leased, stats.dead) == (0, 0, 2)
     reasons = {letter.body: letter for letter in queue.dlq.browse()}
@@ -171,3 +174,21 @@ def test_what_makes_no_sense_is_refused_before_the_job(
     arguments: dict[str, Any] = {"queue": "orders", "handler": nothing, "parallelism": 1} | wrong
     with pytest.raises(error, match=says):
         foreach_message(spark, **arguments)
+
+
+def test_a_task_logs_only_what_goes_wrong(
+    broker: rq_dlq.Broker, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = broker.queue("orders", redelivery=SOON)
+    queue.send_many(["good", "bad"])
+    pull = Pull(
+        url=redis_url, namespace="rq", name="orders", type=str, lease="30s", policy=SOON, function=judge,
+        concurrency=1, timeout=None, until="drained",
+    )  # fmt: skip
+    caplog.set_level(logging.INFO)
+    try:
+        next(pull.task(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
+    finally:
+        for name in ("rq_dlq", "rq_dlq.doctor"):
+            logging.getLogger(name).setLevel(logging.NOTSET)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,30 @@ def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
     finally:
         query.stop()
     assert sorted(len(ids) for ids in sink.batches.values()) == [1, 3]
+
+
+@streams
+@pytest.mark.parametrize("meanwhile", ["idle", "at work"])
+def test_a_stopped_query_gives_back_what_it_had_claimed_ahead(
+    meanwhile: str, spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue, sink = broker.queue("orders"), Collected()
+    sent = queue.send_many(range(500))
+
+    def slow(frame: DataFrame, epoch: int) -> None:
+        sink(frame, epoch)
+        if meanwhile == "at work":
+            frame.foreach(lambda _: time.sleep(60))
+
+    frame = spark.readStream.format("rq_dlq").options(queue="orders", maxMessagesPerTrigger=100).load()
+    writer = frame.writeStream.foreachBatch(slow).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="1 hour").start()
+    wait_until(lambda: queue.stats().leased == 200 and 0 in sink.batches)
+    query.stop()
+    wait_until(lambda: queue.stats().leased == 100)
+    assert queue.stats().ready == 400
+    run(spark, sink, tmp_path)
+    assert (sink.ids, queue.stats().totals["acked"]) == (sorted(sent), 500)
 
 
 @streams

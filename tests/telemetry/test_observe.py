@@ -19,7 +19,7 @@ import rq_dlq
 from rq_dlq.cli import main
 from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
-from rq_dlq.values import redrive
+from rq_dlq.values import counts, redrive, trouble
 from tests.needs import lack
 from tests.telemetry.test_queue_metrics import bury, report
 
@@ -91,7 +91,7 @@ def test_the_page_has_the_values_of_labels() -> None:
     """Those that are words, and not names."""
     for name, values in (
         ("rq_dlq_messages", _queues.STATES),
-        ("rq_dlq_died_total", _queues.REASONS),
+        ("rq_dlq_died_total", counts.DIED),
         ("rq_dlq_redrive_jobs", redrive.STATES),
         ("rq_dlq_redrive_messages", redrive.NUMBERS),
     ):
@@ -104,6 +104,19 @@ def test_the_page_has_each_alert() -> None:
     for rule in RULES:
         assert rule["annotations"]["runbook_url"] == f"docs/metrics.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in {"critical", "warning"}
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("RqDlqOldestTooOld", trouble.OLD),
+        ("RqDlqMaintenanceOverdue", trouble.OVERDUE),
+        ("RqDlqScheduleOverdue", trouble.OVERDUE),
+    ],
+)
+def test_an_alert_has_the_limit_of_top_and_the_page(name: str, limit: float) -> None:
+    (rule,) = (rule for rule in RULES if rule["alert"] == name)
+    assert re.findall(r"_seconds > (\S+)", rule["expr"]) == [f"{limit:g}"]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry
 import rq_dlq
 from rq_dlq import asyncio
 from rq_dlq.telemetry import metrics
-from rq_dlq.telemetry._queues import COUNTERS, REASONS
+from rq_dlq.telemetry._queues import COUNTERS
 from rq_dlq.telemetry.metrics import QueueCollector
+from rq_dlq.values.counts import DIED
 from rq_dlq.values.failure import moment
 from tests.conftest import Clock
 from tests.servers import Server
@@ -73,6 +74,21 @@ def test_ages_are_in_seconds_of_the_servers_clock(
     assert seen['rq_dlq_overdue_seconds{queue="mail"}'] == 0
 
 
+def test_how_late_schedules_are(
+    sync_broker: rq_dlq.Broker, registry: CollectorRegistry, clock: Clock
+) -> None:
+    orders = sync_broker.queue("orders")
+    orders.schedule("hourly", {}, every="1h")
+    orders.schedule("paused", {}, every="1s")
+    orders.pause_schedule("paused")
+    name = 'rq_dlq_schedule_overdue_seconds{queue="orders"}'
+    assert scrape(registry)[name] == 0
+    clock.advance("1h2m")
+    assert 118 <= scrape(registry)[name] < 125
+    orders.maintain()
+    assert scrape(registry)[name] == 0
+
+
 def test_counters(sync_broker: rq_dlq.Broker, registry: CollectorRegistry) -> None:
     orders = sync_broker.queue("orders")
     bury(orders, 2, "sold out")
@@ -93,7 +109,7 @@ def test_counters(sync_broker: rq_dlq.Broker, registry: CollectorRegistry) -> No
 def test_every_counter_of_a_queue_has_a_metric() -> None:
     """`QueueStats.totals` names them."""
     named = (rq_dlq.QueueStats.__doc__ or "").partition("reset: ")[2].partition(".")[0].replace("\n", " ")
-    assert {name.strip() for name in named.split(",")} == {*COUNTERS, *REASONS}
+    assert {name.strip() for name in named.split(",")} == {*COUNTERS, *DIED}
 
 
 def test_a_counter_begins_again_with_its_queue(

@@ -23,26 +23,43 @@ class WentWrongError(Exception):
 
 
 @dataclass
+class Step:
+    """A part of a walk.
+
+    Attributes:
+        clicked: what was clicked in it, in a browser.
+    """
+
+    what: str
+    clicked: list[str]
+    seconds: float = 0.0
+
+
+@dataclass
 class Walk:
     """One walk.
 
     Attributes:
         env: what the commands run with, beside our own environment.
-        times: seconds by step.
     """
 
     env: Mapping[str, str]
     console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    times: dict[str, float] = field(default_factory=dict[str, float])
+    steps: list[Step] = field(default_factory=list[Step])
 
     @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Measure a step."""
+    def step(self, what: str, clicked: list[str] | None = None) -> Iterator[None]:
+        """Measure a step.
+
+        Args:
+            clicked: what is clicked in it, in a browser.
+        """
         self.console.print(f"\n[bold]{what}[/bold]")
-        began = time.perf_counter()
+        step, began = Step(what, [] if clicked is None else clicked), time.perf_counter()
         yield
-        self.times[what] = time.perf_counter() - began
-        self.console.print(f"[dim]{self.times[what]:.1f} s[/dim]")
+        step.seconds = time.perf_counter() - began
+        self.steps.append(step)
+        self.console.print(f"[dim]{step.seconds:.1f} s[/dim]")
 
     def start(self, *words: str, quiet: bool = False) -> subprocess.Popen[str]:
         """Start `rq-dlq` with these words."""
@@ -82,12 +99,26 @@ class Walk:
             finally:
                 process.terminate()
 
+    def check_time(self, longest: float) -> None:
+        """Check that all steps together took no longer than so many seconds.
+
+        Raises:
+            WentWrongError: they did.
+        """
+        if (seconds := sum(step.seconds for step in self.steps)) > longest:
+            raise WentWrongError(f"it took {seconds:.0f} s, and may take {longest:.0f}")
+
     def summary(self) -> None:
-        """Show how long each step took."""
+        """Show how long each step took, and all of them up to there."""
         table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("step")
+        clicks = any(step.clicked for step in self.steps)
+        for name in ("step", "clicked") if clicks else ("step",):
+            table.add_column(name)
         table.add_column("seconds", justify="right")
-        for what, seconds in self.times.items():
-            table.add_row(what, f"{seconds:.1f}")
-        table.add_row("all", f"{sum(self.times.values()):.1f}", style="bold")
+        table.add_column("total", justify="right")
+        total = 0.0
+        for step in self.steps:
+            total += step.seconds
+            words = (step.what, ", ".join(step.clicked)) if clicks else (step.what,)
+            table.add_row(*words, f"{step.seconds:.1f}", f"{total:.1f}")
         self.console.print(table)

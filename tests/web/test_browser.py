@@ -6,9 +6,6 @@ $RQ_DLQ_PICTURES=docs/images has the pictures for the documents written there.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +17,12 @@ import pytest
 
 import rq_dlq
 from tests import servers
-from tests.needs import lack, need
+from tests.needs import need
+from tests.web.browser import launched, opened, serving
 
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 PICTURES = os.environ.get("RQ_DLQ_PICTURES")
 WIDTHS, THEMES = (360, 768, 1280), ("light", "dark")
-SOON = 30_000  # milliseconds
 
 
 class PaymentServiceDownError(Exception):
@@ -82,62 +79,24 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     need("starlette", "web")
     servers.needed()
-    port = servers.free_port()
     with (
         servers.Server(tmp_path_factory.mktemp("redis")) as redis,
         rq_dlq.Broker(redis.url, version="2026.11.3") as broker,
+        serving(redis.url) as url,
     ):
-        shop = Shop(redis, broker, f"http://127.0.0.1:{port}")
+        shop = Shop(redis, broker, url)
         shop.fail(30)
         broker.queue("emails").send_many([{"to": "anna"}] * 12)
         broker.queue("thumbnails").send_many([{"n": n} for n in range(30)], delay="10m")
         broker.queue("webhooks.outgoing").send_many([{"n": n} for n in range(300)])
         broker.queue("webhooks.outgoing").pause()
-        words = [sys.executable, "-m", "rq_dlq", "web", "--listen", f"127.0.0.1:{port}", "--url", redis.url]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as page:
-            try:
-                servers.wait_until(lambda: _answers(port))
-                yield shop
-            finally:
-                page.terminate()
-
-
-def _answers(port: int) -> bool:
-    import httpx  # noqa: PLC0415 - the extra may be missing
-
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/static/icon.svg").status_code == 200
-    except httpx.TransportError:
-        return False
+        yield shop
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    need("playwright", "dev")
-    program = shutil.which("chromium")
-    if program is None:
-        lack("no chromium here: apt-get install chromium")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
-
-
-@contextmanager
-def opened(chromium: Any, *, width: int = 1280, theme: str = "light", **options: Any) -> Iterator[Any]:
-    """A page; what goes wrong on it fails the test."""
-    size = {"width": width, "height": 800}
-    context = chromium.new_context(viewport=size, color_scheme=theme, **options)
-    page = context.new_page()
-    page.set_default_timeout(SOON)
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if "Content Security" in line.text else None)
-    yield page
-    context.close()
-    assert not wrong, wrong
 
 
 def pages_of(shop: Shop) -> dict[str, str]:
@@ -217,10 +176,25 @@ def test_it_is_live_and_comes_back_after_redis_was_away(shop: Shop, chromium: An
         page.wait_for_selector("text=Redis does not answer", state="detached", timeout=60_000)
 
 
+def test_it_is_live_also_where_a_script_comes_late(shop: Shop, chromium: Any) -> None:
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    with opened(chromium) as page:
+        page.route("**/hx-sse.min.js*", hold)
+        page.goto(shop.url, wait_until="commit")
+        servers.wait_until(lambda: page.evaluate("'htmx' in window"))
+        page.evaluate("new Promise((done) => setTimeout(done))")  # what htmx does at once is done
+        with page.expect_request("**/live?*"):
+            held[0].continue_()
+
+
 def test_from_the_alert_to_the_redrive(shop: Shop, chromium: Any) -> None:
     with opened(chromium) as page, shop.worker():
         page.goto(shop.url)
-        page.click(".findings >> text=PaymentServiceDownError")
+        page.click(".troubles >> text=PaymentServiceDownError")
         page.wait_for_selector("text=The newest, as an example")
         page.click("text=Dry run")
         page.wait_for_selector("text=30 dead letters")

@@ -111,3 +111,15 @@ async def test_a_stream_of_what_is_gone_says_so(pages: Browser) -> None:
     async with stream(pages, "page=queue&name=nope") as events:
         assert "there is no queue" in await told(events, "nope")
     assert (await pages.get("/live", page="nope")).status_code == 404
+
+
+async def test_it_stops_looking_at_any_moment(async_broker: Any) -> None:
+    """Also in the turn of the event loop in which a page is opened."""
+    hub = pytest.importorskip("rq_dlq.web.hub")
+    for turns in range(60):
+        reader = hub.Hub(async_broker)
+        async with reader.watching(), asyncio.timeout(30):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reader._wanted.set()
+            await reader.close()

@@ -19,8 +19,8 @@ async def test_the_overview_names_the_growing_group(pages: Browser, orders: Any)
     text = await pages.text("/")
     (group,) = await orders.dlq.groups()
     assert "1 thing to look at" in text
-    assert "ValueError: no answer from payments" in text
-    assert "growing: 3 dead letters within the last hour" in text
+    assert "new, growing: ValueError: no answer from payments" in text
+    assert "3 dead letters within the last hour, 3 in all" in text
     assert f"/group?queue=orders&id={group.fingerprint}" in text
 
 
@@ -32,9 +32,9 @@ async def test_the_overview_says_what_stands_still(
     await async_broker.queue("mail").pause()
     clock.advance("10m")
     text = await pages.text("/")
-    assert "1 message wait, and nobody takes them" in text
+    assert "1 ready, the oldest for 10m, and nobody takes them" in text
     assert "no consumer holds a message: start one" in text
-    assert "paused, 1 message wait" in text
+    assert "paused, 1 waiting" in text
 
 
 async def test_the_search_finds_queues_and_groups(pages: Browser, orders: Any, async_broker: Any) -> None:

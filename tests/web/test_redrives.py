@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from html import unescape
 from typing import Any
 
-from tests.behaviour.helpers import counts
+from tests.behaviour.helpers import counts, one
 from tests.web.conftest import Browser, Open, die, until
 
 
@@ -34,8 +35,31 @@ async def test_a_dry_run_moves_nothing(pages: Browser, orders: Any) -> None:
     text = await pages.text("/group", queue="orders", id=group.fingerprint, plan=1, canary=5, rate=2)
     assert "12 dead letters" in text
     assert "<b>5</b> go first" in text
-    assert "At most 2.0 a second" in text
+    assert "At most 2 a second" in text
     assert await counts(orders) == {"dead": 12}
+
+
+async def test_the_terms_of_a_dry_run_can_be_changed(pages: Browser, orders: Any) -> None:
+    await die(orders, *range(12))
+    (group,) = await orders.dlq.groups()
+    terms = {"canary": 5, "min_success": 80, "rate": 2.5}
+    planned = (await pages.get("/group", queue="orders", id=group.fingerprint, plan=1, **terms)).text
+    address = unescape(planned.partition('#redrive">Change')[0].rpartition('href="')[2])
+    form = (await pages.get(address)).text
+    assert all(f'value="{value}"' in form for value in terms.values())
+
+
+async def test_what_died_again_is_a_click_away(pages: Browser, orders: Any) -> None:
+    name, _ = await die(orders, *range(2))
+    (group,) = await orders.dlq.groups()
+    its_page = f"/group?queue=orders&id={group.fingerprint}"
+    for chosen, page in (({"id": name}, "/queue?name=orders"), ({"group": group.fingerprint}, its_page)):
+        answer = await pages.post("/redrive/begin", {"queue": "orders"}, **chosen)
+        job = answer.headers["location"].partition("id=")[2]
+        assert "died again." not in await shown(pages, job, "All have come back")
+        await (await one(orders)).nack(ValueError("no answer from payments"))
+        text = await shown(pages, job, "All have come back, and 1 of them died again.")
+        assert f'href="{page}">Look at what died again' in text
 
 
 async def test_a_redrive_of_a_group(pages: Browser, orders: Any, async_broker: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._redis.awaiting.own import Idle, disconnect, reply_within
+from rq_dlq._redis.awaiting.own import Idle, connected, disconnect, reply_within, write
 from rq_dlq._redis.connection import LATE, as_reply, bounded, set_timeout, taking
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
@@ -93,7 +93,7 @@ class AsyncLink:
 
     async def _connected(self) -> Any:
         try:
-            connection = await self._new()
+            connection = await connected(self._new, self.pool)
         except TRANSIENT as error:
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
@@ -156,7 +156,7 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
             timeout says less: what is in a buffer may still be sent.
     """
     try:
-        await connection.send_packed_command([packed(commands)])
+        await write(connection, packed(commands))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
     match commands:
@@ -177,7 +177,7 @@ async def _nudged(connection: Any, seconds: float) -> Any:
         reply = await _reply(connection, seconds + late)
         if reply is not LATE:
             break
-        await connection.send_packed_command([PING], check_health=False)
+        await write(connection, PING, check_health=False)
         seconds, pings = 0, pings + 1
     else:
         reply = await _reply(connection)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import redis
+from redis import exceptions
 
 from rq_dlq._redis.connection import LATE
 from rq_dlq._redis.pools import pools_of
@@ -15,7 +17,7 @@ from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
@@ -68,16 +70,49 @@ class Idle:
         self._loop, self._process = loop, os.getpid()
 
 
+async def connected(new: Callable[[], Coroutine[Any, Any, Any]], pool: Any) -> Any:
+    """A new connection of a pool.
+
+    redis-py writes with `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that comes when
+    the data is written. So a task of its own connects.
+    """
+    connecting = asyncio.create_task(new())
+    try:
+        return await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        connecting.cancel()
+        await asyncio.shield(_give_back(connecting, pool))
+        raise
+
+
+async def _give_back(connecting: asyncio.Task[Any], pool: Any) -> None:
+    with suppress(Exception, asyncio.CancelledError):
+        await pool.release(await connecting)
+
+
+async def write(connection: Any, data: bytes, *, check_health: bool = True) -> None:
+    """Send packed commands, with a timeout of our own: see `connected`."""
+    usual = connection.socket_timeout
+    connection.socket_timeout = None
+    try:
+        async with asyncio.timeout(usual):
+            await connection.send_packed_command([data], check_health=check_health)
+    except TimeoutError:
+        raise exceptions.TimeoutError("Timeout writing to socket") from None
+    finally:
+        connection.socket_timeout = usual
+
+
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server.
 
     With TLS a close would wait for the server's last word, and the loop may end before that comes. The loop
     closes the socket in its next turn.
     """
-    writer = getattr(connection, "_writer", None)
+    transport = getattr(getattr(connection, "_writer", None), "transport", None)  # fakeredis has none
     await connection.disconnect(nowait=True)
-    if writer is not None:
-        writer.transport.abort()
+    if transport is not None:
+        transport.abort()
         await asyncio.sleep(0)
 
 

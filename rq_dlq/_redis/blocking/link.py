@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._redis.blocking.own import Idle, disconnect, reply_within
+from rq_dlq._redis.blocking.own import Idle, connected, disconnect, reply_within, write
 from rq_dlq._redis.connection import LATE, as_reply, bounded, set_timeout, taking
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
@@ -93,7 +93,7 @@ class Link:
 
     def _connected(self) -> Any:
         try:
-            connection = self._new()
+            connection = connected(self._new, self.pool)
         except TRANSIENT as error:
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless
@@ -156,7 +156,7 @@ def replies_to(connection: Any, commands: Commands) -> list[Any]:
             timeout says less: what is in a buffer may still be sent.
     """
     try:
-        connection.send_packed_command([packed(commands)])
+        write(connection, packed(commands))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
     match commands:
@@ -177,7 +177,7 @@ def _nudged(connection: Any, seconds: float) -> Any:
         reply = _reply(connection, seconds + late)
         if reply is not LATE:
             break
-        connection.send_packed_command([PING], check_health=False)
+        write(connection, PING, check_health=False)
         seconds, pings = 0, pings + 1
     else:
         reply = _reply(connection)

@@ -12,7 +12,7 @@ from rq_dlq._redis.connection import LATE, set_timeout
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Idle:
@@ -44,6 +44,17 @@ class Idle:
             except IndexError:
                 return  # another thread was faster
             yield connection
+
+
+def connected(new: Callable[[], Any], pool: Any) -> Any:
+    """A new connection of a pool."""
+    del pool
+    return new()
+
+
+def write(connection: Any, data: bytes, *, check_health: bool = True) -> None:
+    """Send packed commands."""
+    connection.send_packed_command([data], check_health=check_health)
 
 
 def disconnect(connection: Any) -> None:

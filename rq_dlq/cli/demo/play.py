@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rq_dlq.cli._context import Failure
-from rq_dlq.cli._show import many
 from rq_dlq.cli.demo.sums import Figures
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.cli.demo.stage import Stage

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rq_dlq.cli import _show
 from rq_dlq.cli.demo.payments import TAKES
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.cli._show import Output
@@ -69,7 +70,7 @@ class Check:
 
 def checks(f: Figures) -> list[Check]:
     """The sums that a sceptic would check."""
-    again = f"{_show.many(f.asked_again, 'payment')} {'was' if f.asked_again == 1 else 'were'}"
+    again = f"{many(f.asked_again, 'payment')} {'was' if f.asked_again == 1 else 'were'}"
     return [
         Check("sent", f.sent == f.rows, f"{f.sent:,} messages for {f.rows:,} rows of the file"),
         Check(
@@ -132,7 +133,7 @@ def _groups(figures: Figures) -> Table:
 def _times(f: Figures) -> list[tuple[Text, str, str]]:
     slowest, limit = max(f.rescued), f.lease + SLACK
     in_time = Text("✓", "green") if slowest <= limit else Text("!", "yellow")
-    held = _show.many(len(f.rescued), "message")
+    held = many(len(f.rescued), "message")
     rescue = f"{held}, the last after {slowest:.2f} s (lease {f.lease:g} s + {SLACK:g} s = {limit:g} s)"
     waits = (
         f"p50 {f.p50 * 1000:.0f} ms, p99 {f.p99 * 1000:.0f} ms, of which paying takes {TAKES * 1000:.0f} ms"

@@ -11,8 +11,8 @@ from pydantic import Field
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli.queues import used
-from rq_dlq.cli.top.trouble import troubles
 from rq_dlq.values.message import DeadLetter
+from rq_dlq.values.trouble import troubles
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Received
     from rq_dlq.values.overview import Overview
 
-LATE = 60.0  # seconds that the oldest ready message of a queue may wait
 LONGEST = 2_000  # characters of a body, an error or a traceback
 EVENTS = 5  # of a history
 Name = Annotated[
@@ -61,8 +60,10 @@ class Tools:
         found.sort(key=lambda queue: (-queue.stats.dead, queue.name))
         rows: list[dict[str, Any]] = []
         for queue in found[:limit]:
-            wrong = troubles(queue, 0.0, overview.at, late=LATE, worked=True)
-            trouble = [{"what": self._text(one.what), "since": one.since} for one in wrong]
+            trouble = [
+                {"what": self._text(one.what), "detail": self._text(one.detail), "since": one.since}
+                for one in troubles([queue], overview.at)
+            ]
             rows.append(_show.queue_row(queue.stats) | {"trouble": trouble})
         return _answer({"at": overview.at, "queues": rows}, left_out=len(found) - len(rows))
 

@@ -1,7 +1,7 @@
 """`rq-dlq top`: queues, groups and redrives, live in the terminal.
 
-`reading` asks Redis, in a thread; `trouble` judges; `tables` and `picture` lay out; `terminal` has the
-screen and signals; `keys` says what keys do; `watch` is the loop.
+`reading` asks Redis, in a thread; `tables` and `picture` lay out; `terminal` has the screen and signals;
+`keys` says what keys do; `watch` is the loop.
 """
 
 from __future__ import annotations
@@ -19,14 +19,10 @@ from rq_dlq.cli._options import seconds
     "--every", default="2s", show_default=True, callback=seconds(100), help="Time between two readings."
 )
 @click.option(
-    "--late", default="1m", show_default=True, callback=seconds(),
-    help="A queue is in trouble if its oldest ready message waits longer.",
-)  # fmt: skip
-@click.option(
     "--once", is_flag=True, help="Print one picture and end; the default if stdout is not a terminal."
 )
 @pass_context
-def top(context: Context, *, every: float, late: float, once: bool) -> None:
+def top(context: Context, *, every: float, once: bool) -> None:
     """Watch all queues: what is wrong, and since when; the worst first.
 
     It changes nothing. Keys: q quits, s changes the order of the queues, / filters them by a part of their
@@ -39,7 +35,7 @@ def top(context: Context, *, every: float, late: float, once: bool) -> None:
 
     if context.output.format != "table":
         raise click.UsageError("top is for people; for programs there is `rq-dlq queue ls -o json`")
-    console, look = context.output.stdout, Look(late)
+    console, look = context.output.stdout, Look()
     reader = Reader(context.broker, every)  # fails now if there is no server; later it would wait for one
     if not once and console.is_terminal:
         watch(console, reader, look)

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from rq_dlq.cli._show import many, table_of, text_of
+from rq_dlq.cli._show import table_of, text_of
 from rq_dlq.cli.top.tables import (
     WIDE,
     Look,
     Rates,
     Section,
+    figure,
     group_table,
     queue_table,
+    rate,
     redrive_table,
     trouble_table,
     worker_table,
 )
-from rq_dlq.cli.top.trouble import DIED, FAILED, NOTED, Trouble, figure, rate, troubles
+from rq_dlq.values.counts import DIED, FAILED
+from rq_dlq.values.readable import many
+from rq_dlq.values.trouble import Trouble, troubles
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
     """All of it, as high as need be, or as there is room."""
     at, rates = reading.overview.at, reading.overview.rates(reading.before)
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
-    wrong = _wrong(reading, queues, rates, look)
+    wrong = troubles(queues, at, {name: rate(own, *DIED) for name, own in rates.items()})
     sections = [
         trouble_table(wrong, at),
         queue_table(queues, rates, wrong, look.sort),
@@ -56,17 +60,6 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
     return Group(*parts)
 
 
-def _wrong(reading: Reading, queues: Sequence[QueueOverview], rates: Rates, look: Look) -> list[Trouble]:
-    """All that is wrong, the worst first."""
-    worked = {name for worker in reading.workers for name in worker.queues}
-    found: list[Trouble] = []
-    for queue in queues:
-        died = rate(rates[queue.name], *DIED)
-        at = reading.overview.at
-        found += troubles(queue, died, at, late=look.late, worked=queue.name in worked)
-    return sorted(found, key=lambda trouble: trouble.order)
-
-
 def _head(
     reading: Reading, look: Look, queues: Sequence[QueueOverview], wrong: Sequence[Trouble]
 ) -> Iterator[Text]:
@@ -79,9 +72,9 @@ def _head(
         yield _line("there are no queues yet", "green")
         return
     of = many(len(queues), "queue") + (f" with {look.filter!r} in the name" if look.filter else "")
-    ranks = {trouble.queue: trouble.rank for trouble in reversed(wrong)}  # the worst of each queue
-    bad = sum(found < NOTED for found in ranks.values())
-    noted = f"; {len(ranks) - bad:,} worth a look" if len(ranks) > bad else ""
+    levels = {trouble.queue: trouble.level for trouble in reversed(wrong)}  # the worst of each queue
+    bad = sum(level == "bad" for level in levels.values())
+    noted = f"; {len(levels) - bad:,} worth a look" if len(levels) > bad else ""
     if bad:
         yield _line(f"TROUBLE in {bad:,} of {of}{noted}", "bold red")
     else:

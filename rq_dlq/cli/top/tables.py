@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.cli._reports import worker_row
 from rq_dlq.cli._show import Column, Row, attributes, group_row, queue_row
-from rq_dlq.cli.top.trouble import DIED, FAILED, Trouble, figure, rate, trends
+from rq_dlq.values.counts import DIED, FAILED
 from rq_dlq.values.redrive import name_of
 
 if TYPE_CHECKING:
     from rq_dlq.values.overview import QueueOverview
     from rq_dlq.values.process import ProcessReport
+    from rq_dlq.values.trouble import Trouble
 
+FEW = 10  # rates below it have a decimal point
 WIDE = 100  # columns, from which there is room for more
 SHORT = 6  # digits of a group, which the other commands take, too
 _SINCE, _ERROR, _QUEUE = Column("since"), Column("error", cut=True), Column("queue", cut=True)
@@ -25,7 +27,8 @@ _COUNTS = (
 )  # fmt: skip
 _RATES = (Column("dead/min", "bold red"), Column("sent/s"), Column("acked/s"))
 _GROUP = (Column("group", "bold cyan"), _QUEUE, Column("trend", "bold yellow"), Column("count"))
-TROUBLES = (Column("queue", "bold red", cut=True), Column("what", title="what is wrong", cut=True), _SINCE)
+_TROUBLE = (Column("queue", "bold red", cut=True), Column("what", title="what is wrong", cut=True))
+TROUBLES, WIDE_TROUBLES = (*_TROUBLE, _SINCE), (*_TROUBLE, Column("detail", title="", cut=True), _SINCE)
 QUEUES = (*_COUNTS, *_RATES, Column("oldest"))
 WIDE_QUEUES = (*_COUNTS, Column("expired", "yellow"), *_RATES, Column("failed/s", "yellow"), Column("oldest"))
 GROUPS = (*_GROUP, _SINCE, _ERROR)
@@ -53,12 +56,10 @@ class Look:
     """What the user chose to see.
 
     Attributes:
-        late: how many seconds the oldest ready message of a queue may wait.
         sort: the order of the queues, one of SORTS.
         filter: only queues whose names have this.
     """
 
-    late: float
     sort: str = "trouble"
     filter: str = ""
 
@@ -72,10 +73,20 @@ class Section:
     wide: Sequence[Column] = ()
 
 
+def rate(rates: Mapping[str, float], *counters: str) -> float:
+    """How much these counters of a queue grow, a second."""
+    return sum(rates.get(name, 0.0) for name in counters)
+
+
+def figure(value: float) -> float:
+    """A rate as it is shown, with as many digits as say something."""
+    return float(f"{value:.2g}") if 0 < value < FEW else round(value)
+
+
 def trouble_table(wrong: Iterable[Trouble], at: datetime) -> Section:
     """What is wrong."""
-    rows = [attributes(one, "queue", "what") | {"since": _since(one.since, at)} for one in wrong]
-    return Section(rows, TROUBLES)
+    rows = [attributes(one, "queue", "what", "detail") | {"since": _since(one.since, at)} for one in wrong]
+    return Section(rows, TROUBLES, WIDE_TROUBLES)
 
 
 def queue_table(
@@ -95,8 +106,8 @@ def queue_table(
 
 def group_table(queues: Iterable[QueueOverview], at: datetime) -> Section:
     """The groups that are new, growing or regressed; those of which most died lately come first."""
-    found = [(queue.name, group) for queue in queues for group in trends(queue)]
-    found.sort(key=lambda each: -each[1].last_hour)
+    found = [(queue.name, group) for queue in queues for group in queue.groups if group.trends]
+    found.sort(key=lambda each: (-each[1].last_hour, -each[1].count))
     rows = [
         group_row(group)
         | {"queue": name, "group": group.fingerprint[:SHORT], "since": _since(group.first_seen, at)}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from rq_dlq._work.choice import is_group
-from rq_dlq.web.findings import trend_of
 from rq_dlq.web.site import Site, asked, number_of
 from rq_dlq.web.story import story_of
 
@@ -34,11 +33,11 @@ async def group(site: Site, request: Request) -> Response:
     seen = await site.hub.now()
     redrives = [one for one in seen.by_name[queue.name].redrives if one.state in {"running", "paused"}]
     return site.page(
-        request, "group.html", queue=queue, group=found, trend=trend_of(found), sample=sample, now=seen.at,
+        request, "group.html", queue=queue, group=found, sample=sample, now=seen.at,
         story=story_of(sample, seen.at), letters=letters[LETTERS * (number - 1) : LETTERS * number],
         number=number, following=len(letters) > LETTERS * number and number < MOST_PAGES,
         last=number == MOST_PAGES, redrives=redrives, canary=min(CANARY, found.count),
-        **await _planned(queue, mark, request.query_params),
+        given=request.query_params, **await _planned(queue, mark, request.query_params),
     )  # fmt: skip
 
 

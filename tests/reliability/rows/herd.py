@@ -20,6 +20,7 @@ from tests.servers import Server, wait_until
 PROCESSES = 4
 WINDOW = 0.1  # seconds
 BUSIEST = 0.25  # of all, in one window
+BUSIEST_OF_FEW = 0.4  # on the short scale, which runs beside other tests: a busy machine bunches them up
 IDLE = 0.1  # of a core
 TICK = 0.005  # seconds
 CLIENTS = (b"INFO", b"clients")
@@ -37,6 +38,7 @@ class Herd:
 
     Attributes:
         workers: how many, threads of a few processes, each with a connection of its own.
+        most: which part of them may come back in the busiest window.
         back: after each loss of all connections, how many came back.
         busiest: how many of them in the busiest window.
         woken: how many each message woke.
@@ -45,6 +47,7 @@ class Herd:
     server: Server
     place: Place
     workers: int
+    most: float
     crowd: Crowd
     idle: Load = field(default_factory=lambda: Load(0, 0, 0))
     back: list[int] = field(default_factory=list)
@@ -124,12 +127,11 @@ class Herd:
 def judge(herd: Herd, raw: Any) -> Figures:
     """Compare what came of it with what was to come."""
     times = Counter(noted(herd.place.journals, "got"))
-    most = BUSIEST * herd.workers
     found = wrong(
         {
             "not delivered": sum(times[name] == 0 for name in herd.sent),
             "delivered twice": sum(times[name] > 1 for name in herd.sent),
-            f"connections in {WINDOW} s": over(max(herd.busiest), most),
+            f"connections in {WINDOW} s": over(max(herd.busiest), herd.most * herd.workers),
             "of whom it was not seen that they came back": max(0, herd.workers - min(herd.back)),
             "woken by one message": over(max(herd.woken), 1),
             "% of a core used by an idle server": over(100 * herd.idle.server, 100 * IDLE),
@@ -155,9 +157,10 @@ def judge(herd: Herd, raw: Any) -> Figures:
 def run(run: Run) -> Figures:
     """Let them wait, and lose their connections."""
     workers = run.pick(short=200, whole=1_000)
+    most = run.pick(short=BUSIEST_OF_FEW, whole=BUSIEST)
     watch = run.pick(short=2.0, whole=10.0)
     with Server(run.directory / "redis", "--maxclients", "4000") as server, Crowd() as crowd:
-        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, crowd)
+        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, most, crowd)
         herd.run(watch)
         with server.client() as raw:
             return judge(herd, raw)

@@ -1,0 +1,28 @@
+"""Packages that need not be there: the extras of `pip install 'rq-dlq[…]'`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from rq_dlq.errors import ConfigurationError
+
+
+@contextmanager
+def of_extra(extra: str, what: str) -> Generator[None]:
+    """Import the packages of an extra inside.
+
+    Args:
+        what: what needs them, for the error.
+
+    Raises:
+        ConfigurationError: one of them is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "rq_dlq":
+            raise
+        message = f"{what} needs the package {package}: pip install 'rq-dlq[{extra}]'"
+        raise ConfigurationError(message) from None

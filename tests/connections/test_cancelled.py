@@ -1,0 +1,29 @@
+"""A task that is cancelled ends, wherever its call is: as it connects, writes, or waits for the reply."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import pytest
+
+import rq_dlq.asyncio
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["new connection", "idle connection"])
+async def test_a_cancelled_call_ends(redis_socket: str, *, new: bool) -> None:
+    """It is cancelled at each turn of the event loop, until it is done before."""
+    for turns in count():
+        async with rq_dlq.asyncio.Broker(f"unix://{redis_socket}", namespace="cancelled") as broker:
+            if not new:
+                await broker.queue("a").stats()
+            call = asyncio.create_task(broker.queue("a").stats())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if call.done():
+                assert turns > 2
+                return
+            call.cancel("enough")
+            with pytest.raises(asyncio.CancelledError, match="enough"):
+                await call
+            assert (await broker.queue("a").stats()).ready == 0  # the connections are in order

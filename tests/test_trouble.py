@@ -1,0 +1,78 @@
+"""What is judged as wrong with a queue, and since when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.overview import QueueOverview
+from rq_dlq.values.redrive import Asked, Redrive, RedriveCounts
+from rq_dlq.values.trouble import OLD, OVERDUE, UNTAKEN, troubles
+
+AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
+STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})
+GROUP = ErrorGroup("abc", "exhausted", "KeyError: 'sku'", 9, AT - timedelta(hours=2), AT, "1", last_hour=4)
+ASKED = Asked("dead", "all", 0, 0, 0.9, "", "", 0, "")
+REDRIVE = Redrive("56ad", "orders", ASKED, "paused", "success", RedriveCounts(10, 5, acked=1, died=4))
+
+
+def queue(name: str = "orders", **found: Any) -> QueueOverview:
+    """A queue with these counts, groups and redrives."""
+    counts = {key: found.pop(key) for key in [*found] if hasattr(STATS, key)}
+    stats = replace(STATS, name=name, **counts)
+    return QueueOverview(stats, **({"groups": [], "redrives": []} | found), grouped_at=AT, grouped=stats)
+
+
+@pytest.mark.parametrize(
+    ("found", "died", "level", "what", "ago"),
+    [
+        ({"ready": 3, "oldest": UNTAKEN}, 0, None, None, None),
+        ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and nobody takes them", 31),
+        ({"ready": 3, "leased": 1, "oldest": OLD}, 0, None, None, None),
+        ({"ready": 3, "leased": 1, "oldest": 301}, 0, "bad", "3 ready, the oldest for 5m1s", 301),
+        ({"ready": 3, "oldest": 301, "paused": True}, 0, "warn", "paused, 3 waiting", None),
+        ({"paused": True}, 0, None, None, None),
+        ({"leased": 1, "overdue": OVERDUE}, 0, None, None, None),
+        ({"leased": 1, "overdue": 60}, 0, "bad", "maintenance is 1m late", 60),
+        ({"schedules_overdue": OVERDUE}, 0, None, None, None),
+        ({"schedules_overdue": 60}, 0, "bad", "a schedule is 1m late", 60),
+        ({"dead": 5}, 0, None, None, None),
+        ({"dead": 5}, 0.05, "bad", "messages die", None),
+        ({"groups": [GROUP]}, 0, None, None, None),
+        ({"groups": [replace(GROUP, new=True, last_hour=0)]}, 0, None, None, None),
+        ({"groups": [replace(GROUP, new=True)]}, 0, "warn", "new: KeyError: 'sku'", 7200),
+        ({"groups": [replace(GROUP, new=True)]}, 0.05, "bad", "new: KeyError: 'sku'", 7200),
+        ({"groups": [replace(GROUP, growing=True)]}, 0, "bad", "growing: KeyError: 'sku'", None),
+        ({"groups": [replace(GROUP, regressed=True)]}, 0, "bad", "regressed: KeyError: 'sku'", 7200),
+        ({"redrives": [REDRIVE]}, 0, "warn", "redrive 56ad is paused", None),
+        ({"redrives": [replace(REDRIVE, state="running")]}, 0, None, None, None),
+    ],
+)
+def test_what_is_trouble(
+    found: dict[str, Any], died: float, level: str | None, what: str | None, ago: float | None
+) -> None:
+    told = troubles([queue(**found)], AT, {"orders": died})
+    assert [(one.level, one.what) for one in told] == ([(level, what)] if level else [])
+    for one in told:
+        assert one.since == (None if ago is None else AT - timedelta(seconds=ago))
+        assert one.detail
+
+
+def test_the_worst_comes_first() -> None:
+    growing = replace(GROUP, growing=True)
+    seen = [
+        queue("paused", ready=9, paused=True),
+        queue("old", ready=1, oldest=99),
+        queue("older", ready=1, oldest=999),
+        queue("late", overdue=40),
+        queue("few", groups=[replace(GROUP, new=True), growing]),
+        queue("many", groups=[replace(growing, last_hour=5, fingerprint="def")]),
+    ]
+    told = troubles(seen, AT)
+    assert [one.queue for one in told] == ["many", "few", "late", "older", "old", "paused"]
+    assert [one.subject for one in told] == ["def", "abc", "", "", "", ""]
+    assert told[1].detail == "4 dead letters within the last hour, 9 in all, and 1 other group like it"
