@@ -16,8 +16,8 @@ from tests.model.steps import STEPS
 def bare(backend: str, request: pytest.FixtureRequest) -> Any:
     """A plain client of an empty server."""
     if backend == "fake":
-        return fakeredis.FakeRedis()
-    return redis.Redis(unix_socket_path=request.getfixturevalue("redis_socket"))
+        return fakeredis.FakeRedis(server=request.getfixturevalue("fakes").server())
+    return request.getfixturevalue("redis_client")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -28,6 +28,6 @@ def test_a_verb_of_one_form_on_what_the_other_wrote(step: str, bare: Any) -> Non
 
 @pytest.mark.parametrize("doer", FORMS)
 @pytest.mark.parametrize("step", STEPS)
-def test_nothing_is_lost_between_two_forms(step: str, doer: str, redis_socket: str) -> None:
+def test_nothing_is_lost_between_two_forms(step: str, doer: str, redis_client: redis.Redis) -> None:
     """Each message comes once, to whoever claims."""
-    check_nothing_is_lost(redis.Redis(unix_socket_path=redis_socket), step, doer)
+    check_nothing_is_lost(redis_client, step, doer)

@@ -26,7 +26,7 @@ DAY = 86_400_000
 def client(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of each of them."""
     if request.param == "fakeredis":
-        yield fakeredis.FakeRedis()
+        yield fakeredis.FakeRedis(server=request.getfixturevalue("fakes").server())
         return
     with servers.running(program=str(request.param)) as path:
         connection = redis.Redis(unix_socket_path=path)
@@ -139,7 +139,7 @@ def filled(raw: Any, pending: int) -> tuple[World, dict[bytes, bytes], int]:
     fill(world, pending)
     here = [name for name in world.all if "/" not in name]
     assert raw.hlen(world.keys["messages"]) == len(here) + 4 * pending
-    return world, {key: raw.dump(key) for key in raw.keys("rq:*") if not raw.ttl(key) > 0}, world.clock.now
+    return world, {key: raw.dump(key) for key in raw.keys("rq:*") if raw.ttl(key) == -1}, world.clock.now
 
 
 def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int]) -> dict[str, int]:
