@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 from rq_dlq import _calls
 from rq_dlq._calls import Call
-from rq_dlq._scripts import Script, parse
+from rq_dlq._scripts import Script
 from rq_dlq.errors import BrokerRefused
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
@@ -64,7 +64,8 @@ class Stopped:
     error: str = OURS
 
     def __getitem__(self, name: str) -> Script:
-        return parse(name, SHIM % (self.n, self.error) + MOVED_CLOCK[name].source)
+        script = MOVED_CLOCK[name]
+        return replace(script, source=SHIM % (self.n, self.error) + script.source)
 
 
 class Anew:
