@@ -128,10 +128,13 @@ def server(backend: str, request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def raw(server: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A plain client, to look at the keys."""
-    if isinstance(server, str):
+    if not isinstance(server, str):
+        client = fakeredis.FakeRedis(server=server)
+    elif server == request.getfixturevalue("redis_socket"):
         yield request.getfixturevalue("redis_client")
         return
-    client = fakeredis.FakeRedis(server=server)
+    else:  # a file's own
+        client = redis.Redis(unix_socket_path=server)
     yield client
     client.close()
 
