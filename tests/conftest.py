@@ -129,7 +129,7 @@ def server(backend: str, request: pytest.FixtureRequest) -> Any:
 def raw(server: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A plain client, to look at the keys."""
     if not isinstance(server, str):
-        client = fakeredis.FakeRedis(server=server)
+        client: redis.Redis = fakeredis.FakeRedis(server=server)
     elif server == request.getfixturevalue("redis_socket"):
         yield request.getfixturevalue("redis_client")
         return
