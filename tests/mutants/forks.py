@@ -154,6 +154,7 @@ def use(change: Callable[[str, str], str]) -> None:
 @cache
 def _made() -> list[Scripts]:
     """Those that the tests hold since they were imported."""
+    gc.unfreeze()  # what is frozen, as after a collection of tests, is in no list
     return [known for known in gc.get_objects() if type(known) is Scripts]
 
 

@@ -148,7 +148,8 @@ class Trial:
         model = [item for item in coming[QUICK:] if item.nodeid.startswith(MODEL)]
         rest = [item for item in coming[QUICK:] if item not in model]
         others = [item for item in self.items if item.nodeid not in seen]
-        order = [*coming[:QUICK], *model, *rest, *sorted(others, key=tells)]
+        others.sort(key=lambda item: (not item.nodeid.startswith(MODEL), tells(item)))
+        order = [*coming[:QUICK], *model, *rest, *others]
         killer = self.killers.get(mutant.mark)
         return sorted(order, key=lambda item: item.nodeid != killer)
 

@@ -99,7 +99,7 @@ def walked(walk: Walk, outage: Outage, *, width: int, pictures: Path | None) -> 
             _redrive(person, outage)
         with person.step("all clear: the group is gone"):
             person.click("link", "Overview")
-            person.sees("things to look at")
+            person.sees("to look at")
             page.locator(f".troubles:has-text('{ERROR}')").wait_for(state="detached")
     outage.check_sums(ids)
     second, first = outage.orders.dlq.jobs()
