@@ -234,6 +234,7 @@ MAINTENANCE: dict[str, Verb] = {
     "maintain": lambda me: me.orders.maintain(),
     "redrive": lambda me: int(me.orders.dlq.redrive(all=True)),
     "redrive some": lambda me: int(me.orders.dlq.redrive(where="reason = 'poison'")),
+    "redrive slowly": lambda me: int(me.orders.dlq.redrive(all=True, rate=200).wait()),
     "redrive edited": lambda me: int(me.orders.dlq.redrive(all=True, edit=lambda body: body)),
     "redrive selected": lambda me: me.orders.dlq.select(all=True).redrive(),
     "pause a redrive": lambda me: me.orders.dlq.redrive(all=True, detach=True).pause().state,
@@ -286,7 +287,7 @@ OF_STEPS = {
     "upkeep": _EACH,
     "round": _EACH,
     **dict.fromkeys(
-        ("redrive", "redrive some", "redrive edited", "pause a redrive", "undo a redrive"),
+        ("redrive", "redrive some", "redrive slowly", "redrive edited", "undo a redrive"),
         "it is begun, then it goes on in steps; maintenance ends it",
     ),
     "set a policy": _SETS,
