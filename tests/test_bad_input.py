@@ -379,7 +379,7 @@ def test_a_server_that_is_not_there(url: str, password: str, nobody: str, caplog
     begin = time.monotonic()
     with pytest.raises(BrokerUnavailable) as raised:
         broker.queue("a").send("x")
-    assert time.monotonic() - begin < 1.5
+    assert time.monotonic() - begin < 10
     text = sentence(raised.value)
     assert text.startswith("cannot reach redis://")
     assert text.endswith("start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server")
@@ -449,7 +449,7 @@ def test_passwords(credentials: str, advice: str, guarded: str) -> None:
     begin = time.monotonic()
     with pytest.raises(BrokerRefused, match=advice) as raised:
         rq_dlq.Broker(f"unix://{credentials}{guarded}").queue("a").send("x")
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 10
     assert "wrong-one" not in "".join(traceback.format_exception(raised.value))
     with rq_dlq.Broker(f"unix://:right@{guarded}") as broker:
         assert broker.queues() == []

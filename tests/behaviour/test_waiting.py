@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import rq_dlq
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 
-SOON = 0.9  # seconds: who is not woken looks again a second after it fell asleep
+SELDOM = 20_000  # milliseconds after which a client looks again that nobody woke; a second by default
+SOON = 15  # seconds, also on a busy machine; long before a client looks again
 
 
 @pytest.fixture
@@ -29,12 +31,27 @@ def url(server: str) -> str:
 
 
 @pytest.fixture
-def live(url: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who got a message in time was woken: by itself it would look again too late."""
+    for module in ("claim", "shared"):
+        monkeypatch.setattr(import_module(f"rq_dlq._work.{module}"), "MAX_BLOCK", SELDOM)
+    monkeypatch.setattr("rq_dlq._redis.pools.SOCKET_TIMEOUT", 2 * SELDOM / 1000)
+
+
+@pytest.fixture
+def live(url: str, raw: Any, seldom: None) -> Iterator[rq_dlq.Broker]:
     """A broker with the server's clock."""
+    del raw, seldom
+    with rq_dlq.Broker(url) as broker:
+        yield broker
+
+
+@pytest.fixture
+def usual(url: str, raw: Any) -> Iterator[rq_dlq.Broker]:
+    """One whose waiting clients look again as often as they do by default."""
     del raw
-    broker = rq_dlq.Broker(url)
-    yield broker
-    broker.close()
+    with rq_dlq.Broker(url) as broker:
+        yield broker
 
 
 def claims(raw: Any) -> int:
@@ -50,7 +67,7 @@ def blocked(raw: Any, number: int) -> None:
 class Client(threading.Thread):
     """Claims once, waiting; notes what it got and when."""
 
-    def __init__(self, queue: Any, wait: str = "10s") -> None:
+    def __init__(self, queue: Any, wait: str = "30s") -> None:
         super().__init__()
         self._queue, self._wait = queue, wait
         self.got: list[Any] = []
@@ -68,7 +85,7 @@ def test_a_send_wakes_a_waiting_client(live: rq_dlq.Broker, raw: Any) -> None:
     blocked(raw, 1)
     sent = time.monotonic()
     queue.send("x")
-    client.join(5)
+    client.join(60)
     assert [delivery.body for delivery in client.got] == ["x"]
     assert client.at - sent < SOON, "it polled"
 
@@ -90,7 +107,7 @@ def test_whatever_makes_a_message_ready_wakes_a_waiting_client(
     elif verb != "lapse":
         blocked(raw, 1)
         getattr(delivery, verb)()
-    client.join(5)
+    client.join(60)
     assert [delivery.body for delivery in client.got] == ["x"]
     assert client.at - begin < SOON
 
@@ -107,7 +124,7 @@ def test_a_waiting_client_wakes_when_a_message_falls_due(live: rq_dlq.Broker) ->
     queue = live.queue("a")
     sent = time.monotonic()
     queue.send("x", delay="0.3s")
-    (delivery,) = queue.claim(wait="5s")
+    (delivery,) = queue.claim(wait="30s")
     assert delivery.body == "x"
     assert 0.29 < time.monotonic() - sent < SOON
 
@@ -119,7 +136,7 @@ def test_a_message_scheduled_while_a_client_waits_is_in_time(live: rq_dlq.Broker
     blocked(raw, 1)
     sent = time.monotonic()
     queue.send("x", delay="0.3s")
-    client.join(5)
+    client.join(60)
     assert 0.29 < client.at - sent < SOON
 
 
@@ -131,20 +148,20 @@ def test_who_holds_the_alarm_and_is_woken_in_vain_keeps_it(live: rq_dlq.Broker, 
     asked = claims(raw)
     raw.lpush(queue._core.keys["wake"], 1)  # as of a message that another client was faster to claim
     wait_until(lambda: claims(raw) > asked)
-    client.join()
+    client.join(60)
     (delivery,) = client.got
     late = raw.time()[0] + raw.time()[1] / 1e6 - delivery.enqueued_at.timestamp() - 0.4
-    assert late < SOON - 0.4
+    assert late < SOON
 
 
 def test_the_wait_ends(live: rq_dlq.Broker) -> None:
     begin = time.monotonic()
     assert live.queue("a").claim(wait="0.2s") == []
-    assert 0.19 < time.monotonic() - begin < 5
+    assert 0.19 < time.monotonic() - begin < SOON
 
 
-def test_an_idle_client_asks_once_a_second_at_most(live: rq_dlq.Broker, raw: Any) -> None:
-    queue = live.queue("a")
+def test_an_idle_client_asks_once_a_second_at_most(usual: rq_dlq.Broker, raw: Any) -> None:
+    queue = usual.queue("a")
     queue.claim()
     before = claims(raw)
     queue.claim(wait="1.5s")
@@ -162,7 +179,7 @@ def woken(live: rq_dlq.Broker, raw: Any, name: str, delay: str | None) -> int:
     wait_until(lambda: any(client.got for client in clients) or raw.info("clients")["blocked_clients"] == 0)
     ran = claims(raw) - before
     for client in clients:
-        client.join(5)
+        client.join(60)
     assert sum(len(client.got) for client in clients) <= 1
     queue.purge(all=True)
     return ran
@@ -181,7 +198,7 @@ def test_many_messages_wake_many(live: rq_dlq.Broker, raw: Any) -> None:
     blocked(raw, 10)
     queue.send_many(range(10))
     for client in clients:
-        client.join(5)
+        client.join(60)
     assert sorted(client.got[0].body for client in clients) == list(range(10))
     assert max(client.at for client in clients) - min(client.at for client in clients) < SOON
 
@@ -190,17 +207,19 @@ def test_who_waits_for_dead_letters_takes_no_one_s_call(live: rq_dlq.Broker, raw
     """A message wakes a client that can have it."""
     queue = live.queue("a")
     queue.claim()
-    grave = Client(live.queue("DLQ.a"), "3s")
+    dead = live.queue("DLQ.a")
+    grave = Client(dead)
     blocked(raw, 1)
     client = Client(queue)
     blocked(raw, 2)
     sent = time.monotonic()
     queue.send("x")
-    client.join(5)
+    client.join(60)
     assert client.at - sent < SOON
     (delivery,) = client.got
     delivery.poison()
-    grave.join(5)
+    raw.lpush(dead._core.keys.silent, 1)  # not to wait until it looks again
+    grave.join(60)
     assert [letter.body for letter in grave.got] == ["x"]
 
 
@@ -213,9 +232,9 @@ def test_who_waits_for_dead_letters_wakes_when_one_has_rested(live: rq_dlq.Broke
     given_back = time.monotonic()
     assert letter.nack(delay=rest).delay == rest
     client = Client(dead)
-    client.join(5)
+    client.join(60)
     assert [letter.body for letter in client.got] == ["x"]
-    assert rest - 0.05 < client.at - given_back < rest + 0.5  # not when it looks again, after two seconds
+    assert rest - 0.05 < client.at - given_back < rest + SOON
 
 
 async def test_an_awaiting_client_wakes_and_can_be_cancelled(url: str, raw: Any) -> None:
