@@ -72,7 +72,7 @@ def main(
         chosen, limits = core_sample(chosen, seed), Limits(mutant=60, observing=0)
     elif seed is not None:
         chosen = sample(chosen, seed)
-        limits = Limits(mutant=20, observing=(within or 140) * 0.25, whole=within or 140)
+        limits = Limits(mutant=patience, observing=(within or 140) * 0.25, whole=within or 140)
     todo = [it for it in chosen if (old := results.of(it)) is None or old.outcome != "killed"]
     if seed is None:  # in no order, so that a run that is broken off has seen a fair part of each file
         random.Random(0).shuffle(todo)
