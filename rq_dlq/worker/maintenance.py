@@ -83,7 +83,7 @@ class Maintenance:
         logger.info("maintaining the queues of %s at %s: %s, every %s", namespace, url, roles, every)
         connections: Connections | None = None
         self.vitals.begin()
-        with heeding_signals(self._stop, logger) as log_signals:
+        with heeding_signals(self._stop, logger):
             while not self._stopped():
                 try:
                     connections = connections or self._broker._connect(FAIL_FAST)
@@ -97,7 +97,6 @@ class Maintenance:
                     self._report()
                 self._sleep(pause)
             self.vitals.end()
-            log_signals()
             if connections is not None:
                 self._leave(connections)
         logger.info("stopped: %s", self._figures())
@@ -122,7 +121,7 @@ class Maintenance:
         return max(left, self._period * SHORTEST_PAUSE)
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep, until the stop at most; not in its `wait`, since a signal's handler sets it."""
+        """Sleep, until the stop at most; the process turns meanwhile."""
         end = time.monotonic() + seconds
         while not self._stopped() and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, TICK))

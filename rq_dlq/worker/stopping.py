@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -53,38 +53,40 @@ class Stop:
         self.finishing.set()
 
     def signal(self) -> None:
-        """Handle a stop signal: the first one finishes, the second one cancels."""
+        """Go on to the next stage: the first signal finishes, the second one cancels."""
         if self.finishing.is_set():
             self.cancelling.set()
         self.finishing.set()
 
 
 @contextmanager
-def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[Callable[[], None]]:
-    """Pass SIGTERM and SIGINT on to a stop, if this is the main thread.
+def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
+    """Pass SIGTERM and SIGINT on to a stop, and log them, if this is the main thread.
 
-    It yields a function that logs the signals that came since its last call. Their handler does not log: it
-    may have interrupted a write to the same stream, which must not be entered twice. The end logs the rest.
+    A thread of its own does both. A signal's handler interrupts whatever the main thread does, also another
+    handler, so it must not set an event or log: the main thread may hold the lock that it would wait for.
     """
-    unlogged: deque[tuple[int, str]] = deque()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: SimpleQueue[int | None] = SimpleQueue()  # its `put` may interrupt itself
 
-    def on_signal(number: int, _: FrameType | None) -> None:
-        stop.signal()
-        doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
-        unlogged.append((number, doing))
-
-    def log_signals() -> None:
-        while unlogged:
-            number, doing = unlogged.popleft()
+    def heed() -> None:
+        while (number := came.get()) is not None:
+            stop.signal()
+            doing = "cancelling what runs" if stop.cancelling.is_set() else "finishing what has begun"
             log.info("%s: %s", signal.Signals(number).name, doing)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield log_signals
-        return
+    def on_signal(number: int, _: FrameType | None) -> None:
+        came.put(number)
+
+    heeding = threading.Thread(target=heed, name="rq-dlq signals", daemon=True)
+    heeding.start()
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
-        yield log_signals
+        yield
     finally:
         for number, previous in before.items():
             signal.signal(number, previous)
-        log_signals()
+        came.put(None)
+        heeding.join()

@@ -7,7 +7,7 @@ import threading
 import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -110,7 +110,7 @@ class Worker:
         refuse_while_importing()
         show_log()
         cancelled = False
-        with heeding_signals(self.stop, logger) as log_signals:
+        with heeding_signals(self.stop, logger):
             working = create_task(to_thread(self._run, get_running_loop()))
             while not working.done():
                 try:
@@ -118,7 +118,6 @@ class Worker:
                 except CancelledError:
                     cancelled = True
                     self.stop.signal()
-                log_signals()
         working.result()
         if cancelled:
             raise CancelledError
@@ -133,7 +132,7 @@ class Worker:
         )
         try:
             with (
-                heeding_signals(self.stop, logger) as log_signals,
+                heeding_signals(self.stop, logger),
                 entered(self._lifespan, loop, self._patience) as state,
             ):
                 consumers = list(self._consumers(shared, state))
@@ -144,7 +143,7 @@ class Worker:
                     consumer.start()
                 self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
-                self._tend(consumers, tending, reporting, log_signals)
+                self._tend(consumers, tending, reporting)
                 self.vitals.end()
                 reporting.leave(tending)
                 if self._until == "empty":
@@ -190,19 +189,12 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker._connect(patient)
 
-    def _tend(
-        self,
-        alive: list[Consumer[Any]],
-        tending: Connections,
-        reporting: Reporting,
-        log_signals: Callable[[], None],
-    ) -> None:
+    def _tend(self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
         kept_up, fire_at = time.monotonic(), 0.0
         give_up = cut_off = inf  # when
         while alive and (now := time.monotonic()) < cut_off:
             alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
-            log_signals()
             for consumer in alive:
                 consumer.tend()
                 self.vitals.turn("worker")

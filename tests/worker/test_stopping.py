@@ -6,6 +6,7 @@ import logging
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from rq_dlq.cli import _processes
 from rq_dlq.cli._processes import Supervisor
 from rq_dlq.worker.stopping import SIGNALS, Stop, heeding_signals
+from tests.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,16 +48,52 @@ def log(monkeypatch: pytest.MonkeyPatch) -> tuple[logging.Logger, list[str]]:
 def test_a_signal_may_interrupt_the_log(log: tuple[logging.Logger, list[str]]) -> None:
     logger, lines = log
     stop = Stop()
-    with heeding_signals(stop, logger) as log_signals:
+    with heeding_signals(stop, logger):
         logger.info("a line")
-        assert lines == ["a line"]
-        assert (stop.finishing.is_set(), stop.cancelling.is_set()) == (True, False)
-        log_signals()
-        log_signals()
+        wait_until(lambda: len(lines) == 2)
         assert lines == ["a line", "SIGTERM: finishing what has begun"]
+        assert (stop.finishing.is_set(), stop.cancelling.is_set()) == (True, False)
         signal.raise_signal(signal.SIGINT)
-        assert stop.cancelling.is_set()
+        wait_until(stop.cancelling.is_set)
     assert lines == ["a line", "SIGTERM: finishing what has begun", "SIGINT: cancelling what runs"]
+
+
+class InterruptedEvent(threading.Event):
+    """A signal comes while its lock is held, which has to be free for what handles the signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setting: int | None = None
+
+    def set(self) -> None:
+        assert self._setting != threading.get_ident(), "this thread would wait for itself"
+        first, self._setting = not self.is_set(), threading.get_ident()
+        if first:
+            signal.raise_signal(signal.SIGTERM)
+        super().set()
+        self._setting = None
+
+
+def test_a_signal_may_interrupt_another_one(log: tuple[logging.Logger, list[str]]) -> None:
+    logger, lines = log
+    lines.append("a line")
+    stop = Stop()
+    stop.finishing = InterruptedEvent()
+    with heeding_signals(stop, logger):
+        signal.raise_signal(signal.SIGTERM)
+        wait_until(stop.cancelling.is_set)
+    assert lines == ["a line", "SIGTERM: finishing what has begun", "SIGTERM: cancelling what runs"]
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_may_interrupt_a_wait_for_the_stop(log: tuple[logging.Logger, list[str]]) -> None:
+    """The main thread holds the event's lock before it falls asleep."""
+    logger, lines = log
+    lines.append("a line")
+    stop = Stop()
+    with heeding_signals(stop, logger), stop.finishing._cond:  # type: ignore[attr-defined]
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.finishing.wait(60)
 
 
 @pytest.fixture
