@@ -20,6 +20,7 @@ from tests.servers import Server
 
 QUICK = 12  # tests, before the model has its turn: it takes longest, and sees most
 MODEL = "tests/model/test_model.py"
+HANGS = 60  # seconds after which a test that has not ended never will: no sound one takes so long
 
 
 @contextmanager
@@ -166,7 +167,7 @@ class Trial:
 
     def _heard(self, turn: _Turn, message: Message) -> Iterator[Result]:
         if "begins" in message:
-            turn.test = message["begins"]
+            turn.test, turn.since = message["begins"], time.monotonic()
         elif "test" in message:
             turn.tests += 1
             turn.spent += message["seconds"]
@@ -200,7 +201,10 @@ class Trial:
             yield turn.result("killed", f"without an end in {turn.test}", took)
         elif took > self.patience:
             slot.end()
-            yield turn.result("unsettled", "", took)
+            if turn.test and time.monotonic() - turn.since > HANGS:
+                yield turn.result("killed", f"without an end in {turn.test}", took)
+            else:
+                yield turn.result("unsettled", "", took)
 
 
 @dataclass
@@ -208,6 +212,7 @@ class _Turn:
     mutant: Mutant
     of: int
     test: str = ""
+    since: float = 0.0  # when it began
     tests: int = 0
     spent: float = 0.0
     killed: bool = False
