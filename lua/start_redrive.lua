@@ -5,7 +5,7 @@ local job, record, listed, gone, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARG
 -- record: JSON; listed: how many ids the list holds; empty: it takes all. gone: of the ids that were asked for;
 -- grace: milliseconds until maintenance drives it
 local MOST_REDRIVES = 100 -- that a queue remembers
--- needs: now, read_json, KEPT, read_redrive, write_redrive, note_audit
+-- needs: now, read_json, KEPT, read_redrive, write_redrive, note_redrive
 -- needs: keys: redrives, redriving, redrive, dead, expired
 if redis.call('HEXISTS', redrives, job) == 1 then
   return 1
@@ -43,5 +43,5 @@ if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })
 end
 redis.call('HSET', redrives, job, record) -- from here on it has begun
-note_audit(job, read_redrive(job), 'started', asked.by, asked.user)
+note_redrive(job, read_redrive(job), 'started', asked.by, asked.user)
 return 1

@@ -1,7 +1,7 @@
 -- Pauses a redrive, resumes it, or ends it. After a resumption it is judged anew, by what comes to an end then. Returns 1;
 -- 0 where its state does not allow that; -1 where there is no such redrive.
 local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
--- needs: now, read_redrive, write_redrive, stop_redrive, note_audit; keys: redriving
+-- needs: now, read_redrive, write_redrive, stop_redrive, note_redrive; keys: redriving
 local THEN = {
   pause = { running = 'paused' },
   resume = { paused = 'running' },
@@ -18,7 +18,7 @@ end
 if state == 'running' then
   redis.call('ZADD', redriving, now + grace, job)
   write_redrive(job, { state = state, why = '', next = now, passed = 1, acked_before = r.acked, died_before = r.died })
-  note_audit(job, r, 'resumed', by, user)
+  note_redrive(job, r, 'resumed', by, user)
 else
   stop_redrive(job, r, state, state == 'paused' and by or '', by, user)
 end

@@ -1,7 +1,7 @@
 -- Ends a redrive and takes back what it brought back, a chunk at a time: the messages that nobody has touched since are dead
 -- again, as they were. Returns how many of this chunk, and how many are left to look at; -1 where there is no such redrive.
 local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
--- needs: now, KEPT, read_redrive, write_redrive, note_audit; keys: redriving, redrive
+-- needs: now, KEPT, read_redrive, write_redrive, note_redrive; keys: redriving, redrive
 local r = read_redrive(job)
 if not r then
   return { 0, -1 }
@@ -34,6 +34,6 @@ r.position, r.undone = r.position + #ids, r.undone + undone
 write_redrive(job, { position = r.position, undone = r.undone })
 local left = redis.call('LLEN', redrive) - r.position
 if left == 0 then
-  note_audit(job, r, 'undone', by, user)
+  note_redrive(job, r, 'undone', by, user)
 end
 return { undone, left }

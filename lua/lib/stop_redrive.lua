@@ -1,11 +1,11 @@
 -- A redrive does not run any more: it is done, paused or cancelled. Maintenance forgets it after a week; until then a
 -- paused one finds its list.
 --   why: of a pause: success, or who paused it, as JSON; by: who did that, as JSON; user: of Redis
--- needs: now, KEPT, write_redrive, note_audit; keys: redriving, redrive
+-- needs: now, KEPT, write_redrive, note_redrive; keys: redriving, redrive
 -- gives: stop_redrive
 local function stop_redrive(job, r, state, why, by, user)
   redis.call('ZADD', redriving, now + KEPT, job)
   redis.call('PEXPIRE', redrive, KEPT)
   write_redrive(job, { state = state, why = why })
-  note_audit(job, r, state, by, user)
+  note_redrive(job, r, state, by, user)
 end

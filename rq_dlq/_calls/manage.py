@@ -136,9 +136,14 @@ def transfer(
     return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, int)
 
 
-def pause(keys: QueueKeys, *, paused: bool) -> Call[bool]:
-    """Stop handing out messages, or go on. Reads as whether that changed anything."""
-    return Call("pause", keys, {"paused": int(paused)}, (), bool)
+def pause(keys: QueueKeys, *, paused: bool, by: str = "", user: str = "") -> Call[bool]:
+    """Stop handing out messages, or go on. Reads as whether that changed anything.
+
+    Args:
+        by: who asks, as JSON.
+        user: of Redis.
+    """
+    return Call("pause", keys, {"paused": int(paused), "by": by, "user": user}, (), bool)
 
 
 def reset(keys: QueueKeys) -> Call[int]:

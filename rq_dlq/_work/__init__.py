@@ -5,6 +5,7 @@ the result. `_redis` runs the steps, blocking or awaiting.
 """
 
 from rq_dlq._work import batches, redrives, schedules, select, session
+from rq_dlq._work.audit import audit
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
+from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
 from rq_dlq._work.queue import forget, only_live
 from rq_dlq._work.registry import give_way, register
@@ -262,13 +263,15 @@ def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
     return bool(before)
 
 
-def set_paused(queue: Queue[Any], *, paused: bool) -> Steps[bool]:
+def set_paused(queue: Queue[Any], *, paused: bool, by: str | None = None) -> Steps[bool]:
     """Pause deliveries, or resume them; whether that changed anything."""
     only_live(queue, "pause")
+    name = who(queue, by)
     forget(queue)
     yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
     only_live(queue, "pause")
-    return (yield manage.pause(queue.keys, paused=paused))  # type: ignore[no-any-return]
+    user = yield from whoami()
+    return (yield manage.pause(queue.keys, paused=paused, by=name, user=user))  # type: ignore[no-any-return]
 
 
 def reset(queue: Queue[Any]) -> Steps[int]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls import upkeep
+from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.reading import following, read, sources
 from rq_dlq._work.redrive_offers import Editor, check_reach
-from rq_dlq._work.redrives import GRACE, LEFT, look, who, whoami
+from rq_dlq._work.redrives import GRACE, LEFT, look
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq._work.targets import check_target, open_target
 from rq_dlq.errors import BrokerRefused, InvalidInput

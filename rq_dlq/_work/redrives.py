@@ -13,48 +13,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from rq_dlq._calls import redrives as calls
-from rq_dlq._calls import upkeep
-from rq_dlq._keys import QueueKeys
-from rq_dlq._work.queue import check_limit
+from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.steps import CHANGED, MAX_BLOCK, Batch, Steps, Wait
 from rq_dlq._work.views import members
-from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from rq_dlq._calls.redrives import Steering, Stepped, Undone
+    from rq_dlq._keys import QueueKeys
     from rq_dlq._work.queue import Queue
-    from rq_dlq.values.redrive import AuditRecord, Redrive
+    from rq_dlq.values.redrive import Redrive
 
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
 LEFT = 3_600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
-MOST_NAME = 200  # characters of who asks
 LEADS_TO = {"pause": {"paused"}, "resume": {"running", "done"}, "cancel": {"cancelled"}}
-
-
-def who(queue: Queue[Any], by: str | None) -> str:
-    """Who asks, as JSON; None: this process.
-
-    Raises:
-        InvalidInput: this is no name.
-    """
-    if by is None:
-        return queue.consumer
-    if not isinstance(by, str) or not 0 < len(by) <= MOST_NAME:
-        raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
-    return msgspec.json.encode(by).decode()
-
-
-def whoami() -> Steps[str]:
-    """The Redis user; empty where the server does not tell."""
-    try:
-        return (yield calls.whoami())  # type: ignore[no-any-return]
-    except BrokerRefused:
-        return ""
 
 
 def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
@@ -179,12 +154,3 @@ def find(queue: Queue[Any], job: str) -> Steps[list[Redrive]]:
     if not found:
         raise unknown(queue.keys, job)
     return found
-
-
-def audit(namespace: str, limit: int) -> Steps[list[AuditRecord]]:
-    """What operators did in all queues of a namespace, the newest first."""
-    check_limit(limit)
-    found: list[AuditRecord] = []
-    for family in (yield upkeep.registered(namespace)):
-        found += yield calls.audit(QueueKeys(namespace, family), limit)
-    return sorted(found, key=lambda one: one.at, reverse=True)[:limit]

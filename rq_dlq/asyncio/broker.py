@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq import _work
 from rq_dlq._calls import upkeep
-from rq_dlq._work import redrives
 from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -229,7 +228,7 @@ class Broker(OwnBroker):
         return await self._run(_work.workers(self.settings.namespace))
 
     async def audit(self, limit: int = 100) -> list[AuditRecord]:
-        """What operators did to dead letters: who redrove what, when, and how far it came; the newest first.
+        """What operators did: who redrove or paused what, when, and how far it came; the newest first.
 
         Args:
             limit: the most records to read. Each queue keeps about its last thousand.
@@ -237,7 +236,7 @@ class Broker(OwnBroker):
         Raises:
             InvalidInput: the limit is not valid.
         """
-        return await self._run(redrives.audit(self.settings.namespace, limit))
+        return await self._run(_work.audit(self.settings.namespace, limit))
 
     async def _run(self, steps: Steps[R]) -> R:
         connections = self._connections or await self._connected()

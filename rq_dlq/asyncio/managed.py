@@ -85,21 +85,33 @@ class Managed(OwnQueue[T]):
         wanted = Choice(where=where, ids=ids, places=places, limit=limit, order=order, all=all)
         return Selection(self._core, self._broker, wanted)
 
-    async def pause(self) -> bool:
+    async def pause(self, by: str | None = None) -> bool:
         """Deliver nothing until `resume`. Messages can still be sent and settled, and still expire.
+
+        Args:
+            by: who pauses it, for the audit; None: this process.
 
         Returns:
             Whether this changed anything; False: the queue was paused already.
-        """
-        return await self._broker._run(_work.set_paused(self._core, paused=True))
 
-    async def resume(self) -> bool:
+        Raises:
+            InvalidInput: this is the name of dead letters; or `by` is not a name.
+        """
+        return await self._broker._run(_work.set_paused(self._core, paused=True, by=by))
+
+    async def resume(self, by: str | None = None) -> bool:
         """Deliver messages again.
+
+        Args:
+            by: who resumes it, for the audit; None: this process.
 
         Returns:
             Whether this changed anything; False: the queue was not paused.
+
+        Raises:
+            InvalidInput: this is the name of dead letters; or `by` is not a name.
         """
-        return await self._broker._run(_work.set_paused(self._core, paused=False))
+        return await self._broker._run(_work.set_paused(self._core, paused=False, by=by))
 
     async def reset(self) -> int:
         """Reset the totals; the messages in the queue count as sent.

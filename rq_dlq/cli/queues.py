@@ -11,7 +11,15 @@ from rq_dlq import _work
 from rq_dlq._calls import manage
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
-from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
+from rq_dlq.cli._options import (
+    all_option,
+    by_option,
+    confirm,
+    exactly_one,
+    queue_argument,
+    where_option,
+    yes_option,
+)
 from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
@@ -77,22 +85,24 @@ def outcomes(context: Context, name: str, last: int) -> None:
 
 @queue.command("pause")
 @click.argument("name")
+@by_option
 @pass_context
-def pause(context: Context, name: str) -> None:
+def pause(context: Context, name: str, by: str | None) -> None:
     """Deliver nothing from a queue until it is resumed.
 
     Messages can still be sent, acked and nacked, and they expire.
     """
-    state = "is paused" if used(context, name).pause() else "was already paused"
+    state = "is paused" if used(context, name).pause(by) else "was already paused"
     context.output.say(f"{name} {state}: `rq-dlq queue resume {name}` resumes it")
 
 
 @queue.command("resume")
 @click.argument("name")
+@by_option
 @pass_context
-def resume(context: Context, name: str) -> None:
+def resume(context: Context, name: str, by: str | None) -> None:
     """Deliver the messages of a queue again."""
-    state = "is resumed" if used(context, name).resume() else "was not paused"
+    state = "is resumed" if used(context, name).resume(by) else "was not paused"
     context.output.say(f"{name} {state}")
 
 

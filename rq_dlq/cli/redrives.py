@@ -10,7 +10,7 @@ from rq_dlq.cli import _show
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
 from rq_dlq.cli._edits import edit_of
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
-from rq_dlq.cli._options import confirm, queue_argument
+from rq_dlq.cli._options import by_option, confirm, queue_argument
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
 from rq_dlq.values.readable import many
@@ -49,7 +49,7 @@ JOBS = (
     help="Edit the bodies: a JSON patch, '[{\"op\": …}]', or a merge patch, '{\"name\": value}'; or a file.",
 )
 @click.option("--ttl", metavar="SPAN|keep", help="Expire them after this, or when they would have expired.")
-@click.option("--by", metavar="NAME", help="Who does it, for the audit.")
+@by_option
 @click.option("--detach", is_flag=True, help="Leave it to workers and maintenance.")
 @click.option("--dry-run", is_flag=True, help="Count only.")
 @bulk
@@ -185,7 +185,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
 @queue_argument
 @click.argument("job_id", metavar="[ID]", required=False)
 @click.argument("verb", metavar=f"[{'|'.join(VERBS)}]", type=click.Choice(VERBS), required=False)
-@click.option("--by", metavar="NAME", help="Who does it, for the audit.")
+@by_option
 @pass_context
 def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, by: str | None) -> None:
     """List the redrives of a queue, or manage one.

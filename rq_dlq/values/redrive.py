@@ -170,12 +170,12 @@ def read_redrive(job: str, family: str, cells: list[bytes | None]) -> Redrive | 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Something that an operator did to dead letters.
+    """Something that an operator did to dead letters, or to a queue.
 
     Attributes:
         at: when, by the server's clock (UTC).
         queue: where.
-        job: the id of the redrive.
+        job: the id of the redrive; empty: the queue was paused or resumed.
         did: started, paused, resumed, cancelled, undone, or done: it came to its end.
         by: who; of a redrive that paused or ended by itself, who started it.
         user: the Redis user; empty: not known.

@@ -43,6 +43,7 @@ PAGES: dict[str, Handler] = {
 ACTS: dict[str, Handler] = {
     "/redrive/begin": redrives.begin,
     "/redrive/{verb}": redrives.steer,
+    "/queue/{verb}": queue.steer,
     "/logout": login.logout,
 }
 STATUS: tuple[tuple[type[RqDlqError], int], ...] = (
@@ -69,7 +70,8 @@ def app(
         token: opens the pages, once it is typed on the login page, or as `Authorization: Bearer …`.
         user: in place of a token, where the host does the login: gets the request, and returns the name of
             the user, or None for nobody who may see the pages.
-        write: dead letters can be redriven, and redrives steered; else the pages are read-only.
+        write: dead letters can be redriven, redrives steered, and queues paused and resumed; else the pages
+            are read-only.
         mask: words in the names of fields whose values are hidden, beside password, token, secret,
             authorization, api_key and cookie.
         hosts: the names of hosts that the pages may be asked for by; None: any.

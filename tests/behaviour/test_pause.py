@@ -31,6 +31,20 @@ async def test_paused_and_resumed(broker: Any) -> None:
     assert await ids(queue) == sent
 
 
+async def test_the_audit_says_who(broker: Any) -> None:
+    """Each change once, and nothing where there was none."""
+    queue = broker.queue("a")
+    await queue.pause("ana")
+    await queue.pause("ben")
+    await queue.resume()
+    await queue.resume("ben")
+    resumed, paused = await broker.audit()
+    assert (paused.did, paused.by, paused.queue, paused.job) == ("paused", "ana", "a", "")
+    assert (resumed.did, resumed.by, resumed.user) == ("resumed", queue._core.consumer.strip('"'), paused.user)
+    with pytest.raises(InvalidInput, match="pass a name"):
+        await queue.pause("")
+
+
 async def test_it_holds_for_every_client(broker: Any, sync_broker: rq_dlq.Broker) -> None:
     """It is in Redis: also one that comes later, and declares another policy, gets nothing."""
     await broker.queue("a").send("x")

@@ -93,7 +93,7 @@ def test_pause_and_resume(shell: Shell, broker: rq_dlq.Broker) -> None:
     orders = broker.queue("orders")
     orders.send("a")
     assert [row["paused"] for row in shell.json("queue", "ls")] == [False]
-    assert "orders is paused" in shell("queue", "pause", "orders").stderr
+    assert "orders is paused" in shell("queue", "pause", "orders", "--by", "ana").stderr
     assert "was already paused" in shell("queue", "pause", "orders").stderr
     assert orders.claim() == []
     assert shell.json("queue", "show", "orders")["paused"] is True

@@ -124,3 +124,29 @@ async def test_schedules_are_listed(pages: Browser, orders: Any) -> None:
     text = await pages.text("/schedules")
     assert "nightly" in text
     assert "0 7 * * *" in text
+
+
+async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_broker: Any) -> None:
+    await orders.send(1)
+    assert (await pages.post("/queue/pause", {"name": "orders"})).status_code == 303
+    assert (await orders.stats()).paused
+    text = await pages.text("/queue", name="orders")
+    assert "paused, 1 waiting" in text
+    assert "/queue/resume?name=orders" in text
+    assert (await pages.post("/queue/resume", {"name": "orders"})).status_code == 303
+    assert not (await orders.stats()).paused
+    assert "/queue/pause?name=orders" in await pages.text("/queue", name="orders")
+    assert [(one.did, one.by) for one in await async_broker.audit()] == [
+        ("resumed", "web: anna"),
+        ("paused", "web: anna"),
+    ]
+    assert (await pages.text("/redrives")).count("web: anna") == 2
+    assert (await pages.post("/queue/delete", {"name": "orders"})).status_code == 404
+
+
+async def test_a_page_that_is_read_only_pauses_nothing(opened: Open, orders: Any) -> None:
+    await orders.send(1)
+    pages = opened(write=False)
+    assert "/queue/pause" not in await pages.text("/queue", name="orders")
+    assert (await pages.post("/queue/pause", {"name": "orders"})).status_code == 403
+    assert not (await orders.stats()).paused

@@ -108,7 +108,7 @@ class Tools:
         return _answer(_show.attributes(plan, "eligible", "expired", "gone"))
 
     def audit(self, limit: Limit = 20) -> str:
-        """List what operators did to dead letters of all queues, the newest first.
+        """List what operators did to all queues and their dead letters, the newest first.
 
         Who redrove, paused, cancelled or undid what and when, and how many messages were acked or died again.
         """

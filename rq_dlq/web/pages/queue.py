@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.exceptions import HTTPException
 
 from rq_dlq.web import live
+from rq_dlq.web.site import act, go_to
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq.web.site import Site
 
 PEEKED = 10  # messages
+VERBS = ("pause", "resume")
 
 
 async def queue(site: Site, request: Request) -> Response:
@@ -27,3 +30,14 @@ async def queue(site: Site, request: Request) -> Response:
         request, "queue.html", points=points, peeked=await found.peek(PEEKED), settings=settings,
         set=[one for one in settings.sources if one.source != "default"], **values,
     )  # fmt: skip
+
+
+@act
+async def steer(site: Site, request: Request) -> Response:
+    """Pause or resume a queue."""
+    found, verb = await site.queue(request, "name"), request.path_params["verb"]
+    if verb not in VERBS:
+        raise HTTPException(404, f"a queue knows {', '.join(VERBS)}")
+    await getattr(found, verb)(by=site.by(request))
+    await site.hub.now(within=0)
+    return go_to(request, "queue", name=found.name)

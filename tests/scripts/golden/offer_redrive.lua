@@ -491,12 +491,17 @@ if not is_there then
   return { 0, -2, position, {} }
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+--   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
-local function note_audit(job, redrive, did, by, user)
-  redis.call(
-    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+end
+-- Notes what was done to a redrive, and how far it is.
+--   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
+local function note_redrive(job, redrive, did, by, user)
+  note_audit(
+    did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
@@ -509,7 +514,7 @@ local function stop_redrive(job, r, state, why, by, user)
   redis.call('ZADD', redriving, now + KEPT, job)
   redis.call('PEXPIRE', redrive, KEPT)
   write_redrive(job, { state = state, why = why })
-  note_audit(job, r, state, by, user)
+  note_redrive(job, r, state, by, user)
 end
 -- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
 -- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.

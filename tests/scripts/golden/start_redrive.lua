@@ -48,12 +48,17 @@ local function write_redrive(job, changes)
   redis.call('HSET', redrives, unpack(cells))
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+--   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
-local function note_audit(job, redrive, did, by, user)
-  redis.call(
-    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+end
+-- Notes what was done to a redrive, and how far it is.
+--   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
+local function note_redrive(job, redrive, did, by, user)
+  note_audit(
+    did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
@@ -102,5 +107,5 @@ if listed == '' then
   write_redrive(job, { last_score = last[2], last_member = last[1] })
 end
 redis.call('HSET', redrives, job, record) -- from here on it has begun
-note_audit(job, read_redrive(job), 'started', asked.by, asked.user)
+note_redrive(job, read_redrive(job), 'started', asked.by, asked.user)
 return 1

@@ -43,12 +43,17 @@ local function write_redrive(job, changes)
   redis.call('HSET', redrives, unpack(cells))
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+--   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
-local function note_audit(job, redrive, did, by, user)
-  redis.call(
-    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+end
+-- Notes what was done to a redrive, and how far it is.
+--   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
+local function note_redrive(job, redrive, did, by, user)
+  note_audit(
+    did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
@@ -61,7 +66,7 @@ local function stop_redrive(job, r, state, why, by, user)
   redis.call('ZADD', redriving, now + KEPT, job)
   redis.call('PEXPIRE', redrive, KEPT)
   write_redrive(job, { state = state, why = why })
-  note_audit(job, r, state, by, user)
+  note_redrive(job, r, state, by, user)
 end
 local THEN = {
   pause = { running = 'paused' },
@@ -79,7 +84,7 @@ end
 if state == 'running' then
   redis.call('ZADD', redriving, now + grace, job)
   write_redrive(job, { state = state, why = '', next = now, passed = 1, acked_before = r.acked, died_before = r.died })
-  note_audit(job, r, 'resumed', by, user)
+  note_redrive(job, r, 'resumed', by, user)
 else
   stop_redrive(job, r, state, state == 'paused' and by or '', by, user)
 end

@@ -46,12 +46,17 @@ local function write_redrive(job, changes)
   redis.call('HSET', redrives, unpack(cells))
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: started, paused, resumed, cancelled, undone or done; by: who, as JSON; user: of Redis
+--   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
-local function note_audit(job, redrive, did, by, user)
-  redis.call(
-    'XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'job', job, 'did', did, 'by', by, 'user', user,
+local function note_audit(did, by, user, ...)
+  redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+end
+-- Notes what was done to a redrive, and how far it is.
+--   did: started, paused, resumed, cancelled, undone or done; by, user: as in note_audit
+local function note_redrive(job, redrive, did, by, user)
+  note_audit(
+    did, by, user, 'job', job,
     'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
@@ -534,6 +539,6 @@ r.position, r.undone = r.position + #ids, r.undone + undone
 write_redrive(job, { position = r.position, undone = r.undone })
 local left = redis.call('LLEN', redrive) - r.position
 if left == 0 then
-  note_audit(job, r, 'undone', by, user)
+  note_redrive(job, r, 'undone', by, user)
 end
 return { undone, left }
