@@ -236,7 +236,7 @@ def _settle(
             raise upgrade("the redelivery policy of this queue", "")
         verdicts = whole(reply, len(pairs))
         if verdicts.count(_SETTLED) == len(pairs):  # nearly always
-            return settled_alike((i for i, _ in pairs), done)
+            return settled_alike([i for i, _ in pairs], done)
         return [
             Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
             for (i, _), verdict in zip(pairs, verdicts, strict=True)
