@@ -161,6 +161,30 @@ def test_no_answer_is_about_a_name_that_there_is(kind: str, shop: dict[str, Any]
             getattr(shop[kind], name)
 
 
+@pytest.mark.parametrize("kind", sorted(ATTRIBUTES))
+def test_no_guess_is_listed(kind: str, shop: dict[str, Any]) -> None:
+    listed = {*dir(shop[kind]), *dir(type(shop[kind])), *dict(inspect.getmembers(type(shop[kind])))}
+    assert not listed & {*ATTRIBUTES[kind]}
+    assert "__init__" in listed
+
+
+def test_a_class_may_have_a_name_that_is_a_guess(shop: dict[str, Any]) -> None:
+    class Own(rq_dlq.Queue[Any]):
+        def enqueue(self, body: object) -> object:
+            return body
+
+    own = Own(shop["Broker"], shop["Queue"]._core)
+    assert own.enqueue("x") == "x"
+    assert "enqueue" in dir(own)
+    shop["Queue"].enqueue = len
+    assert shop["Queue"].enqueue("abc") == 3
+    assert "enqueue" in dir(shop["Queue"])
+    with pytest.raises(
+        AttributeError, match=r"^type object 'Queue' has no attribute 'enqueue': send\(body\)"
+    ):
+        _ = rq_dlq.Queue.enqueue  # type: ignore[attr-defined]
+
+
 def test_no_answer_is_about_an_argument_that_there_is() -> None:
     queue = rq_dlq.Queue
     for function in (queue.send, queue.send_many, queue.claim, RedeliveryPolicy.__init__, Redeliver.__init__):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from rq_dlq._calls.call import (
     Argument,
@@ -35,8 +34,7 @@ _LAPSE = LAPSE.cells()
 _MARK_STAYS = 60_000  # milliseconds until a mark expires
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
     """The reply of a claim.
 
     Attributes:
@@ -44,15 +42,15 @@ class Claimed:
         wait: 0: claim again at once; -1: nothing is known to come; ONLY_SUSPECTS: this claim may not take
             the messages that are ready; DELETED: the queue was deleted since its opening; else milliseconds
             until something comes.
-        count: how many messages were claimed. A repetition of a claim for "count" has the same count,
-            whatever became of the messages.
+        messages: how many were claimed. A repetition of a claim for "count" has the same number, whatever
+            became of the messages.
         rows: the messages, except for such a claim.
         size: about how many bytes they have, for such a claim.
     """
 
     now: int
     wait: int
-    count: int
+    messages: int
     rows: Sequence[Row] = ()
     size: int = 0
 
@@ -238,7 +236,7 @@ def _settle(
             raise upgrade("the redelivery policy of this queue", "")
         verdicts = whole(reply, len(pairs))
         if verdicts.count(_SETTLED) == len(pairs):  # nearly always
-            return settled_alike((i for i, _ in pairs), done)
+            return settled_alike([i for i, _ in pairs], done)
         return [
             Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
             for (i, _), verdict in zip(pairs, verdicts, strict=True)

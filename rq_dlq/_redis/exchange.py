@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import hiredis
@@ -90,18 +89,4 @@ _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ign
 
 def packed(commands: Commands) -> bytes:
     """Commands as bytes for the wire."""
-    return b"".join(map(_packed, commands))
-
-
-def _packed(command: tuple[Any, ...]) -> bytes:
-    if command[0] != b"EVALSHA":
-        return _pack(command)
-    keys_end = 3 + command[2]
-    arguments = _pack(command[keys_end:]).partition(b"\n")[2]  # without their number
-    return b"*%d\r\n%b%b" % (len(command), _packed_head(command[:keys_end]), arguments)
-
-
-@lru_cache(maxsize=1_000)
-def _packed_head(head: tuple[Any, ...]) -> bytes:
-    """The script and its keys, which are the same call after call, without the number of parts."""
-    return _pack(head).partition(b"\n")[2]
+    return b"".join(map(_pack, commands))

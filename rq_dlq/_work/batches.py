@@ -106,15 +106,15 @@ def claim_batch(
             default_policy=queue.policy,
             answer="count",
         )
-        return claimed if claimed.count else None, claimed.wait
+        return claimed if claimed.messages else None, claimed.wait
 
     while sum(sizes) < limit and got < size:
         claimed = yield from patiently(queue, once, 0 if sizes else wait)
         if claimed:
-            sizes.append(claimed.count)
+            sizes.append(claimed.messages)
             got += claimed.size
         # Large messages fill a claim before; one of dead letters does not say whether there are more.
-        if not claimed or (claimed.count < CLAIM and claimed.wait != 0 and queue.part == "live"):
+        if not claimed or (claimed.messages < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
     return ClaimedBatch(name, queue.keys.family, tuple(sizes), got)
 

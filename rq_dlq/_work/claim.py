@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -92,16 +91,14 @@ def claim(
     """
     held_for = queue.lease if lease is None else lease
 
-    claim_once = partial(_claim_once, queue, make, count, held_for, permit=permit, undecodable=undecodable)
-
     def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+        claiming = _claim_once(
+            queue, make, count, held_for, patience, alarmed=alarmed, thorough=thorough,
+            permit=permit, undecodable=undecodable,
+        )  # fmt: skip
         if queue.opened and not queue.view:  # nearly always: one generator less
-            return claim_once(patience, alarmed=alarmed, thorough=thorough)
-        return open_first(claim_once(patience, alarmed=alarmed, thorough=thorough))
-
-    def open_first(claiming: Steps[tuple[list[D], int]]) -> Steps[tuple[list[D], int]]:
-        yield from open_to_drain(queue)
-        return ([], DELETED) if queue.view else (yield from claiming)
+            return claiming
+        return _open_first(queue, claiming)
 
     found = yield from patiently(queue, once, wait, stopped)
     if not queue.view or found:
@@ -111,6 +108,11 @@ def claim(
         return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
 
     return (yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped))
+
+
+def _open_first(queue: Queue[Any], claiming: Steps[tuple[list[D], int]]) -> Steps[tuple[list[D], int]]:
+    yield from open_to_drain(queue)
+    return ([], DELETED) if queue.view else (yield from claiming)
 
 
 def open_to_drain(queue: Queue[Any]) -> Steps[None]:
@@ -229,7 +231,7 @@ def _token(queue: Queue[Any]) -> tuple[str, bool]:
             break
         if process == os.getpid():  # a forked child leaves its parent's claims alone
             return token, True
-    token = secrets.token_hex(10)
+    token = os.urandom(10).hex()
     return f"{token}@{queue.keys.family}" if queue.viewed else token, False
 
 

@@ -64,9 +64,9 @@ class Broker(OwnBroker):
         """
         if self._connections is None:
             connections = await self._connect(self._retries)
-            if self.__dict__.setdefault("_connections", connections) is not connections:
+            if vars(self).setdefault("_connections", connections) is not connections:
                 await connections.close()
-        return self.__dict__["_connections"]  # type: ignore[no-any-return]
+        return vars(self)["_connections"]  # type: ignore[no-any-return]
 
     async def _connect(self, retries: Retries, *, checked: bool = True) -> AsyncConnections:
         """Open separate connections with other retries, as a worker needs them.

@@ -65,9 +65,9 @@ class Broker(OwnBroker):
         """
         if self._connections is None:
             connections = self._connect(self._retries)
-            if self.__dict__.setdefault("_connections", connections) is not connections:
+            if vars(self).setdefault("_connections", connections) is not connections:
                 connections.close()
-        return self.__dict__["_connections"]  # type: ignore[no-any-return]
+        return vars(self)["_connections"]  # type: ignore[no-any-return]
 
     def _connect(self, retries: Retries, *, checked: bool = True) -> Connections:
         """Open separate connections with other retries, as a worker needs them.

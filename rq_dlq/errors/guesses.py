@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from inspect import iscoroutinefunction, isfunction, unwrap
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from inspect import getattr_static, iscoroutinefunction, isfunction, unwrap
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,18 +213,39 @@ def answering(function: F) -> F:
     return cast("F", wraps(function)(awaited if iscoroutinefunction(function) else called))
 
 
-class Answering:
+class _Guess:
+    """Stands for a name of another library, and says ours.
+
+    Not `__getattr__`: CPython 3.11 does not cache where the attributes of a class are that has one.
+    """
+
+    def __init__(self, name: str, sentence: str) -> None:
+        self._name, self._sentence = name, sentence
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        whose = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
+        message = f"{whose} has no attribute {self._name!r}: {self._sentence}"
+        raise AttributeError(message, name=self._name, obj=owner if instance is None else instance)
+
+
+def _without_guesses(owner: object, names: Iterable[str]) -> list[str]:
+    return [name for name in names if not isinstance(getattr_static(owner, name, None), _Guess)]
+
+
+class _Hiding(type):
+    """`dir()`, `help()` and completion do not see the guesses of a class."""
+
+    def __dir__(cls) -> list[str]:
+        return _without_guesses(cls, super().__dir__())
+
+
+class Answering(metaclass=_Hiding):
     """A class whose AttributeError for a name of another library names ours; checkers see no such name."""
 
-    if not TYPE_CHECKING:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, sentence in ATTRIBUTES.get(cls.__name__, {}).items():
+            setattr(cls, name, _Guess(name, sentence))
 
-        def __getattr__(self, name: str) -> object:
-            kind = type(self)
-            if name.startswith("_") or hasattr(
-                kind, name
-            ):  # a property that raised an AttributeError raises it again
-                return object.__getattribute__(self, name)
-            message = f"{kind.__name__!r} object has no attribute {name!r}"
-            known = (ATTRIBUTES.get(parent.__name__, {}) for parent in kind.__mro__)
-            sentence = next((names[name] for names in known if name in names), "")
-            raise AttributeError(f"{message}: {sentence}" if sentence else message, name=name, obj=self)
+    def __dir__(self) -> list[str]:
+        return _without_guesses(self, super().__dir__())

@@ -331,7 +331,7 @@ async def test_only_suspects_that_it_may_not_take(queue: Any, clock: Clock, raw:
     assert permit.noted == [(None, True)]
     assert raw.llen("rq:{a}:wake") == 1
     found = await queue._run(alone(call(queue, "t", count=10, suspects="none")))
-    assert (found.wait, found.count) == (_calls.delivery.ONLY_SUSPECTS, 0)
+    assert (found.wait, found.messages) == (_calls.delivery.ONLY_SUSPECTS, 0)
     assert await counts(queue) == {"ready": 5}
 
 
