@@ -94,6 +94,8 @@ def packed(commands: Commands) -> bytes:
 
 
 def _packed(command: tuple[Any, ...]) -> bytes:
+    if command[0] == b"HMGET":
+        return _packed_ids(command) or _pack(command)
     if command[0] != b"EVALSHA":
         return _pack(command)
     keys_end = 3 + command[2]
@@ -101,7 +103,16 @@ def _packed(command: tuple[Any, ...]) -> bytes:
     return b"*%d\r\n%b%b" % (len(command), _packed_head(command[:keys_end]), arguments)
 
 
+def _packed_ids(command: tuple[Any, ...]) -> bytes:
+    """An HMGET whose fields have one length, as ids mostly do: a join is ten times as fast; else empty."""
+    ids = command[2:]
+    if {*map(type, ids)} != {bytes} or len(lengths := {*map(len, ids)}) != 1:
+        return b""
+    between = b"\r\n$%d\r\n" % lengths.pop()
+    return b"*%d\r\n%b%b%b\r\n" % (len(command), _packed_head(command[:2]), between[2:], between.join(ids))
+
+
 @lru_cache(maxsize=1_000)
 def _packed_head(head: tuple[Any, ...]) -> bytes:
-    """The script and its keys, which are the same call after call, without the number of parts."""
+    """The name and the keys, which are the same call after call, without the number of parts."""
     return _pack(head).partition(b"\n")[2]
