@@ -2,17 +2,19 @@
 -- of them the queue knew; 0 where there are no more, or where it is too early for a caller that did not commit them.
 local member, limit, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) -- milliseconds
 local early = ARGV[5] -- 1: from the caller that committed them
+local longest = tonumber(ARGV[6]) -- bytes of a payload at most, as far as the caller knows
 local MOST = 524288 -- bytes, or one message (I9)
 -- needs: now, add; keys: committed, staged
 local due = tonumber(redis.call('ZSCORE', committed, member) or nil)
 if not due or (due > now and early ~= '1') then
   return { 0, 0 }
 end
-local items, bytes, pair, known = {}, 0, { '', '' }, {} -- items: id, payload, …
-while #pair == 2 and #items < 2 * limit and bytes <= MOST do -- one by one: a list does not tell how long they are
-  pair = redis.call('LRANGE', staged, #items, #items + 1)
-  items[#items + 1], items[#items + 2] = pair[1], pair[2]
-  bytes = bytes + #(pair[2] or '')
+local items, bytes, wanted, known = {}, 0, 0, {} -- items: id, payload, …
+while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- a list does not tell how long they are
+  wanted = math.min(wanted + 2 * math.max(1, math.floor((MOST - bytes) / longest)), 2 * limit)
+  for _, item in ipairs(redis.call('LRANGE', staged, #items, wanted - 1)) do
+    items[#items + 1], bytes = item, bytes + #item
+  end
 end
 if #items > 0 then
   known = add(items, 1, #items, delay, ttl)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq import _keys
-from rq_dlq._calls import scans
 from rq_dlq._calls.call import Argument, Call, Command
 
 if TYPE_CHECKING:
@@ -18,14 +17,6 @@ _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is rememb
 def places(keys: QueueKeys, token: str) -> Command[list[bytes]]:
     """The list of a claim: the ids that it was given; empty where a sweep or a division took the message."""
     return Command((b"HGET", keys["claims"], token), lambda reply: (reply or b"").split(b"\n")[1:])
-
-
-def parts(
-    keys: QueueKeys, ids: Sequence[bytes], *, histories: bool = True
-) -> list[Command[list[bytes | None]]]:
-    """The records, the histories and the states of messages, a command each."""
-    names = ("messages", "history", "states") if histories else ("messages", "states")
-    return [scans.cells(keys, name, ids) for name in names]
 
 
 def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[list[bool]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 LISTS = ""  # in place of an attempt: the names of all lists of a job
+ANY = 1 << 19  # bytes of a payload, if it is not known: they are read one by one
 Verdict = Literal["committed", "before", "gone", "deleted"]
 _VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "deleted"}
 
@@ -105,8 +106,15 @@ def commit_job(
     return Call("commit_job", whole, args, items, _VERDICTS.__getitem__, lists)
 
 
-def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool) -> Call[Moved]:
-    """Move messages of a committed list into the queue; early: before it is due."""
+def move_staged(
+    keys: QueueKeys, job: str, attempt: str, *, limit: int, early: bool, longest: int = ANY
+) -> Call[Moved]:
+    """Move messages of a committed list into the queue.
+
+    Args:
+        early: before it is due.
+        longest: bytes of a payload at most, so that it can read many at once.
+    """
     _, delay, ttl = attempt.rsplit(".", 2)
     args: dict[str, Argument] = {
         "member": _member(job, attempt),
@@ -114,6 +122,7 @@ def move_staged(keys: QueueKeys, job: str, attempt: str, *, limit: int, early: b
         "delay": int(delay),
         "ttl": int(ttl),
         "early": int(early),
+        "longest": longest,
     }
     return Call("move_staged", _staged(keys, job, attempt), args, (), Moved._make)
 

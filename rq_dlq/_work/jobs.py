@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -44,6 +44,7 @@ class Stage:
         attempt: a name that no other attempt of the job has, without dots.
         ttl: milliseconds that it waits for a commit after it was last written to.
         counts: how many messages there are, by the names of its lists.
+        longest: bytes of the longest payload.
     """
 
     keys: QueueKeys
@@ -51,6 +52,7 @@ class Stage:
     attempt: str
     ttl: int = STAGE_TTL
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    longest: int = 0
 
     def add(self, items: Sequence[Argument], *, delay: int = 0, ttl: int = 0) -> Steps[None]:
         """Stage items (id, payload, …) of one delay and time to live (milliseconds; 0: none)."""
@@ -59,7 +61,9 @@ class Stage:
         calls: list[Command[Any]] = []
         if not length:
             calls.append(jobs.note_list(self.keys, self.job, name))
-        for chunk in _parts(items):
+        sizes = [len(payload) for payload in cast("Sequence[bytes]", items[1::2])]
+        self.longest = max(self.longest, *sizes)
+        for chunk in _parts(items, sizes):
             length += len(chunk)
             calls += (
                 jobs.stage(self.keys, self.job, name, chunk),
@@ -71,12 +75,14 @@ class Stage:
         self.counts[name] = length // 2
 
 
-def _parts(items: Sequence[Argument]) -> Iterator[Sequence[Argument]]:
-    """Parts of items (id, payload, …), about half a megabyte at most."""
+def _parts(items: Sequence[Argument], sizes: Sequence[int]) -> Iterator[Sequence[Argument]]:
+    """Parts of items (id, payload, …), about half a megabyte at most; `sizes`: of the payloads."""
+    if max(sizes) * CHUNK <= CHUNK_BYTES:
+        yield from chunks(items, 2 * CHUNK)
+        return
     start = size = 0
-    for end in range(2, len(items) + 1, 2):
-        payload = items[end - 1]
-        size += len(payload) if isinstance(payload, bytes) else 0
+    for end, more in zip(range(2, len(items) + 1, 2), sizes, strict=True):
+        size += more
         if end == len(items) or end - start == 2 * CHUNK or size >= CHUNK_BYTES:
             yield items[start:end]
             start, size = end, 0
@@ -234,10 +240,16 @@ def _gone(job: str, family: str, ttl: int) -> BrokerRefused:
     )
 
 
-def move(keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW) -> Steps[jobs.Moved]:
-    """Make up to `limit` messages of a committed list visible; 0 of them when all are."""
+def move(
+    keys: QueueKeys, job: str, attempt: str, limit: int = CHUNK * WINDOW, longest: int = jobs.ANY
+) -> Steps[jobs.Moved]:
+    """Make up to `limit` messages of a committed list visible; 0 of them when all are.
+
+    Args:
+        longest: bytes of the longest payload in the list.
+    """
     sizes = [min(CHUNK, limit - start) for start in range(0, limit, CHUNK)]
-    calls = [jobs.move_staged(keys, job, attempt, limit=size, early=True) for size in sizes]
+    calls = [jobs.move_staged(keys, job, attempt, limit=size, early=True, longest=longest) for size in sizes]
     parts: list[jobs.Moved] = [(yield calls[0])]
     if parts[0].messages == sizes[0] and len(calls) > 1:  # else the messages are long, or all are moved
         parts += yield Batch(calls[1:])

@@ -71,11 +71,14 @@ class _Reader:
             return None
         histories: Cells = []
         if wanted.history:
-            told = [message_id for message_id, state in zip(ids, states, strict=True) if state is not None]
+            histories = [None] * len(ids)
+            told = [n for n, state in enumerate(states) if state is not None] if any(states) else []
             if len(told) > CHANGED:
                 return None
-            stories = dict(zip(told, (yield scans.cells(keys, "history", told)), strict=True)) if told else {}
-            histories = [stories.get(message_id) for message_id in ids]
+            if told:
+                stories: Cells = yield scans.cells(keys, "history", [ids[n] for n in told])
+                for n, story in zip(told, stories, strict=True):
+                    histories[n] = story
         self._rank += len(self._rows) - 1
         last, self._rows, *found = yield Batch(
             [

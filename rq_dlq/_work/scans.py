@@ -45,24 +45,29 @@ class Range:
     upto: Position
 
 
-def shares_of(messages: int, wanted: int) -> int:
-    """Into how many shares to divide so many messages; `wanted`: how many, 0: it depends on their number."""
-    return wanted or min(MOST_SHARES, max(1, messages // WORTH))
+def shares_of(messages: int, wanted: int, cores: int = 0) -> int:
+    """Into how many shares to divide so many messages.
+
+    Args:
+        wanted: how many; 0: it depends on the number of messages.
+        cores: that read them; then there are no more shares than cores. 0: not known.
+    """
+    return wanted or min(MOST_SHARES, cores or MOST_SHARES, max(1, messages // WORTH))
 
 
-def divide(stretches: Sequence[Stretch], wanted: int) -> Steps[list[list[Range]]]:
+def divide(stretches: Sequence[Stretch], wanted: int, cores: int = 0) -> Steps[list[list[Range]]]:
     """Divide stretches into shares of about the same size, each a list of ranges.
 
     Messages that come later are in none of them, so reading them ends while producers go on.
 
     Args:
-        wanted: how many shares; 0: it depends on the number of messages.
+        wanted, cores: of `shares_of`.
     """
     extents: list[tuple[int, int]] = []
     for stretch in stretches:
         extents.append((yield from _extent(stretch)))  # noqa: PERF401 - a step, for which no list waits
     total = sum(high - low for low, high in extents)
-    step = max(1, -(-total // shares_of(total, wanted)))
+    step = max(1, -(-total // shares_of(total, wanted, cores)))
     shares: list[list[Range]] = [[] for _ in range(-(-total // step))]
     done = 0
     for stretch, (low, high) in zip(stretches, extents, strict=True):

@@ -46,7 +46,8 @@ __all__ = [
 def register(spark: SparkSession) -> None:
     """Register the format `rq_dlq` with a session. Repeating it does no harm.
 
-    Streams of the session make as many tasks as it has cores (`spark.default.parallelism`).
+    Tables of the session make at most as many tasks as it has cores (`spark.default.parallelism`), since each
+    costs as much as 30,000 rows; streams make as many.
 
     Raises:
         ConfigurationError: this Spark is too old, or runs its tasks with a Python without this package.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
 from rq_dlq.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
@@ -71,9 +73,3 @@ def times(milliseconds: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> pa
     """Times for Spark; null if they are unknown, or beyond the calendar."""
     known = known & (milliseconds <= LAST_MOMENT)
     return pa.array(milliseconds * 1000, mask=~known).view(_TIME)
-
-
-def numbers(octets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The numbers that rows of bytes encode, big-endian."""
-    powers = 256 ** np.arange(octets.shape[1] - 1, -1, -1)
-    return np.asarray(octets.astype(np.int64) @ powers)

@@ -8,23 +8,18 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.arrow import LAST_MOMENT, numbers, texts, times
+from rq_dlq.spark.arrow import texts, times
 from rq_dlq.spark.histories import as_json, as_structs
-from rq_dlq.values import record as records
+from rq_dlq.spark.records import Records, where
 from rq_dlq.values import state as states
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
 from rq_dlq.values.later import needed, upgrade
-from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEAD, HEADERS
 
 if TYPE_CHECKING:
     from rq_dlq._calls.scans import Page
-
-CONTENT_TYPES = ("application/json", "application/octet-stream")  # bodies that msgspec encoded, and bytes
-_TEXTS = msgspec.json.Decoder(dict[str, str])
 
 
 def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
@@ -40,7 +35,7 @@ def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
     return cached_property(column)
 
 
-class Messages:
+class Messages(Records):
     """Messages of one queue. Each column is a property with its name, made on first use.
 
     Args:
@@ -50,10 +45,11 @@ class Messages:
     """
 
     def __init__(self, pages: Sequence[Page], queue: str, shard: int = 0) -> None:
-        self._ids, self._records, self._states, self._histories = (
+        self._ids, cells, self._states, self._histories = (
             [*chain.from_iterable(getattr(page, part) for page in pages)]
             for part in ("ids", "records", "states", "histories")
         )
+        super().__init__(cells)
         self._count = len(self._ids)
         self._tokens = [(page.token, len(page.ids)) for page in pages]
         self.queue = pa.repeat(queue, self._count)
@@ -71,94 +67,6 @@ class Messages:
     def batch(self) -> pa.Array:
         tokens = (pa.repeat(pa.scalar(token, pa.string()), count) for token, count in self._tokens)
         return pa.concat_arrays([*tokens])
-
-    @cached_property
-    def _joined(self) -> pa.Array:
-        """The bytes of all records."""
-        return pa.array(self._records, pa.binary())
-
-    @cached_property
-    def _bounds(self) -> np.ndarray[Any, Any]:
-        """Where each record begins in the bytes of all, and where the last one ends."""
-        return np.frombuffer(self._joined.buffers()[1], np.int32, self._count + 1)
-
-    @cached_property
-    def _heads(self) -> np.ndarray[Any, Any]:
-        """The first bytes of each record; zeros where a damaged one is too short."""
-        places = self._bounds[:-1, None] + np.arange(HEAD)
-        whole = np.frombuffer(self._joined.buffers()[2] or b"\0", np.uint8)
-        return np.where(places < self._bounds[1:, None], whole.take(places, mode="clip"), 0)
-
-    @cached_property
-    def _flags(self) -> np.ndarray[Any, Any]:
-        return self._heads[:, records.FLAGS]
-
-    @cached_property
-    def _whole(self) -> np.ndarray[Any, Any]:
-        """Which records are complete up to where the headers begin, and of a known form."""
-        whole = np.diff(self._bounds) >= self._starts
-        whole[[n for n, version in self._later.items() if version]] = False
-        return whole
-
-    @cached_property
-    def _later(self) -> dict[int, str]:
-        """Of records that may be of a later form: the version that they take."""
-        found = _where(self._flags == records.LATER)
-        return {n: records.version_needed(self._records[n]) for n in found}
-
-    @cached_property
-    def _starts(self) -> np.ndarray[Any, Any]:
-        """Where headers and body begin."""
-        return np.where(self._flags & EXPIRES, records.MORTAL, BARE)
-
-    @cached_property
-    def enqueued(self) -> np.ndarray[Any, Any]:
-        """When they were sent, in epoch milliseconds."""
-        return numbers(self._heads[:, records.BIRTH]) >> records.NUMBER_BITS
-
-    @cached_property
-    def _ends(self) -> np.ndarray[Any, Any]:
-        """When they expire, in epoch milliseconds, if they have a time to live."""
-        return numbers(self._heads[:, records.EXPIRY])
-
-    @cached_property
-    def enqueued_at(self) -> pa.Array:
-        return times(self.enqueued, self._whole)
-
-    @cached_property
-    def priority(self) -> pa.Array:
-        return pa.array((self._flags & records.PRIORITY).astype(np.int32), mask=~self._whole)
-
-    @cached_property
-    def content_type(self) -> pa.Array:
-        raw = (self._flags & BYTES != 0).astype(np.int8)
-        return pa.array(CONTENT_TYPES).take(pa.array(raw, mask=~self._whole))
-
-    @cached_property
-    def _packed(self) -> dict[int, tuple[dict[str, str], bytes] | None]:
-        """Headers and body of those with headers; None for damaged ones."""
-        return {
-            n: _content(self._records[n]) if self._whole[n] else None
-            for n in _where((self._flags & HEADERS != 0) | ~self._whole)
-        }
-
-    @cached_property
-    def body(self) -> pa.Array:
-        pairs = zip(self._records, self._starts.tolist(), strict=True)
-        bodies: list[bytes | None] = [record[start:] for record, start in pairs]
-        for n, packed in self._packed.items():
-            bodies[n] = packed and packed[1]
-        return pa.array(bodies, pa.binary())
-
-    @cached_property
-    def headers(self) -> pa.Array:
-        if not self._packed:
-            nothing = pa.array([], pa.string())
-            return pa.MapArray.from_arrays(np.zeros(self._count + 1, np.int32), nothing, nothing)
-        items: list[list[tuple[str, str]] | None] = [[]] * self._count
-        for n, packed in self._packed.items():
-            items[n] = packed and [*packed[0].items()]
-        return pa.array(items, pa.map_(pa.string(), pa.string()))
 
     @cached_property
     def _numbers(self) -> dict[bytes | None, int]:
@@ -214,7 +122,7 @@ class Messages:
     def expires_at(self) -> pa.Array:
         redriven = self._of_state(lambda state: bool(state and state.redriven))
         given = self._of_state(lambda state: state.expires if state else 0)
-        mortal = np.where(redriven, given > 0, self._flags & EXPIRES != 0)
+        mortal = np.where(redriven, given > 0, self._expires)
         return times(np.where(redriven, given, self._ends), self._whole & self._readable & mortal)
 
     @cached_property
@@ -233,11 +141,7 @@ class Messages:
     @cached_property
     def corrupt(self) -> pa.Array:
         """The damage of each message; null: none."""
-        beyond = self._whole & (self._flags & EXPIRES != 0) & (self._ends > LAST_MOMENT)
-        wrong = {n: self._wrong_state(n) for n in _where(~self._readable)}
-        wrong |= dict.fromkeys(_where(beyond), "the time to live ends beyond the calendar")
-        wrong |= {n: "the headers cannot be decoded" for n, packed in self._packed.items() if packed is None}
-        wrong |= {n: self._wrong_record(n) for n in _where(~self._whole)}
+        wrong = {n: self._wrong_state(n) for n in where(~self._readable)} | self._wrong_records()
         if not wrong:
             return pa.nulls(self._count, pa.string())
         return pa.array([wrong.get(n) for n in range(self._count)], pa.string())
@@ -245,11 +149,6 @@ class Messages:
     def _wrong_state(self, n: int) -> str:
         version = needed(self._states[n] or b"")
         return str(upgrade("the state", version)) if version else "the state does not read"
-
-    def _wrong_record(self, n: int) -> str:
-        if version := self._later.get(n):
-            return str(upgrade("the record", version))
-        return f"the record is too short ({len(self._records[n])} bytes)"
 
     @cached_property
     def _last_failures(self) -> list[Event | None]:
@@ -281,17 +180,3 @@ class Messages:
     @cached_property
     def history_json(self) -> pa.Array:
         return as_json(self._histories)
-
-
-def _where(mask: np.ndarray[Any, Any]) -> list[int]:
-    """The indices where a mask is true."""
-    return np.flatnonzero(mask).tolist()
-
-
-def _content(record: bytes) -> tuple[dict[str, str], bytes] | None:
-    """The headers and the body of a record."""
-    try:
-        _, headers, body = records.content_of(record)
-        return ({} if headers is None else _TEXTS.decode(headers)), body
-    except (ValueError, RecursionError):
-        return None

@@ -208,6 +208,7 @@ class ReadOptions(Options):
         since, until: epoch milliseconds, inclusive and exclusive.
         history: the form of a dead letter's history.
         batch: only messages of this batch, which `claim` or a stream made; empty: all.
+        cores: of the cluster; 0: not known. No option: `register` asks the session.
     """
 
     queues: tuple[str, ...] = option("queue", queue_names)
@@ -221,6 +222,7 @@ class ReadOptions(Options):
     error_class: str = option("errorClass", text, only=_FAILED)
     history: str = option("history", one_of(STORIES), "struct", only=("dlq", "expired"))
     batch: str = option("batch", text, only=("leased",))
+    cores: int = 0
 
     @property
     def failure(self) -> dict[str, str]:

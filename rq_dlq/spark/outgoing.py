@@ -6,6 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -120,14 +121,14 @@ class Outgoing:
             yield shard, pair, items
 
     def _ids(self, batch: pa.RecordBatch) -> list[str]:
-        draw = self.ids.draw
+        drawn = self.ids.drawn()
         if not self.options.id_column:
-            return [draw() for _ in range(batch.num_rows)]
+            return [*islice(drawn, batch.num_rows)]
         ids: list[str | None] = batch.column(self.options.id_column).to_pylist()
         for name in ids:
             if name is not None:
                 check_id(name)
-        return [draw() if name is None else name for name in ids]
+        return [next(drawn) if name is None else name for name in ids]
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         bodies = self._bodies(batch)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
 from rq_dlq._work import batches, outcomes
+from rq_dlq._work.steps import WINDOW, chunks, together
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def read_slices(
 ) -> Iterator[pa.RecordBatch]:
     """What the claims still hold; each try yields the same."""
     for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
-        looks = (look for part in parts for look in part.pages(limit, histories=columns.wanted.history))
-        yield from columns.batches(map(broker._run, looks), keys.family, shard)
+        looks = [look for part in parts for look in part.pages(limit, histories=columns.wanted.history)]
+        # Several in one round trip, since each may wait for a script that claims ahead.
+        found = (broker._run(together(window)) for window in chunks(looks, WINDOW))
+        yield from columns.batches(chain.from_iterable(found), keys.family, shard)
 
 
 @dataclass(frozen=True, slots=True)

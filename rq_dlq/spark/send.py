@@ -42,10 +42,12 @@ class Staged(WriterCommitMessage):
     Attributes:
         job: the id under which they are committed.
         lists: by queue, the number of messages in each of the task's lists.
+        longest: bytes of the longest payload in them.
     """
 
     job: str
     lists: Mapping[str, Mapping[str, int]]
+    longest: int
 
 
 class Send:
@@ -101,7 +103,8 @@ class Send:
             for stage in stages:
                 broker._run(jobs.drop(stage.keys, job, list(stage.counts)))
             raise
-        return Staged(job, {stage.keys.family: stage.counts for stage in stages if stage.counts})
+        lists = {stage.keys.family: stage.counts for stage in stages if stage.counts}
+        return Staged(job, lists, max(stage.longest for stage in stages))
 
     def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
         """Send the rows that the tasks have staged.
@@ -140,18 +143,18 @@ class Send:
             self._drop_rest(job)
             return
         try:
-            self._move(job, lists)
+            self._move(job, lists, max(message.longest for message in messages if message))
             self._drop_rest(job)
         except RqDlqError as error:  # Spark would run a failed job again, and send all rows twice
             logger.warning("job %s is committed, maintenance moves the rest: %s", job, error)
 
-    def _move(self, job: str, lists: Mapping[str, Mapping[str, int]]) -> None:
+    def _move(self, job: str, lists: Mapping[str, Mapping[str, int]], longest: int) -> None:
         broker, pace = self._broker, RateLimit(self._options.rate, CHUNK * WINDOW)
         sent = known = 0
         for family, attempts in lists.items():
             keys = broker.queue(family)._core.keys
             for attempt in attempts:
-                while moved := broker._run(jobs.move(keys, job, attempt, pace.chunk)):
+                while moved := broker._run(jobs.move(keys, job, attempt, pace.chunk, longest)):
                     sent, known = sent + moved.messages - moved.known, known + moved.known
                     pace.note(moved.messages)
         if known:

@@ -59,7 +59,7 @@ class RqDlqSource(DataSource):
         """The reader of a table."""
         from rq_dlq.spark.views import reader  # noqa: PLC0415 - each side imports what it needs
 
-        return reader(ReadOptions.of(self.options), schema)
+        return reader(replace(ReadOptions.of(self.options), cores=self.cores), schema)
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name

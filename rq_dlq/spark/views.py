@@ -94,7 +94,7 @@ class MessageReader(Reader):
         since, until = (None, None) if options.view == "queue" else (options.since, options.until)
         indexes = INDEXES[options.view]
         stretches = [Stretch(keys, index, since, until) for keys in queues for index in indexes]
-        return (yield from divide(stretches, options.partitions))
+        return (yield from divide(stretches, options.partitions, options.cores))
 
     def _columns(self) -> MessageColumns:
         options = self._options
@@ -126,7 +126,7 @@ class LeasedReader(MessageReader):
             shard = self._shard(keys.family)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
         total = sum(part.end for part in found)
-        return dealt(found, shares_of(total, self._options.partitions))
+        return dealt(found, shares_of(total, self._options.partitions, self._options.cores))
 
     def _batches(self, broker: Broker, parts: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         return read_slices(parts, broker, self._columns(), self._options.fetch_size)
@@ -140,7 +140,7 @@ class HistoryReader(Reader):
         for keys in queues:
             extents.append((yield from outcomes.extent(keys)))  # noqa: PERF401 - a step, for which no list waits
         total = sum(extent.count for extent in extents)
-        wanted = shares_of(total, self._options.partitions)
+        wanted = shares_of(total, self._options.partitions, self._options.cores)
         found: list[Span] = []
         for keys, extent in zip(queues, extents, strict=True):
             if extent.first and extent.last:

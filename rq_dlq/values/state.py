@@ -40,6 +40,11 @@ NEW: Final = State()
 """The state of a message that was never claimed or delayed."""
 
 
+def first_delivery(token: str) -> bytes:
+    """The state of a message without a history, which the claim is the first to deliver (lua/lib/chosen)."""
+    return b"live +%b 0000000000000 1 0 0 0 0 0 0000000000000" % token.encode()
+
+
 _LENGTH: Final = re.compile(rb" head=\S+/([0-9]{1,18})(?= |$)")  # lua/lib/head_word.lua
 
 

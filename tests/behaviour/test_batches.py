@@ -13,6 +13,7 @@ from rq_dlq._calls.scans import Page
 from rq_dlq._work import batches
 from rq_dlq._work.batches import CLAIM, ClaimedBatch
 from rq_dlq.values.message import Row
+from rq_dlq.values.state import first_delivery
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
 from tests.behaviour.stepping import alone, drive, stop_after
@@ -205,6 +206,40 @@ async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(broker: Any) -> 
     page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
     assert page.ids == [names[2].encode()]
     assert not any(scripts)
+
+
+async def test_no_history_of_first_deliveries_is_read(broker: Any) -> None:
+    queue = broker.queue("a")
+    names, batch = await sent(broker, queue, 3)
+    (token,) = batch.tokens
+    assert {row.state for row in await rows(broker, queue, token)} == {first_delivery(token)}
+    trips: list[str] = []
+
+    async def note(script: str) -> None:
+        trips.append(script)
+
+    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), note)
+    assert (len(page.ids), page.histories, len(trips)) == (len(names), [None] * 3, 2)
+
+
+async def test_what_ends_while_a_history_is_read_is_no_part_of_the_claim(broker: Any) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    names = await queue.send_many(range(3))
+    await (await queue.claim(1))[0].nack("broken")
+    (token,) = (await claim(broker, queue)).tokens
+    stories = {row.id: row.history for row in await rows(broker, queue, token)}
+    assert [name for name in names if b"broken" in stories[name]] == names[:1]
+    steps = 0
+
+    async def settle(_: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 2:  # its place and its state are read
+            await run(broker, _calls.delivery.ack(queue._core.keys, [(names[0], token)]))
+
+    page = await drive(broker, batches.read_claim(queue._core.keys, token, 0, 9), settle)
+    assert sorted(page.ids) == sorted(name.encode() for name in names[1:])
+    assert page.histories == [None, None]
 
 
 async def test_a_claim_that_is_over_hides_no_other(broker: Any) -> None:

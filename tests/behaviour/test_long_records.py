@@ -246,7 +246,9 @@ async def test_a_round_trip_of_a_send_is_not_larger_than_that(broker: Any) -> No
 
 
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
-async def test_a_job_moves_what_fits(broker: Any) -> None:
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_job_moves_what_fits(told: bool, broker: Any) -> None:
+    """Also where it is told how long its messages are at most."""
     queue = broker.queue("a")
     task = jobs.Stage(queue._core.keys, "j", "t")
     pack = queue._core.codec.packer(4, {})
@@ -254,7 +256,8 @@ async def test_a_job_moves_what_fits(broker: Any) -> None:
     assert await broker._run(jobs.commit([queue._core], "j", {"a": task.counts}))
     (attempt,) = task.counts
     moved = []
-    while part := (await broker._run(jobs.move(queue._core.keys, "j", attempt))).messages:
+    longest = {"longest": task.longest} if told else {}
+    while part := (await broker._run(jobs.move(queue._core.keys, "j", attempt, **longest))).messages:
         moved.append(part)
     assert moved == [3, 3, 3, 1]
     assert await counts(queue) == {"ready": 10}

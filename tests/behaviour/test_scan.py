@@ -13,7 +13,7 @@ from rq_dlq._calls.scans import Page, Position
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Step, Steps
 from rq_dlq._work.plain_pages import plain_pages
-from rq_dlq._work.scans import Range, Stretch, divide, pages
+from rq_dlq._work.scans import MOST_SHARES, Range, Stretch, divide, pages, shares_of
 from rq_dlq.values.wanted import Wanted
 from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts, snapshot
 from tests.conftest import Clock
@@ -175,6 +175,21 @@ async def test_shares_are_of_about_one_size(wanted: int, broker: Any, look: Look
     size = -(-len(sent) // wanted)
     assert [len(share) for share in read[:-1]] == [size] * (len(read) - 1)
     assert len(read) == -(-len(sent) // size) <= wanted
+
+
+@pytest.mark.parametrize(
+    ("messages", "wanted", "cores", "shares"),
+    [
+        (0, 0, 2, 1),
+        (250_000, 0, 0, 2),
+        (10**9, 0, 0, MOST_SHARES),
+        (10**9, 0, 2, 2),
+        (10**9, 5, 2, 5),
+        (1, 0, 8, 1),
+    ],
+)
+def test_no_more_shares_than_cores(messages: int, wanted: int, cores: int, shares: int) -> None:
+    assert shares_of(messages, wanted, cores) == shares
 
 
 async def test_since_and_until(broker: Any, look: Looker, clock: Clock) -> None:

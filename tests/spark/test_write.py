@@ -144,7 +144,7 @@ def commit(broker: rq_dlq.Broker, url: str, *ids: str, **options: str) -> None:
     stage = jobs.Stage(queue.keys, send._job, "task")
     payload = queue.codec.packer(4, {})("x")
     broker._run(stage.add([cell for name in ids for cell in (name, payload)]))
-    send.commit([Staged(send._job, {"a": stage.counts})])
+    send.commit([Staged(send._job, {"a": stage.counts}, stage.longest)])
 
 
 def test_rows_that_are_not_sent_are_warned_of(
