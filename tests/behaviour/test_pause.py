@@ -40,7 +40,11 @@ async def test_the_audit_says_who(broker: Any) -> None:
     await queue.resume("ben")
     resumed, paused = await broker.audit()
     assert (paused.did, paused.by, paused.queue, paused.job) == ("paused", "ana", "a", "")
-    assert (resumed.did, resumed.by, resumed.user) == ("resumed", queue._core.consumer.strip('"'), paused.user)
+    assert (resumed.did, resumed.by, resumed.user) == (
+        "resumed",
+        queue._core.consumer.strip('"'),
+        paused.user,
+    )
     with pytest.raises(InvalidInput, match="pass a name"):
         await queue.pause("")
 

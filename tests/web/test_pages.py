@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.behaviour.helpers import one
-from tests.web.conftest import Browser, die
+from tests.web.conftest import Browser, Open, die
 
 
 async def test_without_queues_all_is_well(pages: Browser) -> None:
