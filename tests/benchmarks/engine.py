@@ -2,9 +2,11 @@
 
 The bare scripts (`layouts/per_claim.*.lua`) run over one connection without redis-py's command layer and keep
 only the fence, order and lapses; the engine is used as people use it: `send_many`, `claim`, `ack`. Both take
-turns on one core with the server. Only ratios of one run count.
+turns on one core with the server. Only ratios of one run count; on a busy machine, those of the CPU that
+client and server use.
 
     python -m tests.benchmarks.engine --messages 50000 --rounds 5
+    python -m tests.benchmarks.engine --clock cpu
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import islice
 from statistics import median, quantiles
 from typing import Any
@@ -37,45 +40,54 @@ CALLS = 150  # of each verb, for the cost of a call; all together they take less
 PICK_UPS = 1_000
 
 Rates = dict[str, float]
+Clock = Callable[[], float]
 
 
-def timed(run: Any, count: int) -> float:
+def clock_of(name: str, path: str) -> Clock:
+    """What counts seconds: those that pass, or those of CPU of this process and the server."""
+    if name == "wall":
+        return time.perf_counter
+    client = layouts.Client(path)
+    return lambda: time.process_time() + client.cpu()
+
+
+def timed(clock: Clock, run: Any, count: int) -> float:
     """Messages a second."""
-    began = time.perf_counter()
+    began = clock()
     run()
-    return count / (time.perf_counter() - began)
+    return count / (clock() - began)
 
 
-def bare(path: str, messages: int) -> Rates:
+def bare(path: str, messages: int, clock: Clock) -> Rates:
     """Rates of the bare scripts."""
     client = layouts.Client(path)
     client.command("FLUSHALL", "SYNC")
     (layout,) = layouts.Layout.find(layouts.SCRIPTS, ["per_claim"])
     queue = layouts.Queue(client, layout)
     items = layouts.items_of(messages)
-    rates = {"send many": timed(lambda: layouts.fill(queue, items), messages)}
+    rates = {"send many": timed(clock, lambda: layouts.fill(queue, items), messages)}
     for batch, part in PARTS.items():
         layouts.fill(queue, layouts.items_of(messages // part))
         count = messages // part // batch * batch
-        drain = timed(lambda b=batch, c=count: layouts.drain(queue, c, b, str(b)), count)
+        drain = timed(clock, lambda b=batch, c=count: layouts.drain(queue, c, b, str(b)), count)
         rates[f"claim + ack, {batch}"] = drain
     ones = layouts.items_of(messages // 20)[1::2]
     draw = random.Random(2)
     rates["send one"] = timed(
-        lambda: [queue.send([draw.randbytes(9).hex().encode()[:12], body]) for body in ones], len(ones)
+        clock, lambda: [queue.send([draw.randbytes(9).hex().encode()[:12], body]) for body in ones], len(ones)
     )
     client.close()
     return rates
 
 
-def engine(path: str, messages: int) -> Rates:
+def engine(path: str, messages: int, clock: Clock) -> Rates:
     """Rates of the engine."""
     with redis.Redis(unix_socket_path=path) as raw:
         raw.flushall()
     with Broker(f"unix://{path}") as broker:
         queue = broker.queue("bench")
         queue.stats()
-        rates = {"send many": timed(lambda: queue.send_many(BODY for _ in range(messages)), messages)}
+        rates = {"send many": timed(clock, lambda: queue.send_many(BODY for _ in range(messages)), messages)}
 
         def drain(batch: int, count: int) -> None:
             for _ in range(count // batch):
@@ -84,7 +96,7 @@ def engine(path: str, messages: int) -> Rates:
         for batch, part in PARTS.items():
             queue.send_many(BODY for _ in range(messages // part))
             count = messages // part // batch * batch
-            rates[f"claim + ack, {batch}"] = timed(lambda b=batch, c=count: drain(b, c), count)
+            rates[f"claim + ack, {batch}"] = timed(clock, lambda b=batch, c=count: drain(b, c), count)
 
         def loop(count: int) -> None:
             for delivery in islice(queue.consume(), count):
@@ -92,17 +104,17 @@ def engine(path: str, messages: int) -> Rates:
                     pass
 
         ones = messages // PARTS[1]
-        rates[LOOP] = timed(lambda: loop(ones), ones)
-        rates["send one"] = timed(lambda: [queue.send(BODY) for _ in range(ones)], ones)
+        rates[LOOP] = timed(clock, lambda: loop(ones), ones)
+        rates["send one"] = timed(clock, lambda: [queue.send(BODY) for _ in range(ones)], ones)
     return rates
 
 
-def compare(path: str, messages: int, rounds: int) -> Table:
+def compare(path: str, messages: int, rounds: int, clock: Clock) -> Table:
     """The engine and the bare scripts, turn and turn about."""
     seen: dict[str, list[tuple[float, float]]] = defaultdict(list)
     of_one: list[float] = []
     for _ in range(rounds):
-        plain, full = bare(path, messages), engine(path, messages)
+        plain, full = bare(path, messages, clock), engine(path, messages, clock)
         for name, rate in plain.items():
             seen[name].append((rate, full[name]))
         seen[LOOP].append((plain["claim + ack, 1"], full[LOOP]))
@@ -223,6 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="what /s is of")
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
     parser.add_argument("--unpinned", action="store_true", help="let client and server use all cores")
     chosen = parser.parse_args(arguments)
@@ -235,7 +248,7 @@ def main(arguments: list[str] | None = None) -> None:
         where = "all cores" if chosen.unpinned else "server and client on one core"
         console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
         console.print(f"Redis {version}, Python {sys.version.split()[0]}, {where}")
-        console.print(compare(path, chosen.messages, chosen.rounds))
+        console.print(compare(path, chosen.messages, chosen.rounds, clock_of(chosen.clock, path)))
         console.print(pick_up(path))
         console.print(weigh(path))
         console.print(scale(path))
