@@ -128,19 +128,16 @@ def test_secrets_are_hidden_and_long_texts_cut(server: Server, tmp_path: Path) -
     assert {none["dead_letters"][0][name] for name in ("body", "headers")} == {"not shown"}
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
+def test_errors_are_sentences(server: Server, tmp_path: Path) -> None:
+    wrong: list[tuple[str, dict[str, Any], str]] = [
         ("groups", {"queue": "ordres"}, "there is no queue 'ordres'"),
         ("groups", {"queue": "a b"}, "a b"),
         ("dead_letters", {"queue": "orders", "group": "abcdef"}, "there is no group 'abcdef'"),
         ("dead_letters", {"queue": "orders", "limit": 10_000}, "less than or equal to 20"),
-    ],
-)
-def test_errors_are_sentences(
-    server: Server, tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    assert said in ask(reader(server, tmp_path), (tool, arguments))[1]
+    ]
+    _, *answers = ask(reader(server, tmp_path), *((tool, arguments) for tool, arguments, _ in wrong))
+    for answer, (_, _, said) in zip(answers, wrong, strict=True):
+        assert said in answer
 
 
 def test_redis_away_is_a_sentence_and_it_goes_on(tmp_path: Path) -> None:
