@@ -1,18 +1,16 @@
 """Spark's daemon for Python, which has imported what its workers import: each of them is a fork of it.
 
-Spark's own imports it again in each of them, since threads must not be there before a fork: here none are.
+With Spark's own each imports it again, since a fork lacks the threads that an import started; none is missed.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
-import threading
+from importlib import import_module
 
 from pyspark import daemon
 
 if __name__ == "__main__":
-    for module in ("pandas", "pyarrow", "rq_dlq.spark", sys.argv[1]):
-        importlib.import_module(module)
-    assert threading.active_count() == 1
+    for module in ("rq_dlq.spark", "rq_dlq.client.broker", *sys.argv[1:]):
+        import_module(module)
     daemon.manager()
