@@ -27,7 +27,7 @@ def program(name: str, *options: str) -> dict[str, Any]:
 
 def run(run: Run) -> Figures:
     """Fork and cancel, side by side."""
-    forks, cancels = run.pick(short=(7, 80), whole=(40, 10_000), soak=(1_000, 200_000))
+    forks, cancels = run.pick(short=(7, 200), whole=(40, 10_000), soak=(1_000, 200_000))
     with ThreadPoolExecutor() as threads:
         forking = threads.submit(program, "forked", "--forks", str(forks), "--seed", str(run.seed))
         cancelled = program("cancelled", "--cancels", str(cancels), "--seed", str(run.seed))

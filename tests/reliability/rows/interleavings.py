@@ -43,7 +43,7 @@ def _visited(found: list[Found]) -> str:
 def run(run: Run) -> Figures:
     """Two searches at a time, a process each; nothing is drawn."""
     scopes = run.pick(
-        short=[replace(scope, messages=2) for scope in SCOPES if scope not in LARGE],
+        short=[replace(scope, messages=1 if scope in LARGE else 2) for scope in SCOPES],
         whole=SCOPES,
         soak=[replace(scope, messages=3) for scope in SCOPES],
     )
