@@ -17,7 +17,6 @@ from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
 
-ROOT = Path(__file__).parents[2]
 CONF = Path(__file__).parent / "conf"
 """Spark's defaults for tests."""
 
@@ -28,7 +27,6 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     servers.need_java()
     os.environ |= {
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "SPARK_CONF_DIR": str(CONF),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "RQ_DLQ_URL": redis_url,
@@ -36,7 +34,6 @@ def spark(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("rq_dlq tests")
-        .config("spark.python.daemon.module", "tests.spark.daemon")
         .config("spark.ui.port", "0")
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", event_logs.as_uri())
