@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,8 @@ import pytest
 import rq_dlq
 from rq_dlq._redis.roles import ROLES, acl_line
 from tests.cli.conftest import Shell
+from tests.needs import need
 from tests.servers import Server
-
-mcp = pytest.importorskip("mcp")
-mcp_stdio = pytest.importorskip("mcp.client.stdio")
 
 CALLS: Mapping[str, dict[str, Any]] = {
     "queues": {},
@@ -59,6 +58,8 @@ def fail(delivery: rq_dlq.Delivery[Any]) -> None:
 
 def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, ...] = ()) -> list[Any]:
     """The tools, and the answers: what was in them, or the text of an error."""
+    need("mcp", "mcp")
+    mcp: Any = import_module("mcp")  # here, since it takes most of a second
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "rq_dlq", "mcp", *words], env=shell.env
     )
