@@ -19,7 +19,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import servers, shares
+from tests import servers, shares, ways
 from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
@@ -52,7 +52,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first."""
+    """What takes long begins first; of four ways two are left to `make slow`."""
+    for item in filter(ways.is_left_out, items):
+        item.add_marker("other_ways")
     items.sort(key=lambda item: shares.rank(item.nodeid))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,8 @@ import pytest
 import rq_dlq
 from rq_dlq._redis.roles import ROLES, acl_line
 from tests.cli.conftest import Shell
+from tests.needs import need
 from tests.servers import Server
-
-mcp = pytest.importorskip("mcp")
-mcp_stdio = pytest.importorskip("mcp.client.stdio")
 
 CALLS: Mapping[str, dict[str, Any]] = {
     "queues": {},
@@ -59,6 +58,8 @@ def fail(delivery: rq_dlq.Delivery[Any]) -> None:
 
 def ask(shell: Shell, *questions: tuple[str, dict[str, Any]], words: tuple[str, ...] = ()) -> list[Any]:
     """The tools, and the answers: what was in them, or the text of an error."""
+    need("mcp", "mcp")
+    mcp: Any = import_module("mcp")  # here, since it takes most of a second
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "rq_dlq", "mcp", *words], env=shell.env
     )
@@ -128,19 +129,16 @@ def test_secrets_are_hidden_and_long_texts_cut(server: Server, tmp_path: Path) -
     assert {none["dead_letters"][0][name] for name in ("body", "headers")} == {"not shown"}
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
+def test_errors_are_sentences(server: Server, tmp_path: Path) -> None:
+    wrong: list[tuple[str, dict[str, Any], str]] = [
         ("groups", {"queue": "ordres"}, "there is no queue 'ordres'"),
         ("groups", {"queue": "a b"}, "a b"),
         ("dead_letters", {"queue": "orders", "group": "abcdef"}, "there is no group 'abcdef'"),
         ("dead_letters", {"queue": "orders", "limit": 10_000}, "less than or equal to 20"),
-    ],
-)
-def test_errors_are_sentences(
-    server: Server, tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    assert said in ask(reader(server, tmp_path), (tool, arguments))[1]
+    ]
+    _, *answers = ask(reader(server, tmp_path), *((tool, arguments) for tool, arguments, _ in wrong))
+    for answer, (_, _, said) in zip(answers, wrong, strict=True):
+        assert said in answer
 
 
 def test_redis_away_is_a_sentence_and_it_goes_on(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 import rq_dlq
+from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.servers import wait_until
 from tests.telemetry.test_health import ask
@@ -189,42 +192,58 @@ def test_burst_with_processes_ends(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert len(done(shell)) == 20
 
 
+@pytest.fixture
+def imported_here(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process imports what is in the shell's directory, and forgets it."""
+    monkeypatch.chdir(shell.directory)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        if getattr(sys.modules[name], "__file__", None) == str(shell.directory / f"{name}.py"):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("imported_here")
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "said"),
     [
-        (["nosuch:broker"], 2, "there is no module 'nosuch'"),
-        (["app:nosuch"], 2, "app has no 'nosuch'"),
-        (["app:nothing"], 2, "app:nothing is a int, not a Broker of rq_dlq"),
-        (["app:empty"], 2, "there is no handler to run"),
-        (["app.py"], 2, "app.py is a path: pass the module, app:BROKER"),
-        (["broken"], 2, "broken cannot be imported: ZeroDivisionError"),
-        (["needy"], 2, "No module named 'no_such_thing'"),
-        (["unguarded"], 2, 'it is imported: put it under the line `if __name__ == "__main__":` ('),
-        (["unguarded"], 2, "unguarded.py, line 4)"),
-        (["endless", "--import-timeout", "300ms"], 2, "endless is not imported after 0.3 s; it is at"),
-        (
-            ["endless", "--import-timeout", "300ms"],
-            2,
-            "endless.py, line 4. Put what it runs under the line `if ",
-        ),
-        (["app", "--import-timeout", "soon"], 2, "'soon' is not a duration"),
-        (["app", "--watch", "nosuch"], 2, "Directory 'nosuch' does not exist"),
-        (["app", "-q", "nosuch"], 2, "no handler takes the messages of 'nosuch'"),
-        (["app", "-q", "orders:0"], 2, "the number must be 1 or more"),
-        (["app:elsewhere", "--url", "redis://here"], 2, "sets its own URL"),
-        (["app:apart", "--namespace", "mine"], 2, "sets its own namespace, apart"),
-        (["app", "--processes", "0"], 2, "0 is not in the range"),
+        (["nosuch:broker"], "there is no module 'nosuch'"),
+        (["app:nosuch"], "app has no 'nosuch'"),
+        (["app:nothing"], "app:nothing is a int, not a Broker of rq_dlq"),
+        (["app:empty"], "there is no handler to run"),
+        (["app.py"], "app.py is a path: pass the module, app:BROKER"),
+        (["broken"], "broken cannot be imported: ZeroDivisionError"),
+        (["needy"], "No module named 'no_such_thing'"),
+        (["unguarded"], 'it is imported: put it under the line `if __name__ == "__main__":` ('),
+        (["unguarded"], "unguarded.py, line 4)"),
+        (["app", "--import-timeout", "soon"], "'soon' is not a duration"),
+        (["app", "--watch", "nosuch"], "Directory 'nosuch' does not exist"),
+        (["app", "-q", "nosuch"], "no handler takes the messages of 'nosuch'"),
+        (["app", "-q", "orders:0"], "the number must be 1 or more"),
+        (["app:elsewhere", "--url", "redis://here"], "sets its own URL"),
+        (["app:apart", "--namespace", "mine"], "sets its own namespace, apart"),
+        (["app", "--processes", "0"], "0 is not in the range"),
     ],
 )
-def test_what_cannot_run_is_told(shell: Shell, words: list[str], code: int, said: str) -> None:
+def test_what_cannot_run_is_told(shell: Shell, words: list[str], said: str) -> None:
     (shell.directory / "broken.py").write_text("1 / 0\n")
     (shell.directory / "unguarded.py").write_text(UNGUARDED)
-    (shell.directory / "endless.py").write_text(ENDLESS)
     (shell.directory / "needy.py").write_text("import no_such_thing\n")
-    with shell.process("worker", *words) as worker:
+    told = CliRunner(env=shell.env).invoke(main, ["worker", *words])
+    assert told.exit_code == 2
+    assert said in " ".join(told.output.split())
+    assert "Traceback" not in told.output
+
+
+def test_an_import_that_does_not_end_is_told(shell: Shell) -> None:
+    (shell.directory / "endless.py").write_text(ENDLESS)
+    with shell.process("worker", "endless", "--import-timeout", "300ms") as worker:
         _, stderr = worker.communicate(timeout=60)
-    assert worker.returncode == code
-    assert said in " ".join(stderr.split())
+    assert worker.returncode == 2
+    said = " ".join(stderr.split())
+    assert "endless is not imported after 0.3 s; it is at" in said
+    assert "endless.py, line 4. Put what it runs under the line `if " in said
     assert "Traceback" not in stderr
 
 

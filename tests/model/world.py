@@ -106,6 +106,8 @@ class World:
         for _ in range(3):
             self.pass_time(3_600)
             seen.update(self.take_all(self.queue))
+            if not self.raw.exists(self.keys["messages"]):
+                break
         seen.update(f"to/{message_id}" for message_id in self.take_all(self.other))
         return seen
 

@@ -56,7 +56,17 @@ def with_tests(work: Callable[[list[pytest.Item]], None], paths: Sequence[str]) 
     )
     hypothesis.settings.load_profile("mutants")
     with tempfile.TemporaryDirectory(prefix="rq-dlq-mutants-", ignore_cleanup_errors=True) as scratch:
-        options = ["--basetemp", f"{scratch}/pytest", "-p", "no:terminal", "-p", "no:cacheprovider", "-s"]
+        options = [
+            "-m",
+            "not slow",
+            "--basetemp",
+            f"{scratch}/pytest",
+            "-p",
+            "no:terminal",
+            "-p",
+            "no:cacheprovider",
+            "-s",
+        ]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--timeout=60"]
         return pytest.main([*options, *paths], plugins=[_Works(work)])
 

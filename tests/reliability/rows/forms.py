@@ -148,11 +148,11 @@ def try_workers(directory: Path, each: int, show: Callable[[float, float], None]
 
 def run(run: Run) -> Figures:
     """Every verb both ways, then workers of both on one queue."""
-    steps = run.random.sample([*STEPS], 5) if run.scale == "short" else [*STEPS]
+    steps = run.random.sample([*STEPS], 2) if run.scale == "short" else [*STEPS]
     share = len(steps) // 4 + 1
     shares = [(steps[at : at + share],) for at in range(0, len(steps), share)]
     found = [line for lines in run.in_processes(try_verbs, shares) for line in lines]
-    each = run.pick(short=200, whole=5_000, soak=50_000)
+    each = run.pick(short=100, whole=5_000, soak=50_000)
     told, more = try_workers(run.directory, each, run.done)
     found += more
     note = "; ".join([*found[:3], f"{len(steps)} calls both ways, {len(FRAGMENTS) * EACH} processes"])

@@ -191,7 +191,7 @@ def judge(trial: Trial, raw: Any) -> Figures:
 def run(run: Run) -> Figures:
     """All kinds at once, among innocent messages."""
     plan = run.pick(
-        short=Plan(3, 5, {"brief": 4, "long": 6}),
+        short=Plan(1, 10, {"brief": 2, "long": 3}),
         whole=Plan(100, 20, {"brief": 6, "long": 16}),
     )
     with Server(run.directory / "redis") as server, Crowd() as crowd:

@@ -86,7 +86,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
 def run(run: Run) -> Figures:
     """Kill and freeze, at random."""
     plan = run.pick(
-        short=Plan(50_000, kills=150, zombies=8, senders_killed=10, lease=500),
+        short=Plan(10_000, kills=30, zombies=8, senders_killed=4, lease=500),
         whole=Plan(1_000_000, kills=1_000, zombies=50, senders_killed=100),
         soak=Plan(3_000_000, kills=3_000, zombies=150, senders_killed=300),
     )
