@@ -30,7 +30,7 @@ test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
 slow: ## the long tests, and each test in the other two of its four ways: `pytest` leaves them out
-	pytest -m other_ways -n auto
+	pytest -m fourth_way -n auto
 	pytest -m slow --timeout 0
 
 reliability: ## what is promised under faults, shown: a table; at most 30 minutes

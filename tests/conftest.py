@@ -52,9 +52,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first; of four ways two are left to `make slow`."""
+    """What takes long begins first; of four ways one is left to `make slow`."""
     for item in filter(ways.is_left_out, items):
-        item.add_marker("other_ways")
+        item.add_marker("fourth_way")
     items.sort(key=lambda item: shares.rank(item.nodeid))
 
 

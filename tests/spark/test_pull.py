@@ -97,7 +97,7 @@ def test_a_duration_ends_all_waves(spark: SparkSession, broker: rq_dlq.Broker) -
     """Three tasks on two cores: the third one begins when the time is over."""
     broker.queue("orders").send("x", delay="1h")
     pulled = foreach_message(spark, "orders", nothing, parallelism=3, until="1s")
-    assert 1 <= pulled.seconds < 4
+    assert 1 <= pulled.seconds < 60
     assert pulled == Pulled(seconds=pulled.seconds)
 
 
