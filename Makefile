@@ -29,7 +29,7 @@ types: ## mypy and pyright
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
-slow: ## the long tests, and each test in the other two of its four ways: `pytest` leaves them out
+slow: ## what `pytest` leaves out: the long tests, and fakeredis in the other colour
 	pytest -m fourth_way -n auto
 	pytest -m slow --timeout 0
 
