@@ -144,6 +144,18 @@ async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: An
     assert await get_through(queue, clock) >= 1
 
 
+async def test_a_state_that_ends_in_nonsense_is_not_believed(broker: Any, raw: Any) -> None:
+    """What may follow its numbers has names."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await queue.send("x", id="m")
+    raw.hset("rq:{a}:states", "m", "live - 0 3 3 3 0 0 0 0 known=1")
+    assert [message.delivery_count for message in await queue.peek()] == [3]
+    raw.hset("rq:{a}:states", "m", "live - 0 3 3 3 0 0 0 0 nonsense")
+    assert [message.delivery_count for message in await queue.peek()] == [0]
+    (delivery,) = await queue.claim()
+    assert delivery.delivery_count == 1
+
+
 @pytest.mark.parametrize("name", STATES_OF_NONSENSE)
 @pytest.mark.parametrize("part", ["ready", "scheduled", "dead"])
 async def test_state_of_nonsense(part: str, name: str, broker: Any, clock: Clock, raw: Any) -> None:

@@ -149,8 +149,9 @@ async def test_a_redrive_that_waits_keeps_its_list(verb: str, broker: Any, raw: 
     queue = broker.queue("a")
     await bury(queue, range(5))
     job = await queue.dlq.redrive(where="body >= 0", canary=2, detach=True)
-    await step(queue, job)
     (name,) = raw.keys("rq:{a}:redrive:*")
+    assert raw.pttl(name) > WEEK - 60_000
+    await step(queue, job)
     raw.pexpire(name, 60_000)
     await (step(queue, job) if verb == "step" else job.pause())
     assert raw.pttl(name) > WEEK - 60_000

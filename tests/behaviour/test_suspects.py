@@ -335,6 +335,16 @@ async def test_only_suspects_that_it_may_not_take(queue: Any, clock: Clock, raw:
     assert await counts(queue) == {"ready": 5}
 
 
+async def test_a_whole_page_of_suspects_and_nothing_else(broker: Any, clock: Clock) -> None:
+    """A claim looks at a hundred at a time."""
+    queue = broker.queue("a", redelivery=after("1m", most=1))
+    await queue.send_many(range(100))
+    await suspect(queue, clock, *range(100))
+    permit = Permit(free=False)
+    assert await claimed(queue, 10, permit) == []
+    assert permit.noted == [(None, True)]
+
+
 async def test_who_holds_the_alarm_hands_it_on_before_it_turns_away(
     queue: Any, clock: Clock, raw: Any
 ) -> None:
