@@ -70,7 +70,7 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "claim": (
         6,
         {
-            "part": st.sampled_from(["live"] * 6 + ["dead", "expired"]), "count": st.integers(1, 4),
+            "part": st.sampled_from(["live"] * 4 + ["dead", "dead", "expired"]), "count": st.integers(1, 4),
             "lease": leases, "seed": seeds, "patience": st.sampled_from([0, 1_000]), "woken": st.booleans(),
             "alarmed": st.booleans(), "suspects": st.sampled_from(["all", "alone", "none"]), "lost": lost,
             "thorough": st.booleans(),
