@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
@@ -35,7 +36,9 @@ hypothesis.settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before processes of xdist start."""
+    """Before processes of xdist start; in each of them, too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.pluginmanager.hasplugin("cacheprovider"):
         shares.compile_once(config.cache.mkdir("compiled"))
 

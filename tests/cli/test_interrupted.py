@@ -23,7 +23,6 @@ class Interrupting:
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGINT)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 interrupting = Interrupting()
 sys.meta_path.insert(0, interrupting)
 sys.argv[0] = "rq-dlq"
