@@ -1,5 +1,5 @@
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
 -- needs: keys: audit
 -- gives: note_audit
 local MOST_NOTES = '1000'

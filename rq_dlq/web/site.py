@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -129,6 +129,18 @@ def asked(request: Request, name: str) -> str:
     if not (value := request.query_params.get(name, "")):
         raise HTTPException(400, f"the address lacks {name}=…")
     return value
+
+
+def verb_of(request: Request, verbs: Collection[str], what: str) -> str:
+    """What the address asks to be done.
+
+    Raises:
+        HTTPException: it is none of these verbs.
+    """
+    verb = str(request.path_params["verb"])
+    if verb not in verbs:
+        raise HTTPException(404, f"{what} knows {', '.join(verbs)}")
+    return verb
 
 
 def number_of(given: Mapping[str, Any], name: str, kind: type[int | float]) -> Any:

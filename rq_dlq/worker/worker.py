@@ -114,7 +114,7 @@ class Worker:
             working = create_task(to_thread(self._run, get_running_loop()))
             while not working.done():
                 try:
-                    await wait([working], timeout=1)
+                    await wait([working])
                 except CancelledError:
                     cancelled = True
                     self.stop.signal()

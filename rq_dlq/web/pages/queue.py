@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from starlette.exceptions import HTTPException
 
 from rq_dlq.web import live
-from rq_dlq.web.site import act, go_to
+from rq_dlq.web.site import act, go_to, verb_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,9 +34,7 @@ async def queue(site: Site, request: Request) -> Response:
 @act
 async def steer(site: Site, request: Request) -> Response:
     """Pause or resume a queue."""
-    found, verb = await site.queue(request, "name"), request.path_params["verb"]
-    if verb not in VERBS:
-        raise HTTPException(404, f"a queue knows {', '.join(VERBS)}")
+    found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
     await getattr(found, verb)(by=site.by(request))
     await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from rq_dlq.errors import RqDlqError
 from rq_dlq.web import live
 from rq_dlq.web.pages.group import terms_of
-from rq_dlq.web.site import Site, act, asked, go_to
+from rq_dlq.web.site import Site, act, asked, go_to, verb_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -59,9 +59,7 @@ async def begin(site: Site, request: Request) -> Response:
 @act
 async def steer(site: Site, request: Request) -> Response:
     """Pause, resume, cancel or undo a redrive."""
-    queue, verb = await site.queue(request), request.path_params["verb"]
-    if verb not in VERBS:
-        raise HTTPException(404, f"a redrive knows {', '.join(VERBS)}")
+    queue, verb = await site.queue(request), verb_of(request, VERBS, "a redrive")
     job = await queue.dlq.job(asked(request, "id"))
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
