@@ -491,7 +491,7 @@ if not is_there then
   return { 0, -2, position, {} }
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)

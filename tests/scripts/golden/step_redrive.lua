@@ -48,7 +48,7 @@ local function write_redrive(job, changes)
   redis.call('HSET', redrives, unpack(cells))
 end
 -- Notes what an operator did, or had done; the newest thousand notes of a queue stay.
---   did: paused or resumed; by: who, as JSON; user: of Redis; then more, names and values
+--   did: what was done, in a word; by: who, as JSON; user: of Redis; then more, names and values
 local MOST_NOTES = '1000'
 
 local function note_audit(did, by, user, ...)
