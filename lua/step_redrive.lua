@@ -5,7 +5,9 @@ local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
 -- needs: now, KEPT, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
 local r = read_redrive(job)
-local is_due = tonumber(redis.call('ZSCORE', redriving, job) or 0) <= now
+local at = tonumber(redis.call('ZSCORE', redriving, job) or 0)
+local is_far = at > now + 60000 -- a minute: the clock stepped back; or its rate is low, by which it waits all the same
+local is_due = at <= now or is_far and r and r.state == 'running' and not r.offered
 if grace == 0 and not is_due then
   return { 0, -1 }
 elseif not r or r.state ~= 'running' then
@@ -26,7 +28,7 @@ if room == 0 then
   redis.call('PEXPIRE', redrive, KEPT)
   return { 0, wait }
 end
--- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired
+-- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired, history
 local source = r.part == 'dead' and dead or expired
 local ends = redis.call('HMGET', redrives, job .. ' last_score', job .. ' last_member', job .. ' score', job .. ' member')
 local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
@@ -36,10 +38,12 @@ if ends[1] then -- it takes all
   range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
 end
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  if state.due > r.latest then -- it was redriven by someone else, and died again
+  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back.
+  local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
+  if state.due > r.latest or story:find(r.cause, 1, true) then
     return false
   end
-  local expires = redriven_expiry(r.ttl or 0, head, state)
+  local expires = redriven_expiry(r.ttl, head, state)
   if expires and expires <= now then
     late = late + 1
     return false

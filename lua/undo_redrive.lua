@@ -15,19 +15,20 @@ local ids = redis.call('LRANGE', redrive, r.position, r.position + limit - 1)
 if #ids == 0 then
   return { 0, 0 }
 end
--- needs: each_chosen, remember, with_expiry_word, put, outcome; keys: ready
+-- needs: each_chosen, remember, with_expiry_word, put, outcome; keys: ready, expiring
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
-  local reason, due, charged, delay, deliveries = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
   if tonumber(deliveries) ~= state.deliveries then
     return false
   end
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
-  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), nil)
+  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
   remember(id, 'undone', state.deliveries, 0, by, cause)
   put(id, state, head)
   redis.call('ZREM', ready, row)
+  redis.call('ZREM', expiring, id)
   outcome('undone', id, head, state, 0, { consumer = by })
 end, { ids = ids })
 r.position, r.undone = r.position + #ids, r.undone + undone

@@ -111,6 +111,20 @@ def test_a_disk_that_cannot_be_written_fails() -> None:
     assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"save": "3600 1"}, "snapshots only: a crash now loses the last 7 changes"),
+        ({"save": ""}, "neither an append-only file nor snapshots: a restart loses all"),
+        (None, "no append-only file, perhaps no snapshots: a crash loses the last 7 changes, or all"),
+    ],
+)
+def test_without_an_append_only_file(config: dict[str, str] | None, said: str) -> None:
+    info = {**MASTER, "aof_enabled": "0", "rdb_changes_since_last_save": "7"}
+    check = persistence(Facts(info, config))
+    assert (check.state, check.found) == ("warn", said)
+
+
 def test_a_replica_and_a_cluster_that_is_down_fail() -> None:
     check = role(Facts({"role": "slave", "master_host": "10.0.0.9", "master_port": "6379"}))
     assert (check.state, check.advice) == ("fail", "use the master, 10.0.0.9:6379")

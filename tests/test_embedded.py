@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import json
@@ -20,7 +21,10 @@ import psutil
 import pytest
 import redis
 
+import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq import embedded
+from rq_dlq._redis import FAIL_FAST
 from rq_dlq.embedded import _backends, data_directory, ensure
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 
@@ -265,6 +269,35 @@ def test_a_killed_server_is_started_again_on_its_data(home: Path, client: Callab
     assert connect(one.again()).get("key") == "value"
     assert pid_of(home) != pid
     assert len(watchers_of(home)) == 1
+
+
+@needs_a_server
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("colour", ["blocking", "awaiting"])
+def test_the_broker_in_the_other_colour_starts_it_again_too(
+    colour: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RQ_DLQ_HOME", str(home))
+    monkeypatch.delenv("RQ_DLQ_URL", raising=False)
+
+    def kill() -> None:
+        os.kill(pid_of(home), signal.SIGKILL)
+
+    async def send(broker: rq_dlq.asyncio.Broker) -> None:
+        async with broker:
+            queue = broker.queue("orders")
+            await queue.send(1)
+            kill()
+            await queue.send(2)
+
+    if colour == "awaiting":
+        asyncio.run(send(rq_dlq.Broker()._twin(rq_dlq.asyncio.Broker, FAIL_FAST)))
+        return
+    with rq_dlq.asyncio.Broker()._twin(rq_dlq.Broker, FAIL_FAST) as broker:
+        queue = broker.queue("orders")
+        queue.send(1)
+        kill()
+        queue.send(2)
 
 
 @needs_a_server

@@ -497,11 +497,11 @@ def sentence(error: Exception) -> str:
 VALUE = "expected a name, text in single quotes or a number"
 BAD: list[tuple[Any, str, str]] = [
     # what it is; where; what is said
-    ("", "", "the filter is empty. Write a condition such as tenant = 'a' AND delivery_count > 2"),
-    (" \n", "", "the filter is empty"),
-    (None, "", "a filter must be text, not of type NoneType"),
-    (b"a = 1", "", "a filter must be text, not of type bytes"),
-    ("a = 1 OR " * 20_000, "", "a filter of 180,000 characters is too long: the limit is 100,000"),
+    ("", "", "the condition is empty. Write a condition such as tenant = 'a' AND delivery_count > 2"),
+    (" \n", "", "the condition is empty"),
+    (None, "", "a condition must be text, not of type NoneType"),
+    (b"a = 1", "", "a condition must be text, not of type bytes"),
+    ("a = 1 OR " * 20_000, "", "a condition of 180,000 characters is too long: the limit is 100,000"),
     ("a = '\ud800'", "column 6", "this is not a character (a lone surrogate)"),
     ("a =", "column 4, at its end", VALUE),
     ("a = \n", "at its end", VALUE),
@@ -589,7 +589,9 @@ def test_bad_input(text: Any, place: str, said: str) -> None:
     told = sentence(raised.value)
     assert said in told
     assert place in told
-    assert told.startswith(f"the filter cannot be read ({place}" if place.startswith(("col", "line")) else "")
+    assert told.startswith(
+        f"the condition cannot be read ({place}" if place.startswith(("col", "line")) else ""
+    )
 
 
 def test_the_error_is_one_of_input() -> None:

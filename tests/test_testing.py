@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,57 @@ async def test_without_a_handler_nothing_runs_inline_when_awaited(broker: TestBr
     with broker.inline(), pytest.raises(ConfigurationError, match="'orders' has no handler of it"):
         await producer.send("x")
     assert orders.stats().ready == 0
+
+
+@pytest.mark.parametrize("colour", ["def", "async def"])
+async def test_tasks_may_send_inline_at_the_same_time(colour: str, broker: TestBroker) -> None:
+    """Each send returns after its handler, and is refused if there is none."""
+    begun, go_on, done = threading.Event(), threading.Event(), list[int]()
+
+    def slow(body: int) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        done.append(body)
+
+    async def slow_meanwhile(body: int) -> None:
+        await asyncio.to_thread(slow, body)
+
+    async def send(body: int) -> bool:
+        await queue.send(body)
+        return body in done
+
+    async with rq_dlq.asyncio.Broker() as own:
+        queue = own.queue("slow")
+        queue.handler(slow if colour == "def" else slow_meanwhile)
+        with broker.inline():
+            sending = [asyncio.create_task(send(1))]
+            await asyncio.to_thread(begun.wait, 60)
+            try:
+                with pytest.raises(ConfigurationError, match="'nobody' has no handler of it"):
+                    await own.queue("nobody").send("x")
+                sending += [asyncio.create_task(send(2)), asyncio.create_task(send(3))]
+                await asyncio.wait(sending, timeout=0.1)
+            finally:
+                go_on.set()
+            assert await asyncio.gather(*sending) == [True] * 3
+
+
+@pytest.mark.timeout(60)
+def test_a_handler_may_send_inline_from_a_thread_of_its_own(broker: TestBroker) -> None:
+    """And wait for it: the message is handled afterwards."""
+    own = library.Broker()
+    first, second, seen = own.queue("first"), own.queue("second"), list[str]()
+
+    @first.handler
+    def fan_out(body: str) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            assert len(list(pool.map(second.send, [body, body]))) == 2
+        seen.append("sent")
+
+    second.handler(seen.append)
+    with broker.inline():
+        first.send("x")
+    assert seen == ["sent", "x", "x"]
 
 
 @pytest.mark.usefixtures("broker")

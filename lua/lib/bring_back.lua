@@ -2,7 +2,7 @@
 --   row: in the index `source`; by: who asked for it; cause: cells of a cause
 --   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
 --   what an undo needs:
---     redrive=job/reason/death/charged/delay/deliveries
+--     redrive=job/reason/death/charged/delay/deliveries[/expiry]
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
 -- needs: remember_expiry, now, remember, ungroup, with_expiry_word, put, outcome; keys: messages, counters
 -- gives: bring_back
@@ -15,6 +15,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
   end
   if job then
     local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
   state.more = with_expiry_word(state.more, expires)

@@ -18,6 +18,11 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   if fate == 'discard' then
     discard(id)
+    local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+    if job then
+      -- needs: count_redriven
+      count_redriven(job, 'died')
+    end
   else
     state.part, state.due = fate, now
     if fate == 'dead' then

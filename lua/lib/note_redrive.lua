@@ -5,7 +5,7 @@
 local function note_redrive(job, redrive, did, by, user)
   note_audit(
     did, by, user, 'job', job,
-    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
   )

@@ -5,10 +5,21 @@
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before',
+  'acked', 'died', 'acked_before', 'died_before', 'ended',
 }
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
--- nil: there is none.
+local function are(kind, found, names, first)
+  for n = first, #names do
+    if type(found[names[n]]) ~= kind then
+      return false
+    end
+  end
+  return true
+end
+
+-- nil: there is none, or it is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do
@@ -16,13 +27,12 @@ local function read_redrive(job)
   end
   local cells = redis.call('HMGET', redrives, job, unpack(names))
   local found = read_json(cells[1] or '')
-  if not found.chosen then -- or it is damaged
-    return nil
-  end
+  found.ttl, found.to, found.how = found.ttl or 0, found.to or '', found.how or '' -- an earlier version may have begun it
   for n, name in ipairs(OF_REDRIVE) do
     found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
   end
-  return found
+  local is_whole = are('string', found, TEXTS, 1) and are('number', found, NUMBERS, 1)
+  return is_whole and are('number', found, OF_REDRIVE, 3) and found or nil -- the first two are texts
 end
 
 local function write_redrive(job, changes)

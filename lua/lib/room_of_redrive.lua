@@ -1,32 +1,34 @@
 -- How many messages a redrive may bring back now, by its canary, by what became of those that it has brought back, and by
 -- its rate; then in how many milliseconds it may go on, where that is none. -1: it has paused, since too few succeed.
 --   canary: so many first, then all of them have to come to an end; min_success: the part of the ends that are acks
--- needs: now, stop_redrive; keys: states, redrive, redriving
+-- needs: now, write_redrive, stop_redrive; keys: states, redrive, redriving
 -- gives: room_of_redrive
 local POLL = 500 -- milliseconds between two looks at a canary
 local SAMPLE = 20 -- ends by which it is judged where it has no canary
 local LOOKS = 1000 -- messages that one look at a canary reads (I9)
 local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
 
--- Whether a message of the canary has not come to an end. Not every end is counted: a message may be purged or moved.
-local function has_open(job, position)
-  local ids = redis.call('LRANGE', redrive, math.max(0, position - LOOKS), position - 1)
-  for _, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
-    if text and text:find(' redrive=' .. job .. '/', 1, true) then
-      return true
-    end
+-- Whether a message of the canary has not come to an end, or may not have: then the next look goes on where this one
+-- ended, since what did not come back stands in the list, too. Not every end is counted: a message may be purged or moved.
+local function has_open(job, r)
+  local ids = redis.call('LRANGE', redrive, r.ended, r.ended + LOOKS - 1)
+  local open
+  for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+    open = open or text and text:find(' redrive=' .. job .. '/', 1, true) and n
   end
-  return false
+  r.ended = r.ended + (open and open - 1 or #ids)
+  write_redrive(job, { ended = r.ended })
+  return open or #ids > 0 and r.ended < r.position
 end
 
 local function room_and_wait(job, r, limit)
   local acked = r.acked - r.acked_before
   local ends = acked + r.died - r.died_before
-  local failing = acked < r.min_success * ends
+  local failing = acked / ends < r.min_success -- a product would not be exact: 0.55 * 100 > 55. Not for 0 / 0
   local room = limit
   if r.canary > 0 and r.passed == 0 then
     room = math.min(limit, r.canary - r.moved)
-    if room <= 0 and has_open(job, r.position) then
+    if room <= 0 and has_open(job, r) then
       return 0, POLL
     elseif room <= 0 and (failing or acked == 0) then
       return 0, nil
@@ -37,7 +39,8 @@ local function room_and_wait(job, r, limit)
     return 0, nil
   end
   if r.rate > 0 then
-    r.next = math.max(r.next, now - BURST)
+    local is_far = r.next > now + 1000 / r.rate + 1 -- no step leaves such a time: the clock stepped back
+    r.next = is_far and now or math.max(r.next, now - BURST)
     local due = math.floor((now - r.next) * r.rate / 1000) + 1
     if due < 1 then
       return 0, math.ceil(r.next - now)

@@ -19,6 +19,8 @@ Part = Literal["live", "dead", "expired"]
 Place = Literal["ready", "scheduled", "leased", "dead", "expired"]
 Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
+UNLIKE = (TypeError, AttributeError, LookupError, ValueError)
+"""What readers raise for a reply of another kind."""
 
 
 class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen dataclass
@@ -42,9 +44,16 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
     repetition_reader: Callable[[Any], R] | None = None
 
     def read(self, reply: Any, repeated: bool) -> R:
-        """The result; `repeated`: the call repeats one whose outcome is not known."""
+        """The result; `repeated`: the call repeats one whose outcome is not known.
+
+        Raises:
+            WrongReply: the reply is of another kind than this call has.
+        """
         reader = self.repetition_reader if repeated else None
-        return (reader or self.reader)(reply)
+        try:
+            return (reader or self.reader)(reply)
+        except UNLIKE as error:
+            raise WrongReply from error
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command; the server must know the script."""
@@ -86,9 +95,12 @@ class Command(Generic[R]):
     script: ClassVar[str] = ""  # it runs none
 
     def read(self, reply: Any, repeated: bool) -> R:
-        """The result."""
+        """The result; like `Call.read`."""
         del repeated
-        return self.reader(reply)
+        try:
+            return self.reader(reply)
+        except UNLIKE as error:
+            raise WrongReply from error
 
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command."""
@@ -97,14 +109,14 @@ class Command(Generic[R]):
 
 
 class WrongReply(Exception):  # noqa: N818 - never leaves `_redis`
-    """The reply is to another call.
+    """The reply is of another kind than the call has.
 
     Something else in the process closed the descriptor of a connection, and a new connection got its number:
-    two share a socket, and read each other's replies.
+    two share a socket, and read each other's replies. Or someone else wrote to the queue's keys.
     """
 
     def __init__(self) -> None:
-        super().__init__("the reply is to another call")
+        super().__init__("the reply is to another call, or someone else wrote to the keys")
 
 
 def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:
@@ -138,4 +150,5 @@ def read_ids(reply: Any) -> list[str]:
 def read_hash(reply: Any) -> dict[bytes, bytes]:
     if isinstance(reply, dict):  # a pool that was passed in may speak RESP3
         return cast("dict[bytes, bytes]", reply)
-    return dict(zip(reply[::2], reply[1::2], strict=True))
+    cells = whole(reply, 0, and_each=2)
+    return dict(zip(cells[::2], cells[1::2], strict=True))

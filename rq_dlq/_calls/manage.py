@@ -199,9 +199,14 @@ def was_sent_to(keys: QueueKeys) -> Command[int]:
 
 
 def within(keys: QueueKeys) -> tuple[Command[int], ...]:
-    """How many messages and schedules a queue has, and how many lists of jobs that are not moved yet."""
+    """What a queue would lose if it were deleted.
+
+    How many messages and schedules it has, how many lists of jobs that are not moved yet, how many acks it
+    remembers, and whether it is paused.
+    """
     hashes = (Command((b"HLEN", keys[name]), int) for name in ("messages", "schedules"))
-    return *hashes, Command((b"ZCARD", keys["committed"]), int)
+    indexes = (Command((b"ZCARD", keys[name]), int) for name in ("committed", "acked_ids"))
+    return *hashes, *indexes, Command((b"HEXISTS", keys["settings"], b"paused"), int)
 
 
 def encode_policy(redelivery: Mapping[str, object]) -> bytes:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
-from rq_dlq._calls.call import Argument, Call, Command, read_hash, read_ids
+from rq_dlq._calls.call import Argument, Call, Command, read_hash, read_ids, whole
 from rq_dlq.values.counts import QueueStats
 from rq_dlq.values.failure import LAPSE
 
@@ -76,7 +76,12 @@ def registered(namespace: str) -> Command[list[str]]:
 
 def clock() -> Command[int]:
     """The server's clock in milliseconds, for planning; the scripts read it themselves."""
-    return Command((b"TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000)
+    return Command((b"TIME",), _read_clock)
+
+
+def _read_clock(reply: Any) -> int:
+    seconds, micros = whole(reply, 2)
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def first_score(keys: QueueKeys, index: str) -> Command[float | None]:

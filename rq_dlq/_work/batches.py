@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._calls import claims, delivery, scans
 from rq_dlq._calls.scans import Page
 from rq_dlq._work.claim import open_to_drain, patiently
+from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
@@ -85,6 +86,8 @@ def claim_batch(
     Raises:
         InvalidInput: the queue is a view.
     """
+    if queue.view:
+        forget(queue)  # it may be a queue by now
     yield from open_to_drain(queue)
     if queue.view:
         message = f"cannot claim a batch of {queue.name!r}: it shows what failed in others. Claim from those"

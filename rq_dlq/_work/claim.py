@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from rq_dlq._calls import manage
 from rq_dlq._calls.delivery import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._calls.delivery import claim as claim_call
-from rq_dlq._work.policies import open_queue
+from rq_dlq._work.policies import open_found
 from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.shared import claim_view
@@ -100,14 +100,17 @@ def claim(
             return claiming
         return _open_first(queue, claiming)
 
-    found = yield from patiently(queue, once, wait, stopped)
-    if not queue.view or found:
-        return found
+    claimed = yield from patiently(queue, once, wait, stopped)
+    if not queue.view or claimed:
+        return claimed
 
     def claim_one(member: Queue[Any], number: int) -> Steps[list[D]]:
         return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
 
-    return (yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped))
+    found = yield from claim_view(queue, claim_one, count, wait=wait, stopped=stopped)
+    if found is None:  # the name is a queue's now
+        found = yield from patiently(queue, once, wait, stopped)
+    return found
 
 
 def _open_first(queue: Queue[Any], claiming: Steps[tuple[list[D], int]]) -> Steps[tuple[list[D], int]]:
@@ -123,14 +126,13 @@ def open_to_drain(queue: Queue[Any]) -> Steps[None]:
     """
     if queue.opened:
         return
-    queue.found = False
     yield from find(queue)
     if not queue.view and queue.declared is None:
         opening, sent = yield Batch([manage.opening(queue.keys), manage.was_sent_to(queue.keys)])
         if not opening and not sent:
             return
     try:
-        yield from open_queue(queue)
+        yield from open_found(queue)
     except MissingRights:
         raise
     except BrokerRefused:

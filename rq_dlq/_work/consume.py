@@ -36,6 +36,9 @@ class Consuming(Generic[D]):
         wait: milliseconds that each claim waits.
         lease: milliseconds; None: the queue's.
         clock: seconds; it never goes back.
+
+    Attributes:
+        over: the loop was ended.
     """
 
     def __init__(
@@ -57,14 +60,14 @@ class Consuming(Generic[D]):
             count=count,
             wait=wait,
             lease=lease,
-            stopped=self._has_lost,
+            stopped=self._is_cut_short,
         )
         self._unseen: deque[D] = deque()  # claimed, and not handed out yet
         self._current: D | None = None
         self._acked: deque[D] = deque()  # the ack is deferred
         self._lost: list[Settlement] = []  # deferred acks that came too late
         self._asked = 0.0  # when the last round trip ended
-        self._over = False
+        self.over = False
         self._process = os.getpid()
 
     def defer(self, delivery: D) -> bool:
@@ -95,7 +98,7 @@ class Consuming(Generic[D]):
         """
         self._leave_to_parent()
         self._current = None
-        if self._over:
+        if self.over:
             return None
         if not self._unseen:
             self._unseen.extend((yield from riding(self._ack(), self._claim())))
@@ -104,9 +107,12 @@ class Consuming(Generic[D]):
             yield from self._ack()
             self._asked = self._clock()
         self._tell_lost()
-        if self._unseen:
-            self._current = self._unseen.popleft()
+        self._current = self._next()
         return self._current
+
+    def _next(self) -> D | None:
+        """The next to hand out; none if the loop was ended during the claim: who leaves it releases them."""
+        return self._unseen.popleft() if self._unseen and not self.over else None
 
     def leave(self) -> Steps[None]:
         """End the loop: make the deferred acks, release the delivery of this step and those not handed out.
@@ -117,11 +123,14 @@ class Consuming(Generic[D]):
             LeaseLost: a deferred ack came too late. The others are done.
         """
         self._leave_to_parent()
-        self._over = True
+        self.over = True
         rest = self._take_rest()
         try:
             yield from riding(self._ack(), self._release(rest)) if rest else self._ack()
         except BaseException as error:
+            if not isinstance(error, Exception):  # cut off, as by a cancellation: it can be ended again
+                self._unseen.extendleft(d for d in reversed(rest) if not d.settled)
+                raise
             for delivery in self._take_acked():  # a later ack() makes it
                 delivery.outcome = None
             if isinstance(error, BrokerRefused):  # perhaps only the ack
@@ -159,9 +168,9 @@ class Consuming(Generic[D]):
         self._unseen.clear()
         return [delivery for delivery in rest if not delivery.settled]
 
-    def _has_lost(self) -> bool:
-        """Whether there is something to tell, so that a claim does not wait any longer."""
-        return bool(self._lost)
+    def _is_cut_short(self) -> bool:
+        """Whether a claim does not wait any longer: the loop was ended, or there is something to tell."""
+        return self.over or bool(self._lost)
 
     def _tell_lost(self) -> None:
         if self._lost:

@@ -29,7 +29,6 @@ def delete(queue: Queue[Any], *, force: bool) -> Steps[int]:
     Raises:
         InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
     """
-    only_live(queue, "delete")
     yield from find(queue)
     only_live(queue, "delete")
     before: manage.Left | None = None

@@ -17,7 +17,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
 from rq_dlq._work.queue import forget, only_live
-from rq_dlq._work.registry import give_way, register
+from rq_dlq._work.registry import give_way, register, unlist
 from rq_dlq._work.steps import Batch, Steps, chunks, together
 from rq_dlq._work.views import find
 from rq_dlq.errors import PolicyError, UpgradeRequired
@@ -42,9 +42,14 @@ def open_queue(queue: Queue[Any]) -> Steps[None]:
     Raises:
         PolicyError: the program gives dead letters the name of a queue, or declares a policy for a view.
     """
-    if queue.opened:
+    if queue.opened and not queue.view:
         return
     yield from find(queue)
+    yield from open_found(queue)
+
+
+def open_found(queue: Queue[Any]) -> Steps[None]:
+    """The same where it was just found out whether the queue is a view."""
     if not queue.view:
         yield from register(queue)
     if queue.view and queue.declared is not None:
@@ -63,7 +68,8 @@ def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
     Raises:
         InvalidInput: it is a dead-letter or expiry queue, which may show only when it is opened.
     """
-    only_live(queue, verb)
+    if not queue.view:  # which may be a queue by now
+        only_live(queue, verb)
     yield from open_queue(queue)
     only_live(queue, verb)
 
@@ -75,7 +81,10 @@ def open_again(queue: Queue[Any], verb: str) -> Steps[None]:
         InvalidInput: a policy has given its name to dead letters since.
     """
     forget(queue)
-    yield from open_live(queue, verb)
+    yield from open_queue(queue)
+    if queue.view:  # the name was deleted before it was listed here, perhaps, so nobody else takes it off
+        yield from unlist(queue.keys)
+    only_live(queue, verb)
 
 
 class _Map:
@@ -265,9 +274,9 @@ def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
 
 def set_paused(queue: Queue[Any], *, paused: bool, by: str | None = None) -> Steps[bool]:
     """Pause deliveries, or resume them; whether that changed anything."""
-    only_live(queue, "pause")
     name = who(queue, by)
     forget(queue)
+    only_live(queue, "pause")
     yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
     only_live(queue, "pause")
     user = yield from whoami()

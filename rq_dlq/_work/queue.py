@@ -43,8 +43,8 @@ class Queue(Generic[T]):
         senders: of its broker.
         indeterminate_claims: processes and tokens; the next claim of that process resumes one (I12).
         indeterminate: settlements whose outcome is not known.
-        found: whether `view` is known.
-        view: the name is one that policies gave to the dead letters or the expired messages of other queues.
+        view: the name is one that policies gave to the dead letters or the expired messages of other queues,
+            when `views.find` last looked.
         members: the queues that a view has shown so far, by their names and parts.
         seen: where a view's letters are.
         viewed: this is such a member; its tokens name its family.
@@ -70,7 +70,6 @@ class Queue(Generic[T]):
     senders: Senders = field(default_factory=Senders)
     indeterminate_claims: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
     indeterminate: Settlements = field(default_factory=Settlements)
-    found: bool = False
     view: bool = False
     members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
     seen: Seen = field(default_factory=Seen)
@@ -106,7 +105,6 @@ class Queue(Generic[T]):
                 part=address.part,  # type: ignore[arg-type]
                 opened=True,
                 opening="",
-                found=True,
                 indeterminate_claims=deque(),
                 view=False,
                 members={},
@@ -118,7 +116,7 @@ class Queue(Generic[T]):
 
 def forget(queue: Queue[Any]) -> None:
     """Have the queue opened again by its next verb, since it was deleted, or may have been."""
-    queue.opened = queue.found = queue.view = False
+    queue.opened = queue.view = False
 
 
 def place_of(queue: Queue[Any]) -> Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import redrives as calls
@@ -12,10 +13,10 @@ from rq_dlq._calls import upkeep
 from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.reading import following, read, sources
 from rq_dlq._work.redrive_offers import Editor, check_reach
-from rq_dlq._work.redrives import GRACE, LEFT, look
+from rq_dlq._work.redrives import GRACE, LEFT, look, steer
 from rq_dlq._work.steps import Batch, Steps
 from rq_dlq._work.targets import check_target, open_target
-from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError
 from rq_dlq.values.failure import moment
 from rq_dlq.values.redrive import Redrive, RedriveCounts, RedrivePlan
 from rq_dlq.values.state import deadline_of
@@ -75,7 +76,7 @@ def _gone(choice: Choice, found: int) -> int:
 
 
 def begin(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive]]:
-    """Begin a redrive; a view's is one in each of its queues.
+    """Begin a redrive; a view's is one in each of its queues, or, after an error, in none.
 
     Raises:
         InvalidInput: a view is not redriven gradually, there is no other queue of this name, or too many
@@ -85,7 +86,7 @@ def begin(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive
     """
     shown_queues = yield from sources(queue, choice)
     if queue.view and terms.is_gradual:
-        names = ", ".join(member.name for member in shown_queues[:3])
+        names = ", ".join(member.keys.family for member in shown_queues[:3])
         raise InvalidInput(f"{queue.name!r} shows several queues: redrive them one by one ({names}, …)")
     if terms.to is not None:
         yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
@@ -106,21 +107,39 @@ def begin(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive
         if found and terms.to is not None:
             yield from open_target(terms.to)
     grace = 0 if terms.detach else LEFT if terms.offered else GRACE
-    started: list[Redrive] = []
-    for part in parts.values():
-        if queue.view and not (part.listed or whole):
-            continue
-        asked = terms.asked(
-            part=part.place,
-            job=part.job,
-            source=part.keys.family,
-            chosen=in_words(choice),
-            by=who(queue, terms.by),
-            user=user,
-            at=at,
+    asked = partial(terms.asked, chosen=in_words(choice), by=who(queue, terms.by), user=user, at=at)
+    chosen = [part for part in parts.values() if whole or part.listed or not queue.view]
+    starts = [
+        part.start(
+            asked(part=part.place, job=part.job, source=part.keys.family),
+            None if whole else part.listed,
+            0 if n else gone,
+            grace,
         )
-        started.append((yield from part.start(asked, None if whole else part.listed, gone, grace)))
-        gone = 0
+        for n, part in enumerate(chosen)
+    ]
+    return (yield from _start_all(queue, starts, terms.by))
+
+
+def _start_all(queue: Queue[Any], starts: Sequence[Steps[Redrive]], by: str | None) -> Steps[list[Redrive]]:
+    """Start the redrives of a view; if one fails, cancel those before it, which have moved nothing yet."""
+    started: list[Redrive] = []
+    try:
+        for start in starts:
+            started.append((yield from start))  # noqa: PERF401 - a step, for which no list waits
+    except RqDlqError as error:
+        left: list[str] = []
+        for redrive in started:
+            try:
+                if redrive.counts.eligible:  # else it has no record
+                    yield from steer(queue, redrive, "cancel", by)
+            except RqDlqError:
+                left.append(repr(redrive.family))
+        if left:
+            error.add_note(
+                f"it has begun in {', '.join(left)}, and was not cancelled: see dlq.jobs() of each"
+            )
+        raise
     return started
 
 

@@ -77,7 +77,8 @@ def in_use(keys: QueueKeys) -> Steps[bool]:
 def gives_way(keys: QueueKeys) -> Steps[bool]:
     """Whether a policy that wants the name of a queue for dead letters may have it: the queue is empty.
 
-    One that has schedules, or settings that a program declares, stays, since it will be used again.
+    One that has schedules, or settings that a program declares, stays, since it will be used again. So does
+    one that is paused, or remembers acks (`dedup_window`), which would be lost.
     """
     (declared, _), *within = yield Batch([manage.configured(keys), *manage.within(keys)])
     return not declared and not any(within)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._calls import delivery
 from rq_dlq._work import senders
 from rq_dlq._work.policies import open_again, open_live
-from rq_dlq._work.queue import only_live
 from rq_dlq._work.steps import Steps, bounded
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ def restore(queue: Queue[Any], rows: Iterable[Row]) -> Steps[list[str]]:
     Returns:
         The ids that the queue knew already: these messages are as they were.
     """
-    only_live(queue, WHAT)
-    if not queue.opened:
-        yield from open_live(queue, WHAT)
+    yield from open_live(queue, WHAT)
     known: list[str] = []
     for chunk in bounded(rows, lambda row: len(row.record) + len(row.history)):
         known += yield from _put(queue, chunk)

@@ -17,7 +17,6 @@ import msgspec
 from rq_dlq._calls import schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.policies import open_again, open_live
-from rq_dlq._work.queue import only_live
 from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
@@ -73,7 +72,6 @@ def schedule(queue: Queue[Any], name: str, wanted: Record) -> Steps[Schedule]:
     Raises:
         InvalidInput: the name cannot be one, or the queue is one of dead letters.
     """
-    only_live(queue, VERB)
     _check_name(name)
     while True:
         yield from open_live(queue, VERB)

@@ -7,9 +7,9 @@ and repeated; it returns how many messages it changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rq_dlq._calls import manage, scans
 from rq_dlq._calls.scans import START
@@ -33,6 +33,18 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Received
 
 T = TypeVar("T")
+
+WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
+TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
+    "redrive": ("dead", "expired"),
+    "purge": (*WAITING, "dead", "expired"),
+    "dead_letter": (*WAITING, "expired"),
+    "expire": WAITING,
+    "deliver_now": ("scheduled",),
+    "prioritize": WAITING,
+    "transfer": (*WAITING, "dead", "expired"),
+}
+"""The states whose messages a verb changes."""
 
 
 Verb: TypeAlias = "Callable[..., Call[int]]"
@@ -143,31 +155,30 @@ def change_all(queue: Queue[Any], choice: Choice, verb: VerbOfAll, places: Seque
 
 def redrive(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Bring them back to their queue, except those that die again meanwhile."""
-    places: tuple[Index, ...] = ("dead", "expired")
     if choice.is_all:
         verb = partial(manage.redrive_range, by=queue.consumer, limit=CHANGED)
-        return (yield from change_all(queue, choice, verb, places))
+        return (yield from change_all(queue, choice, verb, TAKES["redrive"]))
     these = partial(manage.redrive, by=queue.consumer)
-    return (yield from change(queue, choice, these, places, all_first=True))
+    return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True))
 
 
 def purge(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Remove them for good."""
-    places: tuple[Index, ...] = ("ready", "scheduled", "dead", "expired")
     if choice.is_all:
-        return (yield from change_all(queue, choice, partial(manage.purge_range, limit=CHANGED), places))
-    return (yield from change(queue, choice, manage.purge, places))
+        these = partial(manage.purge_range, limit=CHANGED)
+        return (yield from change_all(queue, choice, these, TAKES["purge"]))
+    return (yield from change(queue, choice, manage.purge, TAKES["purge"]))
 
 
 def dead_letter(queue: Queue[Any], choice: Choice, reason: str) -> Steps[int]:
     """Send them to the dead-letter queue."""
     verb = partial(manage.dead_letter, by=queue.consumer, cause=Cause.of(reason))
-    return (yield from change(queue, choice, verb, ("ready", "scheduled", "expired")))
+    return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
 
 
 def expire_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
     """Expire them, whatever their time to live."""
-    return (yield from change(queue, choice, manage.expire_now, ("ready", "scheduled")))
+    return (yield from change(queue, choice, manage.expire_now, TAKES["expire"]))
 
 
 def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
@@ -177,14 +188,14 @@ def deliver_now(queue: Queue[Any], choice: Choice) -> Steps[int]:
         del place
         return manage.deliver_now(sender, ids=ids)
 
-    return (yield from change(queue, choice, verb, ("scheduled",)))
+    return (yield from change(queue, choice, verb, TAKES["deliver_now"]))
 
 
 def prioritize(queue: Queue[Any], choice: Choice, priority: int) -> Steps[int]:
     """Give them another priority."""
     check_priority(priority)
     verb = partial(manage.prioritize, priority=priority)
-    return (yield from change(queue, choice, verb, ("ready", "scheduled"), all_first=True, whole=True))
+    return (yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True))
 
 
 def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: bool) -> Steps[int]:
@@ -211,5 +222,4 @@ def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: boo
             cause=cause,
         )
 
-    places: tuple[Place, ...] = ("ready", "scheduled", "dead", "expired")
-    return (yield from change(queue, choice, verb, places, but=target.keys, whole=True))
+    return (yield from change(queue, choice, verb, TAKES["transfer"], but=target.keys, whole=True))

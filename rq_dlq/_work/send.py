@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.policies import open_again, open_live
-from rq_dlq._work.queue import Queue, only_live
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
@@ -22,6 +21,7 @@ from rq_dlq.values.observer import Sending
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Argument
+    from rq_dlq._work.queue import Queue
     from rq_dlq.values.codec import Codec
 
 T = TypeVar("T")
@@ -104,7 +104,8 @@ def observed(
 
 
 def _send_one(queue: Queue[T], body: T, message_id: str | None, options: SendOptions) -> Steps[str]:
-    only_live(queue, "send to")
+    if queue.view or queue.part != "live":
+        yield from open_live(queue, "send to")  # a view may be a queue by now
     item = packed(queue, body, message_id, options)
     if not queue.opened:
         yield from open_live(queue, "send to")

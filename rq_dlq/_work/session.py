@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +25,9 @@ from rq_dlq.errors import (
     Redeliver,
     RqDlqError,
 )
+from rq_dlq.values.durations import shown
 from rq_dlq.values.observer import Sending
+from rq_dlq.values.readable import some
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -129,7 +131,8 @@ def commit(session: Session) -> Steps[int]:
         CrossSlot: a cluster keeps the queues on different nodes; nothing was done.
         Unconfirmed: it is done, but too few replicas have the sent messages; commit again to ask again.
         BrokerUnavailable: the outcome is not known; commit again to find out. It does nothing twice.
-        InvalidInput: it sends to a name that a policy has given to dead letters since; nothing was done.
+        InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
+            given to dead letters since; nothing was done.
     """
     held = session.held
     if before := session.indeterminate:
@@ -155,10 +158,9 @@ def commit(session: Session) -> Steps[int]:
         raise unconfirmed(_sent(session), why, "commit() again, which does nothing twice")
     session.indeterminate = None
     if lost:
-        names = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
         raise LeaseLost(
-            f"the session was not committed, nothing was sent or acked: the lease on {names} was lost. "
-            "Use a longer lease, or extend it"
+            "the session was not committed, nothing was sent or acked: the lease on "
+            f"{some(lost, NAMED)} was lost. Use a longer lease, or extend it"
         )
     _note_acked(session.queue, held)
     if session.sender:
@@ -176,11 +178,18 @@ def _note_acked(queue: Queue[Any], deliveries: Sequence[Leased[Any]]) -> None:
 
 
 def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
-    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token."""
+    """The messages to send and to ack, by queue; one that was claimed twice is acked with the newer token.
+
+    Raises:
+        InvalidInput: one is sent under the id of one that is acked.
+    """
     acks: dict[QueueKeys, dict[str, Held]] = {}
     for delivery in held:
         family = family_of(session.queue, delivery.token)
         acks.setdefault(family, {})[delivery.id] = delivery._held
+    for family, by_times in session.outgoing.items():
+        if both := acks.get(family, {}).keys() & set(_ids(by_times)):
+            raise _lost_both(min(both), family.family)
     return [
         calls.Share(
             family,
@@ -195,10 +204,23 @@ def _shares(session: Session, held: Iterable[Leased[Any]]) -> list[calls.Share]:
     ]
 
 
+def _ids(by_times: Mapping[tuple[int, int], Sequence[Any]]) -> list[str]:
+    """The ids of the messages that are sent to one queue."""
+    return [message_id for items in by_times.values() for message_id in items[::2]]
+
+
 def _sent(session: Session) -> list[str]:
     """The ids of the messages."""
-    groups = (items for by_times in session.outgoing.values() for items in by_times.values())
-    return [message_id for items in groups for message_id in items[::2]]
+    return [message_id for by_times in session.outgoing.values() for message_id in _ids(by_times)]
+
+
+def _lost_both(message_id: str, family: str) -> InvalidInput:
+    """The error for a message under the id of one that is acked: the queue knows the id until the ack."""
+    return InvalidInput(
+        f"{shown(message_id)} cannot be sent to {family!r} by the session that acks it: the queue still has "
+        "this id, so it would send nothing, and lose both. Nothing was sent or acked. Send it under another "
+        "id; nack(delay=…) tries the same message again, dlq.redrive(edit=…) brings back a dead letter"
+    )
 
 
 def _ending(session: Session, shares: list[calls.Share]) -> Call[Any]:

@@ -14,6 +14,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rq_dlq._calls import scans, upkeep
+from rq_dlq._work.queue import forget
+from rq_dlq._work.registry import in_use
 from rq_dlq._work.steps import MAX_BLOCK, Batch, Steps, Wait, chunks
 from rq_dlq._work.views import LOOKED_AT, shown
 from rq_dlq.errors import BrokerRefused, MissingRights
@@ -54,7 +56,7 @@ def claim_view(
     *,
     wait: int,
     stopped: Callable[[], bool],
-) -> Steps[list[D]]:
+) -> Steps[list[D] | None]:
     """Claim the letters of a view that died first.
 
     A claim that does not wait finds nothing only if no member has letters. One that waits looks at some
@@ -62,11 +64,17 @@ def claim_view(
 
     Args:
         claim_one: claims up to so many letters of one member. With 0 it only does what is overdue there.
+
+    Returns:
+        The letters; None: the name has become that of a queue.
     """
     left, thorough = wait, queue.seen.looked is None
     while True:
         refused = yield from _look(queue, thorough=thorough)
         found = yield from _claim_oldest(queue, claim_one, count, refused)
+        if not found and not queue.seen.known and (yield from in_use(queue.keys)):
+            forget(queue)
+            return None
         thorough = wait == 0 and not thorough
         if found or stopped() or (left <= 0 and not thorough):
             return sorted(found, key=lambda delivery: delivery.due)

@@ -24,9 +24,13 @@ LOOKED_AT = 100  # queues whose names one round trip reads
 
 def members(queue: Queue[T]) -> Steps[list[Queue[T]]]:
     """The queue itself, or the dead-letter and expiry queues that a view shows now."""
+    if queue.view and (found := (yield from _members_of(queue))):
+        return found
     yield from find(queue)
-    if not queue.view:
-        return [queue]
+    return (yield from _members_of(queue)) if queue.view else [queue]
+
+
+def _members_of(queue: Queue[T]) -> Steps[list[Queue[T]]]:
     families: list[str] = yield upkeep.registered(queue.keys.namespace)
     return [queue.member(address) for address in (yield from shown(queue, families))]
 
@@ -42,10 +46,11 @@ def shown(queue: Queue[Any], families: Sequence[str]) -> Steps[list[Address]]:
 
 
 def find(queue: Queue[Any]) -> Steps[None]:
-    """Find out, once, whether the queue is a view."""
-    if not queue.found and (yield manage.is_alias(queue.keys.namespace, queue.name)):
-        queue.view = yield from is_given(queue.keys, queue.name)
-    queue.found = True
+    """Find out whether the queue is a view now; one whose name has changed hands is opened again."""
+    noted = yield manage.is_alias(queue.keys.namespace, queue.name)
+    view = bool(noted) and (yield from is_given(queue.keys, queue.name))
+    if view != queue.view:
+        queue.view, queue.opened = view, False
 
 
 def is_given(keys: QueueKeys, name: str) -> Steps[bool]:

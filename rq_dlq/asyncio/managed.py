@@ -122,8 +122,9 @@ class Managed(OwnQueue[T]):
         return await self._broker._run(_work.reset(self._core))
 
     async def delete(self, *, force: bool = False) -> int:
-        """Delete the queue: its messages, totals, outcome history and settings, and its name.
+        """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
 
+        Schedules do not keep a queue: without messages it is deleted with them, also if `force` is not set.
         The settings that programs declared for it go, too; entries of the map of policies stay. The queue is
         as if it had never been used: the next send creates it again. A delivery that somebody still
         held then is lost, and settling it says so.

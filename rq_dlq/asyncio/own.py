@@ -16,7 +16,7 @@ from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering, part_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
     from rq_dlq._redis import Retries
     from rq_dlq.asyncio.broker import Broker
@@ -24,6 +24,28 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
+
+
+async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Await a coroutine to its end; what happens to this task or generator meanwhile is raised afterwards.
+
+    At its end asyncio.run cancels all tasks, also the one that runs this coroutine: then it is made again.
+    """
+    cut_off: BaseException | None = None
+    again = False
+    while True:
+        ending = asyncio.create_task(make())
+        while not ending.done():
+            try:
+                await asyncio.wait([ending])
+            except (asyncio.CancelledError, GeneratorExit) as error:
+                cut_off = error
+        if again or not ending.cancelled():
+            break
+        again = True
+    ending.result()
+    if cut_off is not None:
+        raise cut_off
 
 
 @part_of("Broker")
@@ -43,8 +65,12 @@ class OwnBroker(BrokerBase):
     async def _end_loop(self, consuming: _work.Consuming[Any]) -> None:
         """End a loop, or wait until it is ended."""
         async with self._loops.setdefault(consuming, asyncio.Lock()):
-            if self._connections is not None:  # else it has claimed nothing
-                await self._connections.run(consuming.leave())
+            if self._connections is None:  # it has claimed nothing
+                return
+            closed = consuming.over  # by `close`, which did not wait for the step that was under way
+            await self._connections.run(consuming.leave())
+            if closed:
+                await self._connections.close()
 
     async def close(self) -> None:
         """End the open loops of `Queue.consume`, then close the connections; the next use opens new ones.
@@ -92,7 +118,7 @@ class OwnQueue(Answering, HandledQueue[T]):
             while (delivery := await self._broker._run(consuming.step())) is not None:
                 yield delivery
         finally:
-            await self._broker._end_loop(consuming)
+            await to_its_end(lambda: self._broker._end_loop(consuming))
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: _work.SendOptions

@@ -41,5 +41,5 @@ def main() -> None:
     Without --url and $RQ_DLQ_URL it starts its own server. For a first look, run `rq-dlq demo`.
 
     Data go to stdout, messages for people to stderr. Exit codes: 0 ok, 1 failed, 2 usage or
-    configuration, 3 broker unreachable, 4 stopped part-way.
+    configuration, 3 broker unreachable or refusing, 4 stopped part-way.
     """

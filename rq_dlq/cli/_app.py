@@ -69,7 +69,8 @@ def _module(name: str, seconds: float) -> ModuleType:
         if missing and f"{name}.".startswith(f"{missing}."):
             message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path"
         else:
-            message = f"{name} cannot be imported: {type(error).__name__}: {error} ({_place(error)})"
+            place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # its text says where
+            message = f"{name} cannot be imported: {type(error).__name__}: {error}{place}"
         raise ConfigurationError(message) from error
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 
-from rq_dlq.cli._context import Failure
 from rq_dlq.cli._extras import of_extra
 from rq_dlq.errors import InvalidMessage
 from rq_dlq.values.codec import NO_JSON
@@ -25,23 +25,23 @@ def edit_of(text: str) -> Callable[[Any], Any]:
         text: JSON, or the name of a file with it.
 
     Raises:
-        Failure: it is neither.
+        UsageError: it is neither.
         ConfigurationError: a JSON patch needs a package that is not installed.
     """
     if text.lstrip()[:1] not in {"[", "{"}:
         try:
             text = Path(text).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise Failure(f"cannot read {text!r} ({error}): --edit takes {FORMS}") from None
+            raise click.UsageError(f"cannot read {text!r} ({error}): --edit takes {FORMS}") from None
     try:
         patch: Any = msgspec.json.decode(text)
     except NO_JSON as error:
-        raise Failure(f"not JSON ({error}): --edit takes {FORMS}") from None
+        raise click.UsageError(f"not JSON ({error}): --edit takes {FORMS}") from None
     if isinstance(patch, dict):
         return _of(dict, lambda body: merged(body, patch))
     if isinstance(patch, list):
         return _of(object, _json_patch(patch))  # pyright: ignore[reportUnknownArgumentType]
-    raise Failure(f"{msgspec.json.encode(patch).decode()} is no edit: --edit takes {FORMS}")
+    raise click.UsageError(f"{msgspec.json.encode(patch).decode()} is no edit: --edit takes {FORMS}")
 
 
 def _of(kind: type, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -78,4 +78,4 @@ def _json_patch(operations: list[Any]) -> Callable[[Any], Any]:
     try:
         return jsonpatch.JsonPatch(operations).apply
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
-        raise Failure(f"no JSON patch: {error}") from None
+        raise click.UsageError(f"no JSON patch: {error}") from None

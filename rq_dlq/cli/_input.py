@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,9 @@ def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
     rows = csv.reader(_decoded(file), strict=True)
     try:
         names = next(rows, list[str]())
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            yield rows.line_num, InvalidMessage(f"the first row names {twice[0]!r} twice")
+            return
         for row in rows:
             if not row:
                 continue

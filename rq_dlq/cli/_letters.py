@@ -54,7 +54,8 @@ def all_found(chosen: dict[str, Any], done: int) -> None:
     """
     missing = len(set(chosen["ids"])) - done
     if chosen["ids"] and missing > 0:
-        raise Failure(f"{missing} of the ids are not dead letters of this queue")
+        are = "is not a dead letter" if missing == 1 else "are not dead letters"
+        raise Failure(f"{missing:,} of the ids {are} of this queue")
 
 
 def letters_of(context: Context, name: str) -> DeadLetters[Any]:

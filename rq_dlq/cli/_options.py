@@ -66,7 +66,8 @@ def seconds(minimum: int = 1) -> Callable[[click.Context, click.Parameter, str],
         try:
             return milliseconds(text, name=param.opts[0], minimum=minimum) / 1000
         except InvalidDuration as error:
-            raise click.BadParameter(str(error), ctx, param) from None
+            text = str(error).removeprefix(f"{param.opts[0]}: ")  # which click names, too
+            raise click.BadParameter(text, ctx, param) from None
 
     return read
 

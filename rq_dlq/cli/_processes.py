@@ -159,7 +159,7 @@ class Supervisor:
         logger.info("%s changed: restarting", changed)
         for slot in self._slots:
             slot.due, slot.done = 0.0, False
-            if slot.process is not None:
+            if slot.process is not None and not slot.reloading:  # a second signal would cancel what runs
                 slot.reloading = True
                 slot.process.terminate()
 
@@ -169,11 +169,11 @@ class Supervisor:
 
     def _stop(self, number: int) -> None:
         """Have all processes end. By SIGTERM, as SIGINT would raise an error in an import."""
-        if not self._stopping:
+        first, self._stopping = not self._stopping, True
+        if first:
             logger.info("%s: the processes finish what they have begun", signal.Signals(number).name)
-        self._stopping = True
         for slot in self._slots:
             if slot.process is None:
                 slot.done = True
-            else:
+            elif not (first and slot.reloading):  # it was told already
                 slot.process.terminate()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
+WHOLE = ("id", "job", "group")  # what a person copies: never cut, however narrow the terminal
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
 NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
 Row: TypeAlias = Mapping[str, Any]
@@ -94,7 +95,7 @@ LETTERS = (
 )  # fmt: skip
 GROUPS = (
     Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
-    Column("reason", "red"), Column("last_seen"), Column("error", wrap=True),
+    Column("reason", "red"), Column("last_seen"), Column("error", cut=True),
 )  # fmt: skip
 HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
@@ -158,6 +159,7 @@ def table_of(rows: Sequence[Row], columns: Sequence[Column], space: int = 2) -> 
             justify="right" if number else "left",
             no_wrap=not (column.wrap or column.cut),  # columns that may wrap or be cut get narrower first
             overflow="fold" if column.wrap else "ellipsis",
+            min_width=max(column.cell(row).cell_len for row in rows) if column.key in WHOLE else None,
         )
     for row in rows:
         table.add_row(*(column.cell(row) for column in columns))

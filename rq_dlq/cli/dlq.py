@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rq_dlq._work.choice import REASONS, is_group
 from rq_dlq.cli import _show
@@ -43,6 +44,9 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
     The oldest comes first. Without QUEUE it lists the queues that have dead letters.
     """
     if name is None:
+        source = click.get_current_context().get_parameter_source
+        if any(source(one) is not ParameterSource.DEFAULT for one in (*conditions, "group", "limit")):
+            raise click.UsageError("these options need a QUEUE: without it this lists the queues")
         broker = context.broker
         stats = [broker.queue(name).stats() for name in broker.queues()]
         rows = [_show.queue_row(counts) for counts in stats if counts.dead or counts.expired]
@@ -60,8 +64,9 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
 def groups(context: Context, name: str) -> None:
     """Group the dead letters of a queue by what went wrong.
 
-    The largest group comes first. Its trend is new (its first letter died within a day), growing (many died
-    within the last hour) or regressed (it had been emptied, and messages died again).
+    The largest group comes first. Its trend is new (it began within a day, and nothing was taken out of it
+    yet), growing (more than one died within the last hour, and more than twice as many as in an average hour
+    of the day before) or regressed (it had been emptied, and messages died again).
     """
     rows = [_show.group_row(group) for group in letters_of(context, name).groups()]
     context.output.rows(rows, _show.GROUPS, f"there are no dead letters of {name}")

@@ -19,7 +19,7 @@ from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
-from rq_dlq.values.readable import many
+from rq_dlq.values.readable import many, some
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import ALL
 
@@ -111,8 +111,8 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
                 done += 1
     context.output.say(f"exported {many(done, 'dead letter')} of {name}")
     if damaged:
-        some = ", ".join(damaged[:NAMED])
-        raise Failure(f"{many(len(damaged), 'damaged message')} could not be exported: {some}")
+        which = some(damaged, NAMED)
+        raise Failure(f"{many(len(damaged), 'damaged message')} could not be exported: {which}")
 
 
 @click.command("import", cls=Command)
@@ -133,8 +133,8 @@ def import_(context: Context, name: str, file: str) -> None:
         known = context.broker._run(restore(queue, _rows(source, queue)))
     context.output.say(f"imported {many(total - len(known), 'dead letter')} into {name}")
     if known:
-        some = ", ".join(known[:NAMED])
-        context.output.say(f"{many(len(known), 'id')} known there already, left as they are: {some}")
+        which = some(known, NAMED)
+        context.output.say(f"{many(len(known), 'id')} known there already, left as they are: {which}")
 
 
 def _rows(source: IO[bytes], queue: Queue[Any]) -> Iterator[Row]:
@@ -159,6 +159,8 @@ def _check(context: Context, source: IO[bytes], queue: Queue[Any]) -> int:
             bad += 1
             if bad <= NAMED:
                 context.output.say(f"line {number}: {error}")
+    if bad > NAMED:
+        context.output.say(f"… and {bad - NAMED:,} more")
     if bad:
         raise Failure(f"{many(bad, 'bad line')}, so nothing was imported")
     return good

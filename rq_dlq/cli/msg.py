@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 import click
 
 from rq_dlq._work.choice import PLACES
+from rq_dlq._work.select import TAKES, WAITING
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import all_option, confirm, exactly_one, queue_argument, where_option, yes_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.client.selection import Selection
+from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.readable import many
@@ -25,13 +27,13 @@ EXPLAINED = ("place", "why", "next", "at")
 Found: TypeAlias = Selection[Any]
 
 to_option = click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")
-place_option = click.option(
-    "--place",
-    "places",
-    multiple=True,
-    type=click.Choice(PLACES),
-    help="Only messages in this state; may be repeated.",
-)
+
+
+def place_option(places: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option for the states of messages."""
+    states = click.Choice(places)
+    text = "Only messages in this state; may be repeated."
+    return click.option("--place", "places", multiple=True, type=states, help=text)
 
 
 @click.group(cls=Group)
@@ -47,11 +49,11 @@ def msg() -> None:
 @msg.command("ls")
 @queue_argument
 @where_option
-@place_option
+@place_option(PLACES)
 @click.option(
     "--count-by",
     metavar="HEADER",
-    help="Count the messages by the values of this header, instead of listing them.",
+    help="Count the messages by the values of this header (not a field), instead of listing them.",
 )
 @click.option(
     "--limit",
@@ -72,6 +74,10 @@ def ls(
     queue = used(context, name)
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
+        if counts.keys() == {None} and count_by in FIELDS:
+            raise Failure(
+                f"no message has a header {count_by!r}: it is a field, and --count-by takes headers"
+            )
         table = context.output.format == "table"
         counted = [
             {"value": ABSENT if value is None and table else value, "count": count}
@@ -116,54 +122,64 @@ def explain(context: Context, name: str, message_id: str) -> None:
     context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
 
 
-def bulk(function: Callable[..., None]) -> Callable[..., None]:
-    """The arguments of a verb that takes ids or a condition."""
-    for option in (
-        yes_option,
-        click.option(
-            "--limit", type=click.IntRange(1), help="At most this many messages, the first in their order."
-        ),
-        place_option,
-        all_option,
-        where_option,
-        click.argument("ids", nargs=-1, metavar="[ID]..."),
-        queue_argument,
-    ):
-        function = option(function)
-    return pass_context(function)
+def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The arguments of a verb that takes ids or a condition, of messages in these states."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in (
+            yes_option,
+            click.option(
+                "--limit",
+                type=click.IntRange(1),
+                help="At most this many messages, the first in their order.",
+            ),
+            place_option(takes),
+            all_option,
+            where_option,
+            click.argument("ids", nargs=-1, metavar="[ID]..."),
+            queue_argument,
+        ):
+            function = option(function)
+        return pass_context(function)
+
+    return decorate
 
 
 @msg.command("cancel")
-@bulk
+@bulk(WAITING)
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
-    """Remove waiting messages for good."""
+    """Remove waiting messages for good, or those of a dead-letter or expiry queue."""
     _change(context, name, chosen, Found.purge, what="Remove {} of {} for good", done="removed")
 
 
 @msg.command("move")
-@bulk
+@bulk(TAKES["transfer"])
 @to_option
 def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     """Move messages to another queue.
 
     They keep their ids and their histories.
     """
-    _change(context, name, chosen, Found.move, to, what=f"Move {{}} of {{}} to {to}", done="moved")
+    used(context, to)
+    what, known = f"Move {{}} of {{}} to {to}", f"{to} knows the id already, or "
+    _change(context, name, chosen, Found.move, to, what=what, done="moved", known=known)
 
 
 @msg.command("copy")
-@bulk
+@bulk(TAKES["transfer"])
 @to_option
 def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     """Copy messages to another queue.
 
     The copies have the same ids; their counts begin at 0.
     """
-    _change(context, name, chosen, Found.copy, to, what=f"Copy {{}} of {{}} to {to}", done="copied")
+    used(context, to)
+    what, known = f"Copy {{}} of {{}} to {to}", f"{to} knows the id already, or "
+    _change(context, name, chosen, Found.copy, to, what=what, done="copied", known=known)
 
 
 @msg.command("dead-letter")
-@bulk
+@bulk(TAKES["dead_letter"])
 @click.option(
     "--reason",
     default="sent to the dead-letter queue by hand",
@@ -178,28 +194,30 @@ def dead_letter(context: Context, /, name: str, *, reason: str, **chosen: Any) -
 
 
 @msg.command("expire")
-@bulk
+@bulk(TAKES["expire"])
 def expire(context: Context, /, name: str, **chosen: Any) -> None:
     """Expire waiting messages now, whatever their time to live."""
+    chosen["places"] = chosen["places"] or WAITING  # so it refuses a queue that has no such messages
     _change(context, name, chosen, Found.expire, what="Expire {} of {}", done="expired")
 
 
 @msg.command("deliver-now")
-@bulk
+@bulk(TAKES["deliver_now"])
 def deliver_now(context: Context, /, name: str, **chosen: Any) -> None:
     """Make scheduled messages ready now.
 
     They keep their place before messages that were sent after them.
     """
-    chosen["places"] = chosen["places"] or ("scheduled",)
+    chosen["places"] = chosen["places"] or TAKES["deliver_now"]
     _change(context, name, chosen, Found.deliver_now, what="Deliver {} of {} now", done="made ready:")
 
 
 @msg.command("prioritize")
-@bulk
+@bulk(TAKES["prioritize"])
 @click.option("--priority", type=click.IntRange(0, 9), required=True, help="0 last, 9 first.")
 def prioritize(context: Context, /, name: str, *, priority: int, **chosen: Any) -> None:
     """Give waiting messages another priority."""
+    chosen["places"] = chosen["places"] or WAITING
     what, done = f"Give {{}} of {{}} priority {priority}", f"priority {priority} given to"
     _change(context, name, chosen, Found.prioritize, priority, what=what, done=done)
 
@@ -212,8 +230,9 @@ def _change(
     *given: object,
     what: str,
     done: str,
+    known: str = "",
 ) -> None:
-    """Run a verb on the chosen messages, after a confirmation."""
+    """Run a verb on the chosen messages, after a confirmation; `known` is a reason why some may stay."""
     ids, where = chosen["ids"], chosen["where"]
     exactly_one("messages", ("ID…", ids), ("--where", where), ("--all", chosen["everything"]))
     queue = used(context, name)
@@ -224,16 +243,20 @@ def _change(
         limit=chosen["limit"],
         all=chosen["everything"],
     )
+    number = len(set(ids)) or found.count()
     if not ids:
-        confirm(what.format(many(found.count(), "message"), name), yes=chosen["yes"])
+        confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
     changed = verb(found, *given)
     context.output.say(f"{done} {many(changed, 'message')}")
-    if ids and changed < len(set(ids)) and chosen["limit"] is None:
-        missing = len(set(ids)) - changed
-        raise Failure(
-            f"{many(missing, 'id')} could not be changed: no such message waits in {name}, or the "
-            f"other queue knows it already; `rq-dlq msg explain {name} ID` shows where it is"
-        )
+    if changed >= number or (ids and chosen["limit"]):
+        return
+    missing = (
+        f"{many(number - changed, 'id' if ids else 'message')} could not be changed: {known}"
+        f"no such message waits in {name}; `rq-dlq msg explain {name} ID` shows where it is"
+    )
+    if ids:
+        raise Failure(missing)
+    context.output.say(missing)
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

@@ -85,6 +85,8 @@ def set_(
     fields = _fields.passed(_fields.ALL, given)
     if (file is None) == (pattern is None) or (file is not None and (fields or pin)):
         raise click.UsageError("pass either a PATTERN with options, or --file, which has the patterns in it")
+    if file is None and not fields:
+        raise click.UsageError("the entry sets nothing: pass a field, such as --max-redeliveries 5")
     if file is not None:
         set_all(context, _toml(file), file, dry_run=dry_run)
         return
@@ -103,11 +105,8 @@ def rm(context: Context, pattern: str) -> None:
     with progress_bar(context.output.stderr, f"removing {visible(text)}") as progress:
         matched = context.broker.policies.remove(text, progress=progress)
     if text not in {*stored.entries, *stored.unreadable}:  # or a removal was interrupted
-        message = (
-            f"there is no entry for {text!r}: `rq-dlq policy ls` lists them. "
-            f"Its {many(matched, 'queue')} have what applies without it"
-        )
-        raise Failure(message)
+        rest = f". What applies without it is set in its {many(matched, 'queue')}" if matched else ""
+        raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
     context.output.say(f"removed {text}: it matched {many(matched, 'queue')}")
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq import _work
-from rq_dlq._calls import manage
+from rq_dlq._calls import manage, schedules
+from rq_dlq._work.choice import PLACES
+from rq_dlq._work.queue import only_live
 from rq_dlq.cli import _reports, _show
 from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
@@ -23,6 +25,8 @@ from rq_dlq.cli._options import (
 from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rq_dlq.client.queue import Queue
 
 
@@ -133,21 +137,32 @@ def purge(context: Context, name: str, *, where: str | None, everything: bool, y
 
 @queue.command("rm")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Delete it with all messages in it, also those in work.")
+@click.option(
+    "--force", is_flag=True, help="Delete it with its schedules and all messages in it, also those in work."
+)
 @yes_option
 @pass_context
 def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
-    """Delete an empty queue.
+    """Delete an empty queue that has no schedules.
 
     Its name, its totals, its outcomes and what programs declared for it are gone. Entries of the map of
     policies stay. The next send creates the queue again.
     """
     found = used(context, name)
+    stats, recurring = found.stats(), len(schedules_of(context, found))
+    only_live(found._core, "delete")
+    also = f" and {many(recurring, 'schedule')}" if recurring else ""
     if force:
-        counts = found.stats()
-        number = counts.waiting + counts.leased + counts.dead + counts.expired
-        confirm(f"Delete {name} with {many(number, 'message')} in it for good", yes=yes)
-    context.output.say(f"deleted {name}: {many(found.delete(force=force), 'message')} in it")
+        number = sum(getattr(stats, place) for place in PLACES)
+        confirm(f"Delete {name} with {many(number, 'message')}{also} for good", yes=yes)
+    else:
+        counts = [f"{count:,} {place}" for place in PLACES if (count := getattr(stats, place))]
+        if held := counts + ([many(recurring, "schedule")] if recurring else []):
+            raise Failure(
+                f"{name} was not deleted, since it is not empty: {', '.join(held)}. "
+                f"`rq-dlq queue rm {name} --force` deletes it with all of that"
+            )
+    context.output.say(f"deleted {name}, with {many(found.delete(force=force), 'message')}{also}")
 
 
 @click.command(cls=Command)
@@ -176,6 +191,12 @@ def used(context: Context, name: str) -> Queue[Any]:
     if not is_view(context, name):
         family_of(context, name)
     return context.broker.queue(name)
+
+
+def schedules_of(context: Context, queue: Queue[Any]) -> Collection[str]:
+    """The names of a queue's schedules, also of those that cannot be read."""
+    broker = context.broker
+    return broker._run(broker._step(schedules.records(queue._core.keys)))
 
 
 def family_of(context: Context, name: str) -> str:

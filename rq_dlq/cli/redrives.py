@@ -13,6 +13,7 @@ from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, th
 from rq_dlq.cli._options import by_option, confirm, queue_argument
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.readable import many
 from rq_dlq.values.redrive import NUMBERS
 
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq.client.redrive import RedriveJob
-    from rq_dlq.values.redrive import Refusal
+    from rq_dlq.values.redrive import RedrivePlan, Refusal
 
 NAMED = 10  # refusals that are told
 VERBS = ("pause", "resume", "cancel", "undo")
 JOBS = (
-    _show.Column("job", "bold"), _show.Column("state"), _show.Column("eligible"), _show.Column("moved"),
-    _show.Column("gone"), _show.Column("refused"), _show.Column("acked", "green"),
-    _show.Column("died", "red"), _show.Column("undone"), _show.Column("by"), _show.Column("began"),
-    _show.Column("chosen", cut=True), _show.Column("how", cut=True), _show.Column("why", wrap=True),
+    _show.Column("job", "bold"), _show.Column("state"), _show.Column("moved"), _show.Column("acked", "green"),
+    _show.Column("died", "red"), _show.Column("began"), _show.Column("why", wrap=True),
 )  # fmt: skip
 
 
@@ -83,8 +82,7 @@ def redrive(
     which |= {"limit": limit, "order": order, "all": which["all"] and limit is None}
     if dry_run:
         plan = letters.redrive(dry_run=True, **which, **changes)
-        context.output.record(_show.attributes(plan, "eligible", "expired", "gone", "refused"))
-        _say_refused(context, plan.refusals)
+        _tell_plan(context, plan, keep=options["ttl"] == "keep")
         return
     if not chosen["ids"]:
         found = letters.select(**which).count()
@@ -102,6 +100,17 @@ def redrive(
     else:
         drive(context, name, job, alone=alone)
     all_found(chosen, job.counts.eligible)
+
+
+def _tell_plan(context: Context, plan: RedrivePlan, *, keep: bool) -> None:
+    """What a redrive would do; with `keep` what expired meanwhile stays dead."""
+    back = plan.eligible - plan.refused - keep * plan.expired
+    numbers = _show.attributes(plan, "eligible", "expired", "gone", "refused")
+    context.output.record({**numbers, "comes_back": back})
+    if plan.expired:
+        fate = "stay dead" if keep else "come back all the same; with --ttl keep they stay dead"
+        context.output.say(f"expired: dead letters whose time to live would be over by now. They {fate}")
+    _say_refused(context, plan.refusals)
 
 
 def _changes(context: Context, options: dict[str, Any]) -> dict[str, Any]:
@@ -175,9 +184,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
     how_far = (
         f"{why}: {counts.moved:,} of {counts.eligible:,} are back, and redrive {job.id} is {job.state}; "
     )
-    resume = (
-        f"`rq-dlq dlq jobs {name} {job.id} resume` goes on, with `undo` what nobody has touched is dead again"
-    )
+    resume = f"`rq-dlq dlq jobs {name} {job.id} resume` goes on; `… undo` takes back what nobody has claimed"
     return how_far + ("the same command takes those that are still dead" if alone else resume)
 
 
@@ -188,20 +195,31 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
 @by_option
 @pass_context
 def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, by: str | None) -> None:
-    """List the redrives of a queue, or manage one.
+    """List the redrives of a queue, show one with all its counts, or manage it.
 
     `resume` drives it until it is done. An undo takes back what nobody has claimed since.
     """
     letters = letters_of(context, name)
     if job_id is None:
         rows = [row(job) for job in letters.jobs()]
+        if context.output.format == "table":
+            rows = [one | {"moved": f"{one['moved']:,} of {one['eligible']:,}"} for one in rows]
         context.output.rows(rows, JOBS, f"there are no redrives of {name} in the last week")
         return
-    job = letters.job(job_id)
+    try:
+        job = letters.job(job_id)
+    except InvalidInput:
+        known = f"`rq-dlq dlq jobs {name}` lists those of the last seven days"
+        raise Failure(f"there is no redrive {job_id!r} of {name}: {known}") from None
     if verb is None:
         context.output.record(row(job))
         return
-    getattr(job, verb)(by=by)
+    if verb == "resume" and job.state == "done":
+        raise Failure(f"redrive {job.id} is done already: there is nothing to resume")
+    try:
+        getattr(job, verb)(by=by)
+    except InvalidInput as error:  # its state does not allow that
+        raise Failure(str(error)) from None
     if verb == "resume":
         drive(context, name, job)
         return

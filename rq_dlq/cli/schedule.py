@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
@@ -11,9 +11,12 @@ import msgspec
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import pairs, queue_argument
-from rq_dlq.cli.queues import used
+from rq_dlq.cli.queues import schedules_of, used
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
 from rq_dlq.values.schedule import USUAL_ZONE, Missed
+
+if TYPE_CHECKING:
+    from rq_dlq.client.queue import Queue
 
 schedule_argument = click.argument("schedule_name", metavar="NAME")
 
@@ -28,8 +31,11 @@ def schedule() -> None:
 @pass_context
 def ls(context: Context, name: str | None) -> None:
     """List schedules: when each sends next, and what it sent last."""
+    if name is not None:
+        used(context, name)
     found = [one for one in context.broker.schedules() if name in {None, one.queue}]
-    none = "there are no schedules: `rq-dlq schedule add` adds one, @broker.task(every=…) declares one"
+    whose = "there are" if name is None else f"{name} has"
+    none = f"{whose} no schedules: `rq-dlq schedule add` adds one, @broker.task(every=…) declares one"
     context.output.rows([asdict(one) for one in found], _show.SCHEDULES, none)
 
 
@@ -54,7 +60,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     show_default=True,
     help="Of the ticks at which nothing ran: send the last one, late; all; or none.",
 )
-@click.option("--ttl", metavar="SPAN", help="Expire messages that are not done after this.")
+@click.option("--ttl", metavar="SPAN", help="Expire messages that still wait after this.")
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),
@@ -112,8 +118,7 @@ def add(
 @pass_context
 def rm(context: Context, name: str, schedule_name: str) -> None:
     """Remove a schedule; what it has sent stays. One that a task declares comes back with its next worker."""
-    if not used(context, name).unschedule(schedule_name):
-        raise Failure(f"{name} has no schedule {schedule_name!r}: `rq-dlq schedule ls` lists them")
+    _queue_of(context, name, schedule_name).unschedule(schedule_name)
     context.output.say(f"removed schedule {schedule_name} of {name}")
 
 
@@ -123,7 +128,8 @@ def rm(context: Context, name: str, schedule_name: str) -> None:
 @pass_context
 def pause(context: Context, name: str, schedule_name: str) -> None:
     """Send nothing for a schedule until it is resumed."""
-    state = "is paused" if used(context, name).pause_schedule(schedule_name) else "was already paused"
+    changed = _queue_of(context, name, schedule_name).pause_schedule(schedule_name)
+    state = "is paused" if changed else "was already paused"
     again = f"`rq-dlq schedule resume {name} {schedule_name}` resumes it"
     context.output.say(f"schedule {schedule_name} of {name} {state}: {again}")
 
@@ -134,5 +140,18 @@ def pause(context: Context, name: str, schedule_name: str) -> None:
 @pass_context
 def resume(context: Context, name: str, schedule_name: str) -> None:
     """Send for a schedule again, from its next tick on."""
-    state = "is resumed" if used(context, name).resume_schedule(schedule_name) else "was not paused"
+    changed = _queue_of(context, name, schedule_name).resume_schedule(schedule_name)
+    state = "is resumed" if changed else "was not paused"
     context.output.say(f"schedule {schedule_name} of {name} {state}")
+
+
+def _queue_of(context: Context, name: str, schedule_name: str) -> Queue[Any]:
+    """The queue, if it has a schedule of this name.
+
+    Raises:
+        Failure: it has none.
+    """
+    queue = used(context, name)
+    if schedule_name not in schedules_of(context, queue):
+        raise Failure(f"{name} has no schedule {schedule_name!r}: `rq-dlq schedule ls {name}` lists them")
+    return queue

@@ -30,16 +30,14 @@ MANY = 10_000  # with so many messages there is a progress bar
 @click.command(cls=Command)
 @click.argument("name", metavar="QUEUE")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--jsonl", "form", flag_value="jsonl", type=str, help="Each line is a JSON value.")
+@click.option("--jsonl", is_flag=True, help="Each line is a JSON value.")
 @click.option(
     "--csv",
-    "form",
-    flag_value="csv",
-    type=str,
+    is_flag=True,
     help="Each row is an object with the names of the first row; cells become numbers, null or text.",
 )
 @click.option("--delay", metavar="SPAN", help='Deliver only after this: "5s", "1h30m".')
-@click.option("--ttl", metavar="SPAN", help="Expire messages that are not done after this.")
+@click.option("--ttl", metavar="SPAN", help="Expire messages that still wait after this.")
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),
@@ -67,8 +65,9 @@ def send(
     /,
     name: str,
     file: str | None,
-    form: str | None,
     *,
+    jsonl: bool,
+    csv: bool,
     skip_bad: bool,
     ids: bool,
     **options: Any,
@@ -77,12 +76,15 @@ def send(
 
     Each line is a body, unchanged, unless you pass --jsonl or --csv.
     """
+    if jsonl and csv:
+        raise click.UsageError("a file is either --jsonl or --csv")
+    form = "jsonl" if jsonl else "csv" if csv else "text"
     path = None if file in (None, "-") else Path(str(file))
     queue = context.broker.queue(name)
     if path is None and sys.stdin.isatty():
         context.output.say("one message per line; Ctrl-D ends the input, Ctrl-C sends nothing")
     with opened(path, sys.stdin.buffer) as source:
-        read = partial(_messages, context, source, form or "text", options)
+        read = partial(_messages, context, source, form, options)
         total, skipped = _check(context, read(), skip_bad=skip_bad)
         bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
         sent = _send(context, queue, bodies, total, options, ids=ids)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
     from rq_dlq import asyncio
     from rq_dlq.client.broker import Broker
     from rq_dlq.telemetry.health import Address
+    from rq_dlq.worker.stopping import Stop
 
+logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256
+WITHIN = 5.0  # seconds in which the process ends after a second signal; longer than a worker takes by itself
 SEVERAL = (
     "--health and --heartbeat-file are for one process: leave out --processes and --watch, and have several "
     "workers started by what watches over them"
@@ -154,6 +160,7 @@ def worker(
             with announced(supervisor.vitals):
                 code = supervisor.run()
         sys.exit(code)
+    threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
@@ -172,6 +179,19 @@ def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
         raise ConfigurationError(f"{app} sets its own URL, {broker.url}: drop --url")
     if context.namespace and namespace != context.namespace:
         raise ConfigurationError(f"{app} sets its own namespace, {namespace}: drop --namespace")
+
+
+def _end_in_time(stop: Stop) -> None:
+    """End the process soon after a second signal, whatever still runs.
+
+    A Redis that answers nothing would hold it up, or a thread of an executor, which Python's exit waits for.
+    """
+    stop.cancelling.wait()
+    time.sleep(WITHIN)
+    logger.warning("the process ends %g s after it was told to cancel: something in it still runs", WITHIN)
+    with suppress(Exception):
+        sys.stdout.flush()
+    os._exit(1)
 
 
 def _stop_at_eof() -> None:

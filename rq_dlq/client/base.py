@@ -142,9 +142,11 @@ class BrokerBase(Answering):
         if self._pool is not None:
             message = "handlers of the other colour need a broker with a URL, not one made from a pool"
             raise ConfigurationError(message)
-        settings = replace(self.settings, url=self._address())
+        settings = replace(self.settings, url=self._known_url)
         twin = kind(settings=settings, scripts=self._scripts, retries=retries)
         twin._observers = self._observers
+        if self._known_url is None:
+            vars(twin)["_embedded"] = self._embedded  # without a URL, so that the twin, too, restarts it
         return twin
 
     def _connection_settings(self) -> dict[str, Any]:

@@ -22,11 +22,11 @@ PROMISES: Mapping[Durability, str] = {
     "replicated": "a failover keeps what the replica had confirmed; what too few confirmed is Unconfirmed",
 }
 KEEP = "and CONFIG REWRITE (or edit its configuration file), or a restart forgets it"
-_ASKED = (b"*append*", b"min-replicas-*", b"io-threads")  # none of these matches a password
+_ASKED = (b"*append*", b"save", b"min-replicas-*", b"io-threads")  # none of these matches a password
 
 
 def configuration() -> Steps[Mapping[str, str] | None]:
-    """The server's settings for the append-only file, replicas and threads; None: CONFIG GET is refused."""
+    """The server's settings for its disk, replicas and threads; None: CONFIG GET is refused."""
     try:
         parts = yield Batch([Command((b"CONFIG", b"GET", pattern), _read_config) for pattern in _ASKED])
     except BrokerRefused:

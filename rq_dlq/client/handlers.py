@@ -34,7 +34,7 @@ class Handler:
     Attributes:
         concurrency: how many calls run at once in one process.
         timeout: of one call, seconds; None: no limit.
-        is_async: it is an `async def`.
+        is_async: a call of it has to be awaited.
         takes_delivery: it takes the delivery as its second argument.
         type: of the bodies, if it is known already; None: see `body_type`.
     """
@@ -59,7 +59,8 @@ class Handler:
         """Check the arguments, and make a handler.
 
         Raises:
-            ConfigurationError: the function cannot be called with a body, or the queue has a handler already.
+            ConfigurationError: the function cannot be called with a body, or has a `yield`; or the queue has
+                a handler already.
         """
         if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
             message = f"concurrency {concurrency!r}: use a whole number from 1 to {MOST_CONCURRENT:,}"
@@ -73,7 +74,7 @@ class Handler:
             function,
             concurrency,
             limit,
-            inspect.iscoroutinefunction(function),
+            is_async(function, "a handler"),
             _takes_delivery(function),
         )
 
@@ -172,7 +173,8 @@ class HandledQueue(Generic[T]):
         the body says what it is, as with a task: a message that does not fit is dead at once.
 
         It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
-        `rq_dlq.asyncio`.
+        `rq_dlq.asyncio`. What it returns is ignored; a coroutine or a generator counts as an error, since
+        nobody would run it.
 
         Args:
             function: what to register, if this is used as a decorator without brackets.
@@ -187,6 +189,31 @@ class HandledQueue(Generic[T]):
         """
         register = Registers(self, concurrency, timeout)
         return register if function is None else register(function)
+
+
+def is_async(function: object, what: str) -> bool:
+    """Whether a call of a function has to be awaited; also of a partial, or of an object with `__call__`.
+
+    Args:
+        what: it is to be.
+
+    Raises:
+        ConfigurationError: it has a `yield`, so that a call would run nothing of it.
+    """
+    called = _called(function)
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+        message = f"{shown(function)} cannot be {what}: leave out the `yield`, since a call would run nothing"
+        raise ConfigurationError(message)
+    return inspect.iscoroutinefunction(called)
+
+
+def _called(function: object) -> Any:
+    """What runs when a partial, or an object with `__call__`, is called; else the function."""
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.iscoroutinefunction(function):  # as an AsyncMock is
+        return function
+    return getattr(type(function), "__call__", None)  # noqa: B004 - as Python looks it up
 
 
 def _takes_delivery(function: object) -> bool:
@@ -218,7 +245,7 @@ def check_lifespan(function: object) -> None:
         ConfigurationError: it cannot.
     """
     try:
-        fits = callable(function) and not inspect.iscoroutinefunction(function)
+        fits = callable(function) and not inspect.iscoroutinefunction(_called(function))
         if fits and callable(function):
             inspect.signature(function).bind()
     except TypeError:

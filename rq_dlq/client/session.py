@@ -98,6 +98,7 @@ class Session(Generic[T]):
         Raises:
             LeaseLost: a delivery is no longer held; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
+            InvalidInput: it sends a message under the id of one that it acks; nothing was done.
             Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
                 Committing again does nothing twice.
             BrokerUnavailable: the outcome is unknown. Committing again finds out, and does nothing twice.

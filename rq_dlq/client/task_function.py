@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
 
-from rq_dlq.client.handlers import annotations_of
+from rq_dlq.client.handlers import annotations_of, is_async
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.codec import Codec
@@ -33,7 +33,7 @@ class TaskFunction:
     """A task's function and its name, and the rule by which it is sent again and again, if there is one.
 
     Raises:
-        ConfigurationError: it is not a function, or has no name that a message could have.
+        ConfigurationError: it is not a function, has a `yield`, or has no name that a message could have.
     """
 
     def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
@@ -42,7 +42,7 @@ class TaskFunction:
         self.function = function
         self.rule = rule
         self.name = function.__name__ if name is None else name
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = is_async(function, "a task")
         if not isinstance(self.name, str) or not self.name or self.name == "<lambda>":
             raise ConfigurationError(f"{shown(self.name)} cannot name a task: pass name='…'")
 

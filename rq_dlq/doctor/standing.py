@@ -74,7 +74,14 @@ def persistence(facts: Facts) -> Check:
         found = f"append-only file, fsync {fsync}: {loss}"
         return Check("persistence", "warn" if advice else "ok", found, advice)
     changes = int(facts.info.get("rdb_changes_since_last_save", "0"))
+    save = (facts.config or {}).get("save")
     found = f"snapshots only: a crash now loses the last {changes:,} changes"
+    if save is None:
+        found = (
+            f"no append-only file, perhaps no snapshots: a crash loses the last {changes:,} changes, or all"
+        )
+    elif not save:
+        found = "neither an append-only file nor snapshots: a restart loses all"
     advice = "redis-cli CONFIG SET appendonly yes (and in its configuration file)"
     return Check("persistence", "warn", found, advice)
 

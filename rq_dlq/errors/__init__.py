@@ -17,7 +17,7 @@
     │   │   └── MessageTooLarge
     │   ├── InvalidDuration
     │   ├── PolicyError
-    │   └── FilterError              a filter on messages that cannot be read
+    │   └── FilterError              a condition on messages that cannot be read
     └── ConfigurationError       an app, a setting or an extra is missing
 
     Poison, Redeliver            instructions that a handler raises; they are not errors of the queue

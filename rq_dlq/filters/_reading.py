@@ -103,7 +103,7 @@ SLIPS: Final = {
     "|": "write OR",
     "!": "write NOT",
     "`": "put a header's name in double quotes",
-    ";": "a filter is one condition, without a semicolon",
+    ";": "write one condition, without a semicolon",
     **dict.fromkeys("\u2018\u2019\u201c\u201d", "use straight quotes: '"),
 }
 
@@ -140,11 +140,11 @@ def _check(text: object) -> str:
     """The text, unless it is not text, is empty, is too long, or has a lone surrogate."""
     example = "Write a condition such as tenant = 'a' AND delivery_count > 2"
     if not isinstance(text, str):
-        raise FilterError(f"a filter must be text, not of type {type(text).__name__}. {example}")
+        raise FilterError(f"a condition must be text, not of type {type(text).__name__}. {example}")
     if not text.strip():
-        raise FilterError(f"the filter is empty. {example}")
+        raise FilterError(f"the condition is empty. {example}")
     if len(text) > MAX_LENGTH:
-        raise FilterError(f"a filter of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}")
+        raise FilterError(f"a condition of {len(text):,} characters is too long: the limit is {MAX_LENGTH:,}")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -157,7 +157,7 @@ def _error(text: str, at: int, advice: str) -> FilterError:
     place = f"line {line}, column {column}" if line > 1 else f"column {column}"
     rest = text[at:].partition("\n")[0].strip()
     where = f"{place}, at {shown(rest)}" if rest else f"{place}, at its end"
-    return FilterError(f"the filter cannot be read ({where}): {advice}")
+    return FilterError(f"the condition cannot be read ({where}): {advice}")
 
 
 def _advice(before: str, token: Token, possible: Collection[str]) -> str:

@@ -119,10 +119,19 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     pairs = cast("Mapping[object, object]", given).items()
     for name, _ in pairs:
         if name not in known:
-            closest = get_close_matches(str(name), known, n=1, cutoff=0)[0]
-            hint = sentence_for([name]) or f"The closest is {closest!r}"
+            hint = sentence_for([name]) or closest(str(name), {one: one for one in known})
             raise PolicyError(f"{what} has no field {shown(name)}. {hint}")
     return {str(name): value for name, value in pairs if value is not UNSET}
+
+
+def closest(name: str, known: Mapping[str, str]) -> str:
+    """A hint at the known name that is like this one; if none is, at all of them.
+
+    Args:
+        known: the names as they are shown, by the spellings that are compared.
+    """
+    found = get_close_matches(name, known, n=1)
+    return f"The closest is {known[found[0]]!r}" if found else f"There are {', '.join(known.values())}"
 
 
 def queue_name(value: object, name: str) -> str:

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.errors import PolicyError
@@ -129,9 +128,8 @@ def _arguments(
     for name, value in settings.items():
         spelling = plain(name)
         if spelling not in spellings:
-            closest = get_close_matches(spelling, spellings, n=1, cutoff=0)[0]
             unknown = f"{name!r} is not a redelivery setting of {owner}"
-            raise PolicyError(f"{unknown}. The closest is {spellings[closest]!r}")
+            raise PolicyError(f"{unknown}. {check.closest(spelling, spellings)}")
         if spellings[spelling] in arguments:
             raise PolicyError(f"{spellings[spelling]!r} is given twice, in two spellings. Give it once")
         arguments[spellings[spelling]] = value

@@ -106,7 +106,7 @@ class Backoff(Arithmetic):
         # To pass what the list settles, as replace() does, is not an error.
         settled = made.initial_delay, made.multiplier, made.max_delay
         if listed and settled != (listed[0], 1.0, max(listed)):
-            message = "delays settles initial_delay, multiplier and max_delay. Give either delays or those"
+            message = "delays sets initial_delay, multiplier and max_delay: give delays or those"
             raise PolicyError(message)
         return made
 

@@ -53,7 +53,7 @@ class Entry:
         Raises:
             PolicyError: a field is invalid, or contradicts another one; or there are no fields.
         """
-        known = check.fields(given, SETTABLE, "the entry")
+        known = check.fields(given, SETTABLE, "the policy of a queue")
         entry: dict[str, Any] = {
             part: fields
             for part, reader in READERS.items()

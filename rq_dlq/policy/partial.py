@@ -111,7 +111,7 @@ def _alone(given: dict[str, Any]) -> dict[str, JSON]:
     if delays:
         settled = {**_settled_by(delays), "arithmetic": RQ}
         if any(given.get(name, value) != value for name, value in settled.items()):
-            message = "delays settles initial_delay, multiplier, max_delay and the arithmetic. Give either"
+            message = "delays sets initial_delay, multiplier, max_delay and arithmetic: give delays or those"
             raise PolicyError(message)
     elif arithmetic == ACTIVEMQ:
         if "redelivery_delay" in given:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
@@ -137,17 +138,19 @@ class Simulation:
 
     def __str__(self) -> str:
         able = "anything" if self.rate is None else f"{self.rate:g} messages a second"
+        fail = "fails" if self.messages == 1 else "fail together"
+        drained = f"{_text(self.drained)} after the outage" if self.done else "nothing was left to be done"
         lines = [
-            f"{self.messages:,} messages fail together, at 0s; after {_text(self.outage)} {able} can be done",
+            f"{many(self.messages, 'message')} {fail}, at 0s; after {_text(self.outage)} {able} can be done",
             "",
-            f"drained           {_text(self.drained)} after the outage",
+            f"drained           {drained}",
             f"deliveries        {self.deliveries:,}, of which {self.wasted:,} failed",
             f"dead-lettered     {self.dead:,}",
             f"biggest crowd     {_described(self.crowd)}",
             f"after the outage  {_described(self.crowd_after)}",
             f"if it stays down  {self._ending()}",
         ]
-        return "\n".join((*lines, "", *self._picture()))
+        return "\n".join((*lines, *self._picture()))
 
     def _ending(self) -> str:
         if self.dead_after is None:
@@ -157,8 +160,11 @@ class Simulation:
 
     def _picture(self) -> Iterator[str]:
         """A line for each row, as long as its redeliveries are many."""
-        highest = max((row.failed + row.done for row in self.rows), default=0)
-        width = max((len(_text(row.start)) for row in self.rows), default=0)
+        if not self.rows:
+            return
+        highest = max(row.failed + row.done for row in self.rows)
+        width = max(len(_text(row.start)) for row in self.rows)
+        yield ""
         yield f"redeliveries in {_text(self.step)} each: . failed, # done"
         for row in self.rows:
             count = row.failed + row.done
@@ -270,7 +276,7 @@ def _described(crowd: Crowd | None) -> str:
     if crowd is None:
         return "no redelivery"
     share = f"{crowd.share:.1%} of the messages"
-    return f"{crowd.size:,} redeliveries in {SLOT} ms ({share}), at {_text(crowd.at)}"
+    return f"{many(crowd.size, 'redelivery', 'redeliveries')} in {SLOT} ms ({share}), at {_text(crowd.at)}"
 
 
 def _text(seconds: float) -> str:

@@ -123,8 +123,9 @@ class Block:
 
     def unknown(self, setting: Setting, known: Iterable[str], owner: str) -> None:
         """There is no setting with this name."""
-        closest = get_close_matches(setting.name, known, n=1, cutoff=0)[0]
-        message = f"{owner} has no such setting (the closest is {closest}). Correct it, or leave it out"
+        like = get_close_matches(setting.name, [*known], n=1)
+        hint = f" (the closest is {like[0]})" if like else ""
+        message = f"{owner} has no such setting{hint}. Correct it, or leave it out"
         self.wrong(setting, message)
 
     def whole(self, setting: Setting, low: int | None = None) -> int | None:

@@ -123,8 +123,9 @@ def _unknown(key: str, value: object) -> str:
     if isinstance(value, dict):
         hint = 'Put a pattern with dots in quotes: ["orders.eu".redelivery]'
     else:
-        hint = f"The closest is {get_close_matches(key, KEYS, n=1, cutoff=0)[0]!r}"
-    return f"there is no such setting. The settings are {', '.join(KEYS)}. {hint}"
+        like = get_close_matches(key, KEYS, n=1)
+        hint = f"The closest is {like[0]!r}" if like else ""
+    return f"there is no such setting. The settings are {', '.join(KEYS)}. {hint}".removesuffix(". ")
 
 
 def _built(fields: Fields) -> Entry | str:

@@ -159,7 +159,9 @@ class Send:
                     pace.note(moved.messages)
         if known:
             logger.warning(
-                "job %s: %d rows sent, %d known already: the queue has or remembers messages with their ids",
+                "job %s: %d rows sent, %d known already: the queue has or remembers messages with their ids. "
+                "If a batch holds these messages, its ack removes them, and the rows are in no queue: "
+                "write them under new ids, or use the operations nack and redrive",
                 job, sent, known,
             )  # fmt: skip
 

@@ -193,14 +193,18 @@ class _Heart:
 
     def _beat(self) -> None:
         pause = min(BEAT, (self._systemd.watchdog or BEAT) / 2)
-        while not self._ended.wait(pause if self._said else 0):
-            alive = not _failed(self._vitals.live())
+        began = False
+        while not self._ended.wait(pause if began else 0):
+            began, alive = True, not _failed(self._vitals.live())
             if alive and self._file is not None:
                 self._touch(self._file)
-            self._systemd.say(*self._news(), *["WATCHDOG=1"] * bool(alive and self._systemd.watchdog))
+            said = self._state()
+            news = [f"{name}={value}" for name, value in said.items() if self._said.get(name) != value]
+            if self._systemd.say(*news, *["WATCHDOG=1"] * bool(alive and self._systemd.watchdog)):
+                self._said = said
 
-    def _news(self) -> list[str]:
-        """What systemd does not know yet."""
+    def _state(self) -> dict[str, str]:
+        """What systemd is to know."""
         faults = _failed(self._vitals.ready())
         status = "; ".join(f"{check.name}: {check.found}" for check in faults) or "working"
         said = {"STATUS": " ".join(status.split())}
@@ -208,9 +212,7 @@ class _Heart:
             said["READY"] = "1"
         if self._vitals.stage == "stopping":
             said["STOPPING"] = "1"
-        news = [f"{name}={value}" for name, value in said.items() if self._said.get(name) != value]
-        self._said = said
-        return news
+        return said
 
     def _touch(self, file: Path) -> None:
         try:

@@ -28,13 +28,15 @@ class Systemd:
         """Whether there is one."""
         return bool(self._address)
 
-    def say(self, *lines: str) -> None:
-        """Send lines such as READY=1."""
+    def say(self, *lines: str) -> bool:
+        """Send lines such as READY=1; returns whether they need not be sent again."""
         if not (self._address and lines):
-            return
+            return True
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.settimeout(1)
                 sender.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
             logger.debug("cannot notify systemd: %s", error)
+            return False
+        return True

@@ -6,14 +6,15 @@ They follow the semantic conventions for messaging of OpenTelemetry 1.44.0, whos
   those of the global propagator: `traceparent`, `tracestate`. In a session it is `create QUEUE`.
 - `process QUEUE`, of the kind consumer: one delivery of one message, while its handler or its `with` block
   runs. It has a link to the context in the message, and ends when the message is settled, with the time at
-  which the handler ended.
+  which the handler ended. If nobody settles it, it ends at the next call that is traced.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
@@ -70,9 +71,14 @@ class _Tracing(Observer):
         self._server = server
         self._as_child = as_child
         self._handled: WeakKeyDictionary[Leased[Any], _Handled] = WeakKeyDictionary()
+        # Of deliveries that nobody settled. The garbage collector finds them at any moment, also while this
+        # thread holds a lock of the exporter's, so it only puts their spans here.
+        self._forgotten: SimpleQueue[_Handled] = SimpleQueue()
+        finalize(self, _end, self._forgotten)  # when the process ends, after those of the deliveries
 
     @contextmanager
     def sending(self, sending: Sending) -> Generator[None]:
+        _end(self._forgotten)
         creator = _remote(propagate.extract(sending.headers, context.Context()))
         span = self._start(
             "create" if sending.staged else "send",
@@ -95,6 +101,7 @@ class _Tracing(Observer):
             span.end()
 
     def handling(self, delivery: Leased[Any]) -> _Handled:
+        _end(self._forgotten)
         received = propagate.extract(delivery.headers)  # with the baggage
         creator = _remote(propagate.extract(delivery.headers, context.Context()))
         around = trace.get_current_span().get_span_context()
@@ -109,7 +116,7 @@ class _Tracing(Observer):
             attributes={f"{OWN}.delivery_count": delivery.delivery_count},
         )
         handled = self._handled[delivery] = _Handled(span, trace.set_span_in_context(span, received))
-        finalize(delivery, handled.end)  # if it is never settled
+        finalize(delivery, self._forgotten.put, handled)
         return handled
 
     def settled(self, settled: Settled) -> None:
@@ -187,6 +194,12 @@ class _Handled:
     def _fail(self, cause: Cause, error: BaseException | str | None) -> None:
         self._failed = True
         _fail(self._span, cause, error)
+
+
+def _end(forgotten: SimpleQueue[_Handled]) -> None:
+    while not forgotten.empty():
+        with suppress(Empty):  # another thread was faster
+            forgotten.get_nowait().end()
 
 
 def _fail(span: Span, cause: Cause, error: BaseException | str | None) -> None:

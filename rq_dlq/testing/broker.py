@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     AnyQueue = Queue[Any] | rq_dlq.asyncio.Queue[Any]
     AnyTask = Task[..., Any] | rq_dlq.asyncio.Task[..., Any]
 
+OUTSIDE = ContextVar("rq_dlq_outside_of_handlers", default=False)
+"""Set where `inline` is entered, and so in all tasks from there; the threads of handlers do not have it."""
 SHOWN = 10  # dead letters, where an assertion fails
 
 
@@ -147,48 +150,63 @@ class TestBroker(Broker):
         its queue. Messages that come back later are not awaited.
 
         A send from outside a handler raises ConfigurationError, and sends nothing, if its broker object has
-        no handler of the queue.
+        no handler of the queue. Tasks of asyncio may send at the same time; what a thread that the test
+        started sends while a handler runs is taken for the handler's own.
         """
-        busy = threading.Event()  # a handler's own sends are handled once it is done
-
-        def handle(queue: AnyQueue) -> None:
-            if busy.is_set():
-                return
-            busy.set()
-            try:
-                while any(self._has_handled(other) for other in _queues_with_handlers(queue)):
-                    pass
-            finally:
-                busy.clear()
-
-        def blocking(send: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(send)
-            def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
-                queue = _queue_of(sender, handled=not busy.is_set())
-                sent = send(sender, *args, **options)
-                handle(queue)
-                return sent
-
-            return then_handle
-
-        def awaiting(send: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(send)
-            async def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
-                queue = _queue_of(sender, handled=not busy.is_set())
-                sent = await send(sender, *args, **options)
-                await asyncio.to_thread(handle, queue)
-                return sent
-
-            return then_handle
-
+        inline = _Inline(self.drain)
         with self._patch.context() as patch:
-            for names, then in ((rq_dlq, blocking), (rq_dlq.asyncio, awaiting)):
+            for names, then in ((rq_dlq, inline.blocking), (rq_dlq.asyncio, inline.awaiting)):
                 for sender, verb in ((names.Queue, "send"), (names.Queue, "send_many"), (names.Task, "send")):
                     patch.setattr(sender, verb, then(getattr(sender, verb)))
+            OUTSIDE.set(True)
             yield
 
+
+class _Inline:
+    """Sends that return after their handlers; what a handler sends itself is handled once it is done."""
+
+    def __init__(self, drain: Callable[[AnyQueue], Counter[str]]) -> None:
+        self._drain = drain
+        self._running = threading.Lock()
+
+    def blocking(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        """A blocking one."""
+
+        @wraps(send)
+        def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+            awaited = self._is_awaited()
+            queue = _queue_of(sender, handled=awaited)
+            sent = send(sender, *args, **options)
+            if awaited:
+                self._handle(queue)
+            return sent
+
+        return then_handle
+
+    def awaiting(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        """One that is awaited."""
+
+        @wraps(send)
+        async def then_handle(sender: Any, *args: Any, **options: Any) -> Any:
+            awaited = self._is_awaited()
+            queue = _queue_of(sender, handled=awaited)
+            sent = await send(sender, *args, **options)
+            if awaited:
+                await asyncio.to_thread(self._handle, queue)
+            return sent
+
+        return then_handle
+
+    def _is_awaited(self) -> bool:
+        return OUTSIDE.get() or not self._running.locked()
+
+    def _handle(self, queue: AnyQueue) -> None:
+        with self._running:
+            while any(self._has_handled(other) for other in _queues_with_handlers(queue)):
+                pass
+
     def _has_handled(self, queue: AnyQueue) -> bool:
-        return self.drain(queue).total() > 0
+        return Context().run(self._drain, queue).total() > 0
 
 
 def _queues_with_handlers(queue: AnyQueue) -> list[AnyQueue]:

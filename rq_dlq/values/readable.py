@@ -9,6 +9,8 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Received
 
@@ -21,6 +23,12 @@ def span(seconds: float) -> str:
 def many(number: int, what: str, plural: str = "") -> str:
     """A number of things: 1 message, 2 messages; 1 entry, 2 entries."""
     return f"{number:,} {what if number == 1 else plural or f'{what}s'}"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def body_of(message: Received[Any]) -> Any:
@@ -43,7 +51,7 @@ def why_still(stats: QueueStats) -> str:
         return ""
     if stats.paused:
         return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
-    if stats.ready:
+    if stats.ready or not stats.next_due:  # what is due only waits for a consumer, too
         return "no consumer holds a message: start one, as with `rq-dlq worker MODULE:BROKER`"
-    due = "-" if stats.next_due is None else span(stats.next_due)
-    return f"all {stats.scheduled:,} are scheduled, the next is due in {due}"
+    scheduled = many(stats.scheduled, "message")
+    return f"nothing is ready: {scheduled} scheduled, the next due in {span(stats.next_due)}"

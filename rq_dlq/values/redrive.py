@@ -62,7 +62,7 @@ class RedriveCounts:
         moved: how many it has brought back.
         gone: how many it did not find: ids that are no dead letters, and what others brought back or removed.
         acked: of those that it brought back, how many were acked.
-        died: of those, how many are dead again, or expired.
+        died: of those, how many are dead again, expired, or were discarded as such.
         undone: how many an undo took back.
         expired: how many stay dead, since the time to live that was to be kept is over.
         refused: how many stay dead, since they could not be edited, or the other queue has their ids.

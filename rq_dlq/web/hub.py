@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.values.overview import Overview
 
+logger = logging.getLogger("rq_dlq.web")
 LIVE, IDLE = 1.0, 10.0  # seconds from look to look, while a page is open and while none is
 SHARE = 4  # what a look took is this often waited before the next, so that many queues do not wear Redis out
 FRESH = 2.0  # seconds that a look is good for a page that is opened
@@ -90,8 +92,12 @@ class Hub:
     async def _go_on(self) -> None:
         while True:
             async with self._lock:
-                with suppress(RqDlqError):
+                try:
                     await self._look()
+                except RqDlqError:
+                    pass  # the pages tell it
+                except Exception:  # else the open pages would stand still
+                    logger.exception("the queues could not be looked at")
             pause = LIVE if self._viewers else IDLE
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(pause, min(IDLE, SHARE * self._took))):

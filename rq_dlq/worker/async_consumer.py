@@ -9,12 +9,15 @@ from collections import deque
 from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
+from rq_dlq.asyncio.own import to_its_end
+from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, STUCK_AFTER, Consumer, Shared, take
-from rq_dlq.worker.running import end_child
+from rq_dlq.worker.consumer import RETRY_AFTER, STUCK_AFTER, Consumer, take
+from rq_dlq.worker.running import check_ran, end_child
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.shared import Shared
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
 MOST = 100  # messages in one claim
@@ -54,13 +58,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._cancelled: set[Delivery[Any]] = set()
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._process = os.getpid()
-        self._done: list[Delivery[Any]] = []  # to be acked
-        self._enough = asyncio.Event()  # there are so many that they do not wait for others
-        self._acking: asyncio.Task[None] | None = None
+        self._acks = AsyncAcks(self.ack, broker._run, shared.stop)
         self._resting = False
         self._ended = asyncio.Event()  # a call has
         self._claimed = self._last_end = 0.0  # monotonic seconds
-        self._extended = time.monotonic()
+        self._asked = time.monotonic()  # when it last asked to extend the leases
+        self._sure_until = self._asked + self._lease  # until then nothing can be lost
+        self._put_back = -inf  # when messages were put back that may have been released
 
     def _consume(self) -> None:
         self._vitals.turn(self._loop_name)
@@ -77,13 +81,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         try:
             await self._claim_and_begin()
             await self._release_unstarted()
-            await self._ack_done()
+            await self._acks.all()
             while tasks := [task for task, _ in self._running.values() if not task.done()]:
                 await asyncio.wait(tasks)
-            if self._acking is not None:
-                self._enough.set()  # none follow that it could wait for
-                await self._acking
-            await self._ack_done()
+            await self._acks.end()
         finally:
             tending.cancel()
             await asyncio.wait([tending], timeout=LOOK)  # else it may connect while the broker is closed
@@ -93,14 +94,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
-            if self._overdue:
-                await self._extend_all()
             wanted, ahead = self._wanted, len(self._running) >= self.concurrency
             if wanted == 0:
                 await self._rest()
                 continue
             claim = self.claim(min(wanted, MOST), waits=not ahead)
-            deliveries = await self._broker._run(_work.riding(self._ack(), claim))
+            deliveries = await self._broker._run(_work.riding(self._acks.steps(), claim))
             if self.pause:
                 await asyncio.sleep(self.pause)
             if deliveries:
@@ -118,7 +117,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _rest(self) -> None:
         """Wait until there is something to claim for; that claim acks what ends meanwhile."""
-        self._ack_later()
+        self._acks.later()
         self._resting = True
         await self._one_ends(CHECK)
         self._resting = False
@@ -136,8 +135,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     @property
     def _overdue(self) -> bool:
-        """Whether what was claimed ahead may be lost, because something has blocked the event loop."""
-        return bool(self._unstarted) and time.monotonic() - self._extended > self._lease
+        """Whether what was claimed ahead may be lost: the event loop was blocked, or a release failed."""
+        return bool(self._unstarted) and time.monotonic() > self._sure_until
 
     def _begin(self) -> None:
         """Begin as many calls as can run."""
@@ -168,7 +167,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         if claims or not self._resting:
             self._ended.set()
         if not claims:
-            self._ack_later()
+            self._acks.later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         try:
@@ -179,18 +178,22 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             if handling is not None:
                 handling.end(error)
             if self.can_wait(delivery, error):
-                self._done.append(delivery)
+                self._acks.done.append(delivery)
                 return
-            while not await self._broker._run(self.settle(delivery, error)):
-                if self._stop.giving_up.is_set():
-                    break
-                await asyncio.sleep(CHECK)  # meanwhile no other suspect may run
+            await to_its_end(lambda: self._settle(delivery, error))  # the handler may have it cancelled
         except Exception:  # noqa: BLE001 - it is logged
             logger.exception("%s: a call could not be settled", self.queue.name)
         finally:
             self._over.append(delivery)
             if len(self._over) == 1:
                 self._loop.call_soon(self._end, context=self._context)
+
+    async def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
+        began = time.monotonic()
+        while not await self._broker._run(self.settle(delivery, error, began)):
+            if self._stop.giving_up.is_set():
+                break
+            await asyncio.sleep(RETRY_AFTER)  # meanwhile no other suspect may run
 
     async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
@@ -201,10 +204,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         try:
             arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
             if limit is None:
-                await handler.function(*arguments)
+                check_ran(await handler.function(*arguments))
             else:
                 async with limit:
-                    await handler.function(*arguments)
+                    check_ran(await handler.function(*arguments))
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
@@ -220,37 +223,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._pace.note(time.monotonic() - began)
         return None
 
-    def _ack_later(self) -> None:
-        """Have the finished messages acked soon, if there are some."""
-        if len(self._done) >= ACK_TOGETHER:
-            self._enough.set()
-        if self._done and (self._acking is None or self._acking.done()):
-            self._acking = asyncio.create_task(self._ack_soon())
-
-    async def _ack_soon(self) -> None:
-        """Ack the finished messages with those that finish soon."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ACK_WITHIN):
-                await self._enough.wait()
-        self._enough.clear()
-        await self._ack_done()
-
-    async def _ack_done(self) -> None:
-        """Ack the finished messages, until there are none."""
-        while self._done and not await self._broker._run(self._ack()):
-            if self._stop.giving_up.is_set():
-                break
-            await asyncio.sleep(RETRY_AFTER)
-
-    def _ack(self) -> _work.Steps[bool]:
-        """Ack the finished messages; False: Redis cannot be reached, so some are left."""
-        again, self._done = self._done, []
-        try:
-            again = yield from self.ack(again)
-        finally:
-            self._done = again + self._done
-        return not again
-
     async def _keep_leases(self) -> None:
         """Extend the leases; after a second stop signal, cancel each call once."""
         while True:
@@ -260,26 +232,31 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 for delivery in self._calling - self._cancelled:
                     self._cancelled.add(delivery)
                     self._running[delivery][0].cancel()
-            elif time.monotonic() - self._extended > self._lease / 3:
+            elif time.monotonic() - self._asked > (RETRY_AFTER if self._overdue else self._lease / 3):
                 await self._extend_all()
 
     async def _extend_all(self) -> None:
         """Extend all leases, and drop what was lost before its call began."""
-        began = time.monotonic()
+        self._asked = began = time.monotonic()
         kept = [d for d in (*self.running, *self._unstarted.copy()) if not (d.settled or d.lost)]
-        lost = await self._broker._run(self.extend(kept)) if kept else None
-        self.drop(lost or (), self._unstarted)
-        self._extended = began  # not before: until then nothing that may be lost begins
-        self._begin()
+        lost = await self._broker._run(self.extend(kept)) if kept else []
+        if lost is not None:
+            self.drop(lost, self._unstarted)
+            if self._put_back < began:  # else it did not ask for all
+                self._sure_until = began + self._lease
+            self._begin()
 
     async def _release_unstarted(self) -> None:
-        await self._broker._run(self.release(self._take_unstarted()))
-
-    def _take_unstarted(self) -> list[Delivery[Any]]:
         taken = take(self._unstarted)
-        if self.permit.suspect in taken:
+        self._released(taken, done=await self._broker._run(self.release(taken)))
+
+    def _released(self, taken: list[Delivery[Any]], *, done: bool) -> None:
+        """Note whether these were released; if not, none begins before its lease was extended."""
+        if not done:
+            self._put_back, self._sure_until = time.monotonic(), -inf
+            self._unstarted.extendleft(reversed(taken))
+        elif self.permit.suspect in taken:
             self.permit.end()
-        return taken
 
     # From the worker's thread
 
@@ -292,9 +269,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def holds(self) -> tuple[int, float]:
         """How many messages it holds, and when the oldest call's was claimed."""
         since = [claimed for _, claimed in [*self._running.values()]]
-        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._claimed)
+        return len(since) + len(self._unstarted) + len(self._acks.done), min(since, default=self._claimed)
 
     def tend(self) -> None:
         """Release messages that wait behind stuck calls; the event loop does the rest."""
-        if self._unstarted and time.monotonic() - self._claimed > STUCK_AFTER:
-            self._tending.run(self.release(self._take_unstarted()))
+        if self._unstarted and time.monotonic() - self._claimed > STUCK_AFTER and self._may_retry:
+            taken = take(self._unstarted)
+            self._released(taken, done=self._tending.run(self.release(taken)))

@@ -111,8 +111,10 @@ class Permit:
     def end(self) -> None:
         """Return the permit: the suspect, if there was one, is settled."""
         if self.suspect is not None:
+            held, self._held = self._held, False  # first, or the next claim, in another thread, may keep it
             self.suspect = None
-            self._give_back()
+            if held:
+                self._only.release()
 
     def wait(self) -> None:
         """Wait until the next claim may take a suspect, or until the pause is over."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
-from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, MissingRights, RqDlqError
 from rq_dlq.values.settlement import FAILED, Settlement
 from rq_dlq.worker.claiming import Patience, Permit
 from rq_dlq.worker.stopping import Stopped
-from rq_dlq.worker.tally import SettingsInForce, Tally, logger, report
+from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections import deque
 
-    from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
-    from rq_dlq.worker.stopping import Stop, Until
-    from rq_dlq.worker.vitals import Vitals
+    from rq_dlq.worker.shared import Shared
 
 ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
@@ -31,30 +29,6 @@ RETRY_AFTER = 1.0  # seconds before a refused call is tried again
 STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What the consumers of a worker share.
-
-    Attributes:
-        until: when the worker ends.
-        only: the permit to run a suspect.
-        claiming: connections that wait for Redis until the worker is stopping.
-        settling: connections that wait for Redis until the worker gives up.
-        tending: connections that do not wait long, since one thread tends all consumers.
-        loop: runs the async handlers.
-    """
-
-    stop: Stop
-    until: Until
-    tally: Tally
-    vitals: Vitals
-    only: threading.Lock
-    claiming: Connections
-    settling: Connections
-    tending: Connections
-    loop: AbstractEventLoop
 
 
 class Consumer(ABC, Generic[D]):
@@ -78,7 +52,7 @@ class Consumer(ABC, Generic[D]):
         self.permit = Permit(shared.only)
         self.pause = 0.0
         self._make = queue._delivery
-        self._lease = self.queue.lease / 1000
+        self._lease: float = self.queue.lease / 1000
         self._stop = shared.stop
         self._until = shared.until
         self._tally = shared.tally
@@ -87,6 +61,8 @@ class Consumer(ABC, Generic[D]):
         self._settings = SettingsInForce(self.queue)
         self._observers = self.queue.observers
         self._patience = Patience(shared.until)
+        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
+        self._failed = -inf  # when an ack or a release last failed
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -173,8 +149,12 @@ class Consumer(ABC, Generic[D]):
         """Whether a call succeeded, and nothing waits for its ack: neither its handler nor other suspects."""
         return error is None and delivery.outcome is None and delivery is not self.permit.suspect
 
-    def settle(self, delivery: D, error: BaseException | None) -> _work.Steps[bool]:
-        """Settle by how a call ended, or count what its handler did; False: Redis cannot be reached."""
+    def settle(self, delivery: D, error: BaseException | None, began: float) -> _work.Steps[bool]:
+        """Settle by how a call ended, or count what its handler did; False: try again.
+
+        Args:
+            began: when this was first tried, monotonic seconds.
+        """
         if delivery.outcome is not None:
             yield from self._note_settled(delivery, error)
             return True
@@ -184,7 +164,7 @@ class Consumer(ABC, Generic[D]):
             settlement, error = yield from self._settle_failed(delivery, error)
         except RqDlqError as failure:
             logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
-            return not isinstance(failure, BrokerUnavailable)
+            return not self._may_pass(failure, began)
         yield from self._note(delivery, settlement, error)
         return True
 
@@ -226,30 +206,49 @@ class Consumer(ABC, Generic[D]):
         return settlement, error
 
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:
-        """Ack finished messages; returns those to ack again, because Redis cannot be reached."""
+        """Ack finished messages; returns those to ack again."""
         if not done:
             return done
         try:
             settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
         except RqDlqError as failure:
             logger.error("%s: cannot ack %d messages: %s", self.queue.name, len(done), failure)
-            return done if isinstance(failure, BrokerUnavailable) else []
+            self._failed = time.monotonic()
+            self._failing_since = self._failing_since or self._failed
+            return done if self._may_pass(failure, self._failing_since) else []
+        self._failing_since = 0.0
         self._tally.add(settlements, "acked")
         for delivery, settlement in zip(done, settlements, strict=True):
             if settlement.outcome != "acked" and not settlement:  # it costs less to ask in this order
                 report(delivery, settlement, None)
         return []
 
-    def release(self, deliveries: Sequence[D]) -> _work.Steps[None]:
-        """Release messages that were not started, or whose calls were cut short."""
+    def _may_pass(self, failure: RqDlqError, since: float) -> bool:
+        """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.
+
+        A server that cannot write to its disk refuses everything, until somebody has made room there.
+        """
+        if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
+            return time.monotonic() - since < self._lease
+        return isinstance(failure, BrokerUnavailable)
+
+    @property
+    def _may_retry(self) -> bool:
+        """Whether no ack or release has failed just now."""
+        return time.monotonic() - self._failed > RETRY_AFTER
+
+    def release(self, deliveries: Sequence[D]) -> _work.Steps[bool]:
+        """Release messages that were not started, or whose calls were cut short; False: it failed."""
         if not deliveries:
-            return
+            return True
         try:
             settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
         except RqDlqError as failure:
             logger.error("%s: cannot release: %s", self.queue.name, failure)
-        else:
-            self._tally.add(settlements, "released")
+            self._failed = time.monotonic()
+            return False
+        self._tally.add(settlements, "released")
+        return True
 
     def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""

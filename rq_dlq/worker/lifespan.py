@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import (
     AbstractAsyncContextManager,
@@ -19,14 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.values.failure import Cause
+from rq_dlq.worker.stopping import TICK
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq.client.handlers import Lifespan
 
+TOO_LATE = "it has not ended in time, as where a call that cannot be cut short blocks its event loop"
 LOOK = 1.0  # seconds between two looks whether it is over
-Patience: TypeAlias = Callable[[], float | None]
-"""How long to wait for the event loop to do something, in seconds; None: without limit."""
+Patience: TypeAlias = Callable[[], float]
+"""How long to wait still for the event loop to end something, in seconds."""
 
 
 @contextmanager
@@ -43,12 +44,15 @@ def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyn
                     await ended.wait()
 
     def run() -> None:
-        with asyncio.Runner() as runner:
-            try:
+        try:
+            with asyncio.Runner() as runner:
                 runner.run(serve())
-            except BaseException:  # noqa: BLE001 - it ends the worker
-                broken()
-                logger.exception("the event loop of the worker broke")
+        except BaseException as error:  # noqa: BLE001 - it ends the worker
+            if not started.done():  # as where the process has no descriptor left
+                started.set_exception(error)
+                return
+            broken()
+            logger.exception("the event loop of the worker broke")
 
     thread = threading.Thread(target=run, name="rq-dlq event loop", daemon=True)
     thread.start()
@@ -58,7 +62,8 @@ def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyn
     finally:
         with suppress(RuntimeError):  # it broke, and is closed
             loop.call_soon_threadsafe(ended.set)
-        thread.join(patience())
+        while thread.is_alive() and patience() > 0:
+            thread.join(TICK)
 
 
 @contextmanager
@@ -95,18 +100,20 @@ def _failing(lifespan: Lifespan, when: str) -> Generator[None]:
 def _manager(
     lifespan: Lifespan, loop: asyncio.AbstractEventLoop, patience: Patience
 ) -> AbstractContextManager[Any]:
-    function: Callable[[], object] = lifespan
-    if inspect.isasyncgenfunction(lifespan):
-        function = asynccontextmanager(lifespan)
-    elif inspect.isgeneratorfunction(lifespan):
-        function = contextmanager(lifespan)
-    made = function()
+    made: Any = lifespan()
+    kind = type(made).__name__
+    if isinstance(made, AsyncGenerator):
+        made = asynccontextmanager(lambda: made)()
+    elif isinstance(made, Generator):
+        made = contextmanager(lambda: made)()
     if isinstance(made, AbstractAsyncContextManager):
         return _in_loop(made, loop, patience)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(made, AbstractContextManager):
         return made  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(made, Coroutine):
+        made.close()  # else Python warns that it was never awaited
     message = (
-        f"the lifespan {_name(lifespan)} returned a {type(made).__name__}, not a context manager: let it "
+        f"the lifespan {_name(lifespan)} returned a {kind}, not a context manager: let it "
         "yield its state once, def or async def"
     )
     raise ConfigurationError(message)
@@ -138,9 +145,7 @@ def _in_loop(
         yield state.result()
     finally:
         loop.call_soon_threadsafe(leaving.set)
-        try:
-            staying.result(patience())
-        except TimeoutError:
-            if staying.done():
-                raise  # its own
-            raise RuntimeError("a call that cannot be cut short blocks its event loop") from None
+        while not wait([staying], TICK).done:
+            if patience() <= 0:
+                raise RuntimeError(TOO_LATE)
+        staying.result()

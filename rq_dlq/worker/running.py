@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,9 @@ class Running:
             self.delivery = delivery
             try:
                 if self._takes_delivery:
-                    self._function(delivery.body, delivery)
+                    check_ran(self._function(delivery.body, delivery))
                 else:
-                    self._function(delivery.body)
+                    check_ran(self._function(delivery.body))
             except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
                 error = raised
             ended = True
@@ -101,6 +102,25 @@ class Running:
             self._interrupt(Stopped)
             while True:
                 pass
+
+
+def check_ran(result: object) -> None:
+    """Check that a call did not return what is still to be run: acking its message would lose it.
+
+    Raises:
+        TypeError: it did.
+    """
+    if result is None or not isinstance(result, Coroutine | Generator | AsyncGenerator):
+        return
+    if isinstance(result, AsyncGenerator):
+        raise TypeError("the call returned an async generator, which nobody runs: leave out the `yield`")
+    result.close()  # else Python warns that it was never awaited
+    if isinstance(result, Generator):
+        raise TypeError("the call returned a generator, which nobody runs: leave out the `yield`")
+    raise TypeError(
+        "the call returned a coroutine, which nobody awaits: let the handler, and each decorator around it, "
+        "be an `async def` that awaits what it calls"
+    )
 
 
 def end_child(error: BaseException | None) -> None:

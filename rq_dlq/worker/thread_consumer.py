@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import (
-    ACK_TOGETHER,
-    ACK_WITHIN,
-    RETRY_AFTER,
-    STUCK_AFTER,
-    Consumer,
-    Shared,
-    take,
-)
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, STUCK_AFTER, Consumer, take
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 
@@ -24,6 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.shared import Shared
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
@@ -47,8 +40,9 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _main(self) -> None:
         super()._main()
-        self._settling.run(self._ack_done())
-        self._release_unstarted(self._settling)  # there are some if it failed
+        self._settle_rest(self._settling)
+        while (self._done or self._unstarted) and not self._stop.giving_up.wait(RETRY_AFTER):
+            self._settle_rest(self._settling)
 
     def _consume(self) -> None:
         while not self._stop.finishing.is_set():
@@ -78,14 +72,15 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             else:
                 self._settle(delivery, error)
             self._current = None
-            if self._unstarted and (len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN):
+            if self._unstarted and (len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN) and self._may_retry:
                 self._settling.run(self._ack_done())
         self.permit.end()
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():
             self._release_unstarted(self._settling)
-        elif self._in_doubt or time.monotonic() - self._extended > self._lease:
+            return None
+        if self._in_doubt or time.monotonic() - self._extended > self._lease:
             self._drop_lost()
         try:
             self._current = self._unstarted.popleft()
@@ -103,7 +98,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self.drop(lost or (), self._unstarted)
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
-        while not self._settling.run(self.settle(delivery, error)):
+        began = time.monotonic()
+        while not self._settling.run(self.settle(delivery, error, began)):
             if self._stop.giving_up.wait(RETRY_AFTER):
                 break
 
@@ -115,9 +111,24 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self._done.extend(again)
 
     def _release_unstarted(self, connections: Connections) -> None:
-        connections.run(self.release(take(self._unstarted)))
+        """Release what was not started; if that fails, who takes it next has to ask whether it is lost."""
+        taken = take(self._unstarted)
+        if not connections.run(self.release(taken)):
+            self._in_doubt = True
+            self._unstarted.extendleft(reversed(taken))
+
+    def _settle_rest(self, connections: Connections) -> None:
+        connections.run(self._ack_done())
+        self._release_unstarted(connections)
 
     # From the worker's thread
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread to end; then settle what this one had in hand meanwhile, and has put back."""
+        ended = super().join(timeout)
+        if ended and (self._done or self._unstarted):
+            self._settle_rest(self._tending)
+        return ended
 
     @property
     def running(self) -> list[Delivery[Any]]:
@@ -139,9 +150,9 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self._calls.cut_short(running, Stopped)
         elif timed_out:
             self._calls.cut_short(running, HandlerTimeout)
-        if timed_out or (running is not None and now - self._claimed > STUCK_AFTER):
+        if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self._release_unstarted(self._tending)
-        if seconds > ACK_WITHIN:
+        if (seconds > ACK_WITHIN or self._failing_since) and self._may_retry:
             self._tending.run(self._ack_done())
         if now - self._extended > self._lease / 3:
             self._keep_leases(now, None if timed_out else self._current)
@@ -152,5 +163,5 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
         if kept:
             self._extended = now
-            if self._tending.run(self.extend([*kept.values()])):
+            if self._tending.run(self.extend([*kept.values()])) != []:  # some are lost, or it is unknown
                 self._in_doubt = True

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from asyncio import AbstractEventLoop, CancelledError, create_task, get_running_loop, to_thread, wait
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,14 +20,15 @@ from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.values.durations import human
 from rq_dlq.values.settlement import FAILED
 from rq_dlq.worker.async_consumer import AsyncConsumer
-from rq_dlq.worker.consumer import Consumer, Shared
 from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
+from rq_dlq.worker.shared import Shared
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
+from rq_dlq.worker.upkeep import Upkeep
 from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Handler
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
+    from rq_dlq.worker.consumer import Consumer
     from rq_dlq.worker.stopping import Until
 
-GRACE = 5.0  # seconds that a cancelled call has to end
-UPKEEP = 10.0  # seconds between two rounds of maintenance of a worker's own queues
-A_FEW = 20  # round trips per round: leases are not extended during it
+GRACE = 4.0  # seconds that a cancelled call has to end
+LEAVE = 0.5  # seconds that the lifespan and the event loop have then
 
 
 class Worker:
@@ -85,11 +85,9 @@ class Worker:
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not broker
         self._until: Until = until
-        self._abandoned = False  # calls that could not be cut short
-        works = {handler.queue._core.keys: handler.queue._core for handler, _ in self._handlers}
+        self._given_up = inf  # when cancelled calls have had their time
         self._doctor = doctor.Watch(broker.settings, checkup)
-        roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
-        self._watched = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
+        self._upkeep = Upkeep(handler for handler, _ in self._handlers)
 
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
@@ -98,11 +96,14 @@ class Worker:
 
         Raises:
             ConfigurationError: `rq-dlq worker` is importing the program, and runs it itself.
-            RqDlqError: a consumer failed; the log has its error.
+            RqDlqError: a consumer failed; the log has its error. Or a burst ended by refused claims.
         """
         refuse_while_importing()
         show_log()
-        with event_loop(self._patience, self.stop.break_off) as loop:
+        with (
+            heeding_signals(self.stop, logger),  # before it connects, which it may have to wait for
+            event_loop(self._patience, self.stop.break_off) as loop,
+        ):
             self._run(loop)
 
     async def run_in_loop(self) -> None:
@@ -123,6 +124,16 @@ class Worker:
             raise CancelledError
 
     def _run(self, loop: AbstractEventLoop) -> None:
+        try:
+            self._serve(loop)
+        except BrokerUnavailable:
+            if self.stop.broken or not self.stop.finishing.is_set():
+                raise  # else it was stopped while it waited for Redis
+        if self.stop.broken:
+            raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
+        logger.info("stopped")
+
+    def _serve(self, loop: AbstractEventLoop) -> None:
         claiming = self._connect()
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(FAIL_FAST)
@@ -131,19 +142,13 @@ class Worker:
             self.stop, self._until, self.tally, self.vitals, only, claiming, settling, tending, loop
         )
         try:
-            with (
-                heeding_signals(self.stop, logger),
-                entered(self._lifespan, loop, self._patience) as state,
-            ):
+            with entered(self._lifespan, loop, self._patience) as state:
                 consumers = list(self._consumers(shared, state))
                 self._doctor.look(tending)
                 self._declare(claiming)
-                self._fire(tending)
-                for consumer in consumers:
-                    consumer.start()
-                self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
+                self._upkeep.look(tending)
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
-                self._tend(consumers, tending, reporting)
+                self._consume(consumers, tending, reporting)
                 self.vitals.end()
                 reporting.leave(tending)
                 if self._until == "empty":
@@ -152,9 +157,10 @@ class Worker:
             claiming.close()
             if self._twinned:
                 self._broker.close()
-        if self.stop.broken:
-            raise RqDlqError("the worker ended because a consumer failed: see the log, and start it again")
-        logger.info("stopped")
+        refused = {one.queue.name: one.trouble for one in consumers if one.trouble}
+        if refused and not self.stop.finishing.is_set():  # else it did not end because nothing was ready
+            why = "; ".join(f"{name}: {trouble}" for name, trouble in refused.items())
+            raise RqDlqError(f"claims were refused, so what is ready there was not done: {why}")
 
     def _consumers(self, shared: Shared, state: Any) -> Iterator[Consumer[Any]]:
         """The consumers of all handlers, each with a queue object of its own, which has the state."""
@@ -174,9 +180,16 @@ class Worker:
                 steps = _work.schedules.declare(handler.queue._core, handler.function.schedules())
                 claiming.run(steps)
 
-    def _patience(self) -> float | None:
-        """How long to wait for the event loop at the end: a call that cannot be cut short may block it."""
-        return GRACE if self._abandoned else None
+    def _time_left(self) -> float:
+        """How long cancelled calls still have, seconds; infinite before a second signal."""
+        now = time.monotonic()
+        if self.stop.cancelling.is_set():
+            self._given_up = min(self._given_up, now + GRACE)
+        return self._given_up - now
+
+    def _patience(self) -> float:
+        """How long the lifespan and the event loop still have to end: a call may block it."""
+        return self._time_left() + LEAVE
 
     def _connect(self) -> Connections:
         """Connections that wait for Redis until the worker is stopping."""
@@ -189,31 +202,50 @@ class Worker:
             logger.warning("waiting for Redis: %s", error)
             return self._broker._connect(patient)
 
+    def _consume(
+        self, consumers: Sequence[Consumer[Any]], tending: Connections, reporting: Reporting
+    ) -> None:
+        """Run the consumers. An error here ends them, too: nobody would keep their leases any more."""
+        started: list[Consumer[Any]] = []
+        try:
+            for consumer in consumers:
+                consumer.start()
+                started.append(consumer)
+            self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
+            self._tend(started, tending, reporting)
+        except BaseException:
+            self.stop.break_off()
+            self.stop.cancelling.set()
+            self.stop.giving_up.set()
+            while (started := _alive(started)) and self._time_left() > 0:
+                for consumer in started:
+                    with suppress(Exception):  # perhaps the same one again
+                        consumer.tend()
+            self._abandon(started)
+            raise
+
     def _tend(self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting) -> None:
         """Tend the consumers until all have ended, or a cancelled call has had its time."""
-        kept_up, fire_at = time.monotonic(), 0.0
-        give_up = cut_off = inf  # when
-        while alive and (now := time.monotonic()) < cut_off:
-            alive = [consumer for consumer in alive if not consumer.join(TICK / len(alive))]
+        give_up = inf  # when to
+        while alive and self._time_left() > 0:
+            alive = _alive(alive)
             for consumer in alive:
                 consumer.tend()
                 self.vitals.turn("worker")
             self._doctor.look(tending)
             reporting.report(tending, stopping=self.stop.finishing.is_set())
             if self.stop.finishing.is_set():
-                give_up = min(give_up, now + GRACE)
-            elif now - kept_up > UPKEEP:
-                kept_up = now
-                self._keep_up(tending)
-            if now > fire_at and not self.stop.finishing.is_set():
-                fire_at = now + self._fire(tending)
-            if now > give_up:
+                give_up = min(give_up, time.monotonic() + GRACE)
+            else:
+                self._upkeep.look(tending)
+            if time.monotonic() > give_up:
                 self.stop.giving_up.set()
-            if self.stop.cancelling.is_set():
-                cut_off = min(cut_off, now + GRACE)
+        self._abandon(alive)
+
+    def _abandon(self, alive: Sequence[Consumer[Any]]) -> None:
+        """Release the messages of calls that cannot be cut short."""
         if alive:
             logger.warning("%d consumers did not end: their messages are released", len(alive))
-        self._abandoned = bool(alive)
         for consumer in alive:
             consumer.abandon()
 
@@ -228,25 +260,10 @@ class Worker:
             level = logging.WARNING if left else logging.INFO
             logger.log(level, "nothing is ready any more: %s; left: %s", done, left or "nothing")
 
-    def _keep_up(self, tending: Connections) -> None:
-        """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
-        try:
-            tending.run(self._upkeep())
-        except RqDlqError as error:
-            logger.warning("cannot maintain the queues: %s", error)
 
-    def _upkeep(self) -> _work.Steps[None]:
-        due = yield from _work.look(self._watched)
-        yield from _work.work_off(due.work, Counter(), enough=A_FEW)
-
-    def _fire(self, tending: Connections) -> float:
-        """Fire the schedules that are due; returns how many seconds to wait then."""
-        try:
-            soonest = tending.run(_work.schedules.fire_due([queue.keys for queue in self._watched]))
-        except RqDlqError as error:
-            logger.warning("cannot fire schedules: %s", error)
-            return UPKEEP
-        return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)
+def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:
+    """Those that have not ended, a moment later."""
+    return [consumer for consumer in consumers if not consumer.join(TICK / len(consumers))]
 
 
 def _left(stats: QueueStats) -> str:

@@ -285,6 +285,29 @@ async def test_a_queue_that_is_not_empty_keeps_its_name(state: str, broker: Any,
     assert (await broker.policies.read()).entries == {}
 
 
+async def test_a_queue_that_is_paused_keeps_its_name(broker: Any) -> None:
+    queue = broker.queue("LOST")
+    await queue.pause()
+    with pytest.raises(PolicyError, match="'LOST' is a queue of its own"):
+        await broker.policies.set("a", dead_letter=LOST)
+    await queue.send("x")
+    assert await queue.claim() == []
+    await queue.resume()
+    await (await one(queue)).ack()
+    await broker.policies.set("a", dead_letter=LOST)
+
+
+async def test_a_queue_that_remembers_acks_keeps_its_name(broker: Any) -> None:
+    await broker.policies.set("LOST", dedup_window="10m")
+    queue = broker.queue("LOST")
+    await queue.send("x", id="m1")
+    await (await one(queue)).ack()
+    with pytest.raises(PolicyError, match="'LOST' is a queue of its own"):
+        await broker.policies.set("a", dead_letter=LOST)
+    await queue.send("x", id="m1")
+    assert await queue.claim() == []
+
+
 async def test_a_name_that_a_program_declares(broker: Any, caplog: pytest.LogCaptureFixture) -> None:
     """What was only claimed from gives way; what has settings or messages of its own does not."""
     await broker.queue("LOST").claim()

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bring_to, counts, ids, one
 from tests.conftest import Clock
+
+HOUR = 3_600_000
 
 
 async def test_never_handed_out(broker: Any, clock: Clock) -> None:
@@ -176,6 +179,40 @@ async def test_a_redriven_dead_letter_does_not_expire_again(broker: Any, clock: 
     assert (await delivery.nack()).outcome == "redelivered"
     clock.advance("1h")
     assert await bodies(queue) == ["x"]
+
+
+@pytest.mark.parametrize("ttl", [None, "2h"])
+async def test_a_row_that_a_stopped_script_left_behind_expires_nothing(
+    ttl: str | None, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """I7: the state says when a message expires."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m", ttl="1h")
+    await (await one(queue)).poison()
+    await queue.dlq.redrive(all=True, ttl=ttl)
+    raw.zadd("rq:{a}:expiring", {"m": clock.now + HOUR})
+    clock.advance("1h")
+    await queue.maintain()
+    audit(raw, "a")
+    assert await counts(queue) == {"ready": 1}
+    clock.advance("1h")
+    assert await bodies(queue) == ([] if ttl else ["x"])
+
+
+@pytest.mark.parametrize("state", ["leased", "dead"])
+async def test_a_row_that_was_left_behind_expires_nothing_that_does_not_wait(
+    state: str, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m", ttl="1h")
+    delivery = await one(queue, lease="3h")
+    if state == "dead":
+        await delivery.poison()
+    raw.zadd("rq:{a}:expiring", {"m": clock.now})
+    clock.advance("2h")
+    await queue.maintain()
+    assert await counts(queue) == {state: 1}
 
 
 async def test_an_expired_message_can_be_redriven(broker: Any, clock: Clock) -> None:

@@ -22,7 +22,7 @@ from rq_dlq import (
 from rq_dlq._calls import redrives as calls
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import after, bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import after, bodies, bury, counts, ids, one, snapshot
 from tests.conftest import Clock
 
 
@@ -530,7 +530,7 @@ async def test_a_redrive_that_an_earlier_version_began(broker: Any, raw: Any) ->
     await queue.poison(await queue.claim())
     job = await queue.dlq.redrive(where="true", detach=True)
     asked = json.loads(raw.hget("rq:{a}:redrives", job.id))
-    del asked["ttl"]
+    del asked["ttl"], asked["how"], asked["to"]
     raw.hset("rq:{a}:redrives", job.id, json.dumps(asked))
     await queue.maintain()
     assert (await one(queue)).expires_at is None
@@ -555,6 +555,37 @@ async def test_an_undo_ends_the_time_to_live(broker: Any, clock: Clock) -> None:
     await queue.maintain()
     assert await counts(queue) == {"dead": 1}
     assert (await queue.dlq.redrive(all=True, ttl="keep")).counts.moved == 1
+
+
+@pytest.mark.parametrize("ttl", [None, "3h"])
+async def test_an_undo_gives_back_the_time_to_live_of_an_earlier_redrive(
+    ttl: str | None, broker: Any, clock: Clock
+) -> None:
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    await queue.dlq.redrive(all=True, ttl="1h")
+    await queue.poison(await queue.claim())
+    before = await queue.dlq.browse()
+    await (await queue.dlq.redrive(all=True, ttl=ttl)).undo()
+    after_it = await queue.dlq.browse()
+    assert [letter.expires_at for letter in after_it] == [letter.expires_at for letter in before]
+    assert (await queue.dlq.redrive(all=True, ttl="keep")).counts.moved == 1
+    clock.advance("1h")
+    await queue.maintain()
+    assert await counts(queue) == {"expired": 1}
+
+
+async def test_the_time_to_live_of_a_redrive_that_was_undone_is_not_the_next_ones(
+    broker: Any, clock: Clock, raw: Any
+) -> None:
+    """I7."""
+    queue = broker.queue("a")
+    await bury(queue, ["x"])
+    await (await queue.dlq.redrive(all=True, ttl="1h")).undo()
+    audit(raw, "a")
+    await queue.dlq.redrive(all=True)
+    clock.advance("2h")
+    assert await bodies(queue) == ["x"]
 
 
 async def test_moved_and_copied_with_the_time_to_live_that_a_redrive_gave(broker: Any, clock: Clock) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rq_dlq import RedriveCounts
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Stepped
-from tests.behaviour.helpers import bury, counts
+from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_redrives import acked, failed
 from tests.conftest import Clock
@@ -70,6 +70,35 @@ async def test_a_rate_is_kept_to_the_millisecond(broker: Any, clock: Clock) -> N
     assert await step(queue, job) == Stepped(10, 1)
 
 
+@pytest.mark.parametrize("rate", [10, 0.5, 0.1])
+async def test_a_rate_after_a_step_back_of_the_clock(rate: float, broker: Any, clock: Clock) -> None:
+    """I11: it does not wait for the clock to be where it was."""
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, rate=rate)
+    between = round(1_000 / rate)
+    assert await step(queue, job) == Stepped(1, between)
+    clock.set(clock.now - 60_000)
+    assert await step(queue, job) == Stepped(1, between)
+    assert await step(queue, job) == Stepped(0, between)
+    clock.set(clock.now + 1)
+    assert await step(queue, job) == Stepped(0, between - 1)
+
+
+@pytest.mark.parametrize("terms", [{}, {"rate": 10}, {"canary": 1}])
+async def test_maintenance_goes_on_after_a_step_back_of_the_clock(
+    terms: dict[str, Any], broker: Any, clock: Clock
+) -> None:
+    """I11."""
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, detach=True, **terms)
+    await step(queue, job, limit=1)
+    await acked(queue, 1)
+    clock.set(clock.now - 3_600_000)
+    assert (await queue.maintain())["redriven"] > 0
+
+
 async def test_what_a_step_may_not_take_the_next_takes_at_once(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await bury(queue, range(60))
@@ -124,6 +153,33 @@ async def test_the_largest_canary_waits_for_its_first_message(broker: Any) -> No
     assert await step(queue, job) == Stepped(0, POLL)
     await first.ack()
     assert await step(queue, job) == Stepped(1, None)
+
+
+async def test_a_canary_waits_for_its_first_message_however_many_did_not_come_back(broker: Any) -> None:
+    queue = broker.queue("a")
+    dead = [*await bury(queue, range(1_000)), *await bury(queue, range(502))]
+    job = await queue.dlq.redrive(where="true", canary=500)
+    assert await queue.dlq.purge(ids=dead[1:1_001]) == 1_000
+    assert [(await step(queue, job, limit=1_000)).moved for _ in range(4)] == [1, 0, 497, 2]
+    first, *others = await queue.claim(500)
+    assert first.id == dead[0]
+    await queue.ack(others)
+    for _ in range(3):
+        assert await step(queue, job) == Stepped(0, POLL)
+    await first.ack()
+    assert await step(queue, job) == Stepped(0, POLL)  # it has seen a thousand of them
+    assert await step(queue, job) == Stepped(2, None)
+
+
+async def test_a_canary_whose_list_is_lost_is_over(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(where="true", canary=1)
+    await step(queue, job)
+    raw.delete(queue._core.keys.redrive(job.id))
+    await acked(queue, 1)
+    assert await step(queue, job) == Stepped(0, None)
+    assert (await job.refresh()).state == "done"
 
 
 async def test_after_a_resumption_it_is_judged_anew(broker: Any, clock: Clock) -> None:
@@ -229,3 +285,43 @@ async def test_a_redrive_of_all_while_the_clock_steps_back(broker: Any, clock: C
     await bury(queue, ["earlier"])
     await job.wait()
     assert job.counts == RedriveCounts(eligible=3, moved=4)
+
+
+@pytest.mark.parametrize("terms", [{"all": True}, {"all": True, "ttl": "2h"}, {"where": "true"}])
+async def test_after_a_step_back_of_the_clock_each_letter_comes_back_once(
+    terms: dict[str, Any], broker: Any, clock: Clock
+) -> None:
+    """I11."""
+    queue = broker.queue("a")
+    await bury(queue, range(2))
+    clock.advance("1h")
+    await bury(queue, ["late"])
+    clock.set(clock.now - 3_599_000)
+    job = await queue.dlq.redrive(**terms, rate=1)
+    for _ in range(9):
+        await step(queue, job)
+        await queue.poison(await queue.claim(9), "again")
+        clock.advance("1s")
+    assert ((await job.refresh()).state, job.counts) == ("done", RedriveCounts(eligible=3, moved=3, died=3))
+    assert [letter.redriven for letter in await queue.dlq.browse()] == [1, 1, 1]
+    assert int(await queue.dlq.redrive(all=True)) == 3  # but another redrive takes them
+
+
+@pytest.mark.parametrize("failures", [1, 14])
+async def test_while_the_clock_steps_back_each_letter_comes_back_once(
+    failures: int, broker: Any, clock: Clock
+) -> None:
+    """I11."""
+    queue = broker.queue("a", redelivery=after(0, most=failures - 1))
+    await bury(queue, range(2))
+    clock.advance("1h")
+    await bury(queue, ["late"])
+    job = await queue.dlq.redrive(all=True, rate=1)
+    await step(queue, job)
+    clock.set(clock.now - 1_800_000)
+    for _ in range(9):
+        for _ in range(failures):
+            await queue.nack(await queue.claim(9), "again")
+        await step(queue, job)
+        clock.advance("1s")
+    assert (await job.refresh()).counts == RedriveCounts(eligible=3, moved=3, died=3)

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerRefused, InvalidInput, RedriveCounts
+from rq_dlq import (
+    BrokerRefused,
+    BrokerUnavailable,
+    InvalidInput,
+    RedriveCounts,
+    SharedDeadLetterStrategy,
+)
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Steering, Stepped, Undone
 from rq_dlq._work import redrive_start
@@ -161,3 +167,63 @@ async def test_a_redrive_that_waits_keeps_its_list(verb: str, broker: Any, raw: 
     await step(queue, job)
     last = await job.refresh()
     assert (last.counts.moved, last.state) == (5, "done")
+
+
+@pytest.fixture
+async def shared(broker: Any) -> list[Any]:
+    """Five queues with two dead letters each, under one name."""
+    await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("LOST"))
+    queues = [broker.queue(f"q{number}") for number in range(5)]
+    for queue in queues:
+        await bury(queue, ["x", "y"])
+    return queues
+
+
+@pytest.mark.parametrize("chosen", [{"all": True}, {"where": "body = 'x'"}])
+@pytest.mark.parametrize("verdict", ["too many", "damaged"])
+async def test_a_shared_name_is_redriven_in_all_its_queues_or_in_none(
+    verdict: str, chosen: dict[str, Any], shared: list[Any], raw: Any, clock: Clock
+) -> None:
+    *others, refuses = shared
+    if verdict == "damaged":
+        raw.set(refuses._core.keys["redriving"], "no sorted set")
+    else:
+        (letter, _) = await refuses.dlq.browse()
+        for _ in range(100):
+            await refuses.dlq.redrive(ids=[letter.id], detach=True)
+    with pytest.raises(BrokerRefused if verdict == "damaged" else InvalidInput):
+        await refuses._broker.queue("LOST").dlq.redrive(**chosen)
+    clock.advance("1m")
+    for queue in others:
+        await queue.maintain()
+        assert await counts(queue) == {"dead": 2}
+        assert {job.state for job in await queue.dlq.jobs()} <= {"cancelled"}
+
+
+async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_named(
+    shared: list[Any], broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = redrive_start._Part.start
+
+    def fail_at_last(part: Any, asked: Any, *args: Any) -> Any:
+        if part.keys.family == "q4":
+            raise BrokerUnavailable("gone")
+        return start(part, asked, *args)
+
+    def fail(*_: Any) -> Any:
+        raise BrokerUnavailable("gone")
+
+    monkeypatch.setattr(redrive_start._Part, "start", fail_at_last)
+    monkeypatch.setattr(redrive_start, "steer", fail)
+    with pytest.raises(BrokerUnavailable) as caught:
+        await broker.queue("LOST").dlq.redrive(all=True)
+    note = "".join(getattr(caught.value, "__notes__", []))
+    running = [queue.name for queue in shared for job in await queue.dlq.jobs() if job.state == "running"]
+    assert all(repr(name) in note for name in running)
+    assert bool(note) == bool(running)
+
+
+async def test_a_shared_name_is_not_redriven_gradually(shared: list[Any], broker: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"redrive them one by one \(q\d, q\d, q\d, …\)"):
+        await broker.queue("LOST").dlq.redrive(all=True, rate=1)
+    assert [await counts(queue) for queue in shared] == [{"dead": 2}] * 5

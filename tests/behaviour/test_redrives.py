@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from rq_dlq import BrokerUnavailable, InvalidInput, RedriveCounts, RedrivePlan
+from rq_dlq import (
+    BrokerUnavailable,
+    DiscardingDeadLetterStrategy,
+    ExpiryPolicy,
+    InvalidInput,
+    RedriveCounts,
+    RedrivePlan,
+)
 from rq_dlq._calls import claims
 from rq_dlq._calls import redrives as calls
 from tests.behaviour.faults import connections_of, lose_replies, told_of
 from tests.behaviour.helpers import after, bury, counts, ids
 from tests.behaviour.stepping import alone
-from tests.conftest import Clock
+from tests.conftest import DIAGONAL, Clock
 
 WEEK = "7d"
 
@@ -92,17 +100,22 @@ async def test_a_dry_run_counts_and_changes_nothing(broker: Any, clock: Clock, r
     assert (await counts(queue), sorted(raw.keys())) == ({"dead": 4}, before)
 
 
+def lasting(raw: Any) -> list[bytes]:
+    """All keys but the tokens that wake, which expire after 5 s."""
+    return sorted(key for key in raw.scan_iter() if not key.endswith(b":wake"))
+
+
 async def test_a_redrive_of_nothing_leaves_nothing(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await queue.send("x")
-    before = sorted(raw.keys())
+    before = lasting(raw)
     for chosen in ({"all": True}, {"ids": ["gone"]}, {"where": "id = 'gone'"}):
         job = await queue.dlq.redrive(**chosen)
         assert (job.state, int(job), job.counts.eligible) == ("done", 0, 0)
         await job.refresh()
     assert job.counts.gone == 0
     assert (await queue.dlq.redrive(ids=["gone"])).counts.gone == 1
-    assert sorted(raw.keys()) == before
+    assert lasting(raw) == before
 
 
 @pytest.mark.parametrize("chosen", [{"all": True}, {"where": "body >= 0"}])
@@ -141,6 +154,18 @@ async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
     assert await counts(queue) == {"ready": 20, "dead": 3}  # what died again stays
 
 
+async def test_a_canary_that_is_just_enough(broker: Any) -> None:
+    """A hundred times 0.55 is a little more than 55 where a computer multiplies."""
+    queue = broker.queue("a")
+    await bury(queue, range(110))
+    job = await queue.dlq.redrive(all=True, canary=100, min_success=0.55)
+    for _ in range(5):
+        await step(queue, job)
+    await acked(queue, 55)
+    await failed(queue, 45)
+    assert (await step(queue, job)).state == "done"
+
+
 async def test_a_canary_that_others_removed_does_not_hold_it_up(broker: Any) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(9))
@@ -160,6 +185,31 @@ async def test_a_canary_of_which_nothing_was_acked_pauses_it(broker: Any) -> Non
     await queue.purge(all=True)
     await job.wait()
     assert (job.state, job.counts.moved) == ("paused", 3)
+
+
+@pytest.mark.parametrize("how", ["nack", "poison", "lapse", "ttl", "claim after the ttl", "by hand"])
+async def test_a_canary_sees_deaths_that_are_discarded(broker: Any, clock: Clock, how: str) -> None:
+    queue = broker.queue("a", redelivery=after(0, most=0), expiry=ExpiryPolicy(discard=True), lease="30s")
+    await bury(queue, range(9))
+    await broker.policies.set("a", dead_letter=DiscardingDeadLetterStrategy())
+    job = await queue.dlq.redrive(all=True, canary=3, ttl="1h" if "ttl" in how else None)
+    await job.wait(0)
+    await acked(queue, 1)
+    if how == "by hand":
+        await queue.select(places=["ready"]).dead_letter("of no use")
+    elif "ttl" in how:
+        clock.advance("1h")
+        await (queue.claim() if "claim" in how else queue.maintain())
+    else:
+        deliveries = await queue.claim(2)
+        if how == "lapse":
+            clock.advance("30s")
+            await queue.maintain()
+        else:
+            await getattr(queue, how)(deliveries, "again")
+    await job.wait(0)
+    assert (job.state, job.counts.acked, job.counts.died) == ("paused", 1, 2)
+    assert await counts(queue) == {"dead": 6}
 
 
 async def test_the_rate_is_the_servers(broker: Any, clock: Clock) -> None:
@@ -308,6 +358,39 @@ async def test_what_dies_again_meanwhile_stays_dead(broker: Any, clock: Clock) -
     assert await counts(queue) == {"dead": 2}
 
 
+DAMAGES: list[dict[str, Any]] = [
+    *({name: None} for name in ("part", "chosen", "by", "user", "cause", "rate", "canary", "min_success")),
+    *({name: "x"} for name in ("rate", "canary", "min_success", "ttl")),
+    *({name: 0} for name in ("part", "chosen", "by", "user", "cause", "to", "how")),
+]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "eligible", "moved", "next", "ended"], ids=str)
+@pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
+async def test_a_damaged_redrive_holds_up_no_other(
+    damage: dict[str, Any] | str, broker: Any, raw: Any
+) -> None:
+    queue = broker.queue("a")
+    dead = await bury(queue, range(2))
+    job = await queue.dlq.redrive(ids=dead[:1], detach=True)
+    other = await queue.dlq.redrive(ids=dead[1:], detach=True)
+    if isinstance(damage, str):
+        raw.hset("rq:{a}:redrives", f"{job.id} {damage}", "x")
+    else:
+        asked = json.loads(raw.hget("rq:{a}:redrives", job.id)) | damage
+        rest = {name: value for name, value in asked.items() if value is not None}
+        raw.hset("rq:{a}:redrives", job.id, json.dumps(rest))
+    raw.zadd("rq:{a}:redriving", {job.id: 0})
+    await queue.maintain()
+    assert not raw.hexists("rq:{a}:redrives", job.id)
+    assert [one.id for one in await queue.dlq.jobs()] == [other.id]
+    assert (await other.refresh()).state == "done"
+    assert await ids(queue) == dead[1:]
+    for verb in (job.pause, job.undo):
+        with pytest.raises(InvalidInput, match="there is no redrive"):
+            await verb()
+
+
 async def test_a_lost_connection_half_way(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(1_000))
@@ -403,11 +486,11 @@ async def test_a_group_that_vanished(broker: Any, raw: Any) -> None:
     await bury(queue, range(3))
     (group,) = await queue.dlq.groups()
     await queue.dlq.redrive(all=True)
-    before = sorted(raw.keys())
+    before = lasting(raw)
     assert await queue.dlq.redrive(group=group, dry_run=True) == RedrivePlan(0, 0, 0)
     job = await queue.dlq.redrive(group=group)
     assert (job.state, job.counts) == ("done", RedriveCounts())
-    assert sorted(raw.keys()) == before
+    assert lasting(raw) == before
 
 
 async def test_a_job_is_forgotten_after_a_week(broker: Any, clock: Clock, raw: Any) -> None:

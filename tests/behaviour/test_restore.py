@@ -10,6 +10,7 @@ import pytest
 
 from rq_dlq._work.restore import restore
 from rq_dlq.values.message import Row
+from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, counts
 from tests.conftest import Clock
@@ -110,3 +111,22 @@ async def test_nothing_is_left_of_a_call_that_was_cut_off(broker: Any, raw: Any,
     raw.hset(queue._core.keys["history"], bare.id, "poisoned\t1\t1\t0\t")
     await put_back(queue, [bare])
     assert not raw.hexists(queue._core.keys["history"], bare.id)
+
+
+@pytest.mark.parametrize("verb", ["move", "redrive"])
+async def test_a_message_that_was_moved_before_is_there_once(
+    verb: str, broker: Any, raw: Any, clock: Clock
+) -> None:
+    """Exported, moved, put back and moved again: the other queue has taken it in once (I1)."""
+    queue, rows = await exported(broker, raw, clock)
+    other = broker.queue("b")
+    await other.open()
+    ids = [row.id for row in rows if row.state.startswith(b"dead")]
+    for _ in range(2):
+        if verb == "move":
+            assert await queue.select(places=["dead"], ids=ids).move(other) == len(ids)
+        else:
+            assert int(await queue.dlq.redrive(ids=ids, to=other)) == len(ids)
+        assert (await other.stats()).totals["sent"] == audit(raw, "b").total() == len(ids)
+        await put_back(queue, rows)
+    audit(raw, "a")

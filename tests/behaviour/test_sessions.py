@@ -18,7 +18,7 @@ from rq_dlq import (
 )
 from rq_dlq.policy import ExpiryPolicy
 from tests.audit import audit
-from tests.behaviour.helpers import bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import after, bury, counts, ids, one, snapshot
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
 from tests.conftest import DIAGONAL, Clock
 
@@ -104,6 +104,53 @@ async def test_a_session_of_sends_only_and_one_of_nothing(broker: Any, raw: Any)
         await session.send(invoices, "x")
         await session.send(orders, "y")
     assert await counts(invoices) == await counts(orders) == {"ready": 1}
+
+
+@pytest.mark.parametrize("source", ["orders", "DLQ.orders", "LOST"])
+@pytest.mark.parametrize("delay", [None, "1m"])
+async def test_no_message_is_lost_by_a_send_under_its_own_id(
+    source: str, delay: str | None, broker: Any, raw: Any
+) -> None:
+    """The queue knows the id until the ack, so it would drop the one and remove the other."""
+    if source == "LOST":
+        await broker.policies.set("orders", dead_letter=SharedDeadLetterStrategy("LOST"))
+    orders = broker.queue("orders", redelivery=after("1m", most=1))
+    await orders.send("first", id="order-42")
+    if source != "orders":
+        await orders.poison(await orders.claim())
+    session = broker.queue(source).session()
+    (delivery,) = await session.claim(9)
+    await session.send(orders, "second", id="another")
+    await session.send(orders, "second", id=delivery.id, delay=delay)
+    with pytest.raises(InvalidInput, match="'order-42' cannot be sent to 'orders' by the session that acks"):
+        await leave(session)
+    assert await counts(orders) == ({"scheduled": 1} if source == "orders" else {"dead": 1})
+    assert await totals(orders, "sent", "acked") == [1, 0]
+    audit(raw, "orders")
+
+
+async def test_the_id_of_a_message_that_the_session_does_not_ack_may_be_sent(broker: Any) -> None:
+    """In another queue, or of a delivery that was settled by itself."""
+    orders, invoices = await shop(broker, 2)
+    async with orders.session() as session:
+        first, second = await session.claim(9)
+        await session.send(invoices, "bill", id=first.id)
+        await session.send(orders, "again", id=second.id)
+        await second.ack()
+    assert await ids(invoices) == [first.id]
+    assert [delivery.body for delivery in await orders.claim(9)] == ["again"]
+
+
+async def test_a_commit_that_is_refused_changes_nothing(broker: Any) -> None:
+    orders, _ = await shop(broker, 1)
+    session = orders.session()
+    (delivery,) = await session.claim()
+    await session.send(orders, "again", id=delivery.id)
+    with pytest.raises(InvalidInput, match="Nothing was sent or acked"):
+        await session.commit()
+    assert await counts(orders) == {"leased": 1}
+    assert await session.rollback() == 1
+    assert await counts(orders) == {"scheduled": 1}
 
 
 # Nothing

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerRefused, ExpiryPolicy, SharedDeadLetterStrategy, _work
+from rq_dlq import BrokerRefused, ExpiryPolicy, InvalidInput, SharedDeadLetterStrategy, _work
 from rq_dlq._calls import Call, Command
 from rq_dlq._work import Batch, Wait
 from tests.behaviour.helpers import bodies, bury, one
@@ -160,6 +160,132 @@ async def test_a_name_is_given_and_taken_back(broker: Any) -> None:
     assert await bodies(lost) == []
 
 
+# A name that changes hands
+
+
+async def given_back(broker: Any) -> Any:
+    """An object that knows LOST as a shared name; by now it is a queue's, with a message."""
+    await broker.policies.set("a", dead_letter=LOST)
+    await bury(broker.queue("a"), ["old"])
+    lost = broker.queue("LOST")
+    assert await bodies(lost) == ["old"]
+    await broker.policies.remove("a")
+    await broker.queue("LOST").send("new")
+    return lost
+
+
+async def looked_at(broker: Any) -> Any:
+    """An object that has asked about LOST before that became a shared name."""
+    lost = broker.queue("LOST")
+    assert (await lost.stats()).ready == 0
+    return lost
+
+
+async def opened(broker: Any) -> Any:
+    """An object that has opened the queue LOST, which was deleted since."""
+    lost = broker.queue("LOST")
+    await bury(lost, ["own"])
+    await lost.purge(all=True)
+    await lost.dlq.purge(all=True)
+    await broker.queue("LOST").delete()
+    return lost
+
+
+async def taken(how: Any, broker: Any) -> Any:
+    """An object that knows LOST otherwise; by now it is a shared name, with a letter."""
+    lost = await how(broker)
+    await broker.policies.set("a", dead_letter=LOST)
+    await bury(broker.queue("a"), ["letter"])
+    return lost
+
+
+@pytest.mark.parametrize("wait", [None, "1m"])
+async def test_who_drained_a_shared_name_finds_the_queue_that_has_it_now(
+    wait: str | None, broker: Any
+) -> None:
+    lost = await given_back(broker)
+    assert [delivery.body for delivery in await lost.claim(9, wait=wait)] == ["new"]
+
+
+def test_who_waits_for_letters_finds_the_queue_that_has_the_name_now(
+    sync_broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rq_dlq._work.shared.SECOND", 0)  # no second passes here between two looks
+    sync_broker.policies.set("a", dead_letter=LOST)
+    queue, lost = sync_broker.queue("a"), sync_broker.queue("LOST")
+    queue.open()
+    assert lost.claim() == []
+    steps = _work.claim(lost._core, lost._delivery, wait=60_000)
+    looks(sync_broker, steps, 3)
+    sync_broker.policies.remove("a")
+    sync_broker.queue("LOST").send("new")
+    with pytest.raises(StopIteration) as end:
+        perform(sync_broker, steps, 1_000.0)
+    assert [delivery.body for delivery in end.value.value] == ["new"]
+
+
+OF_A_QUEUE: dict[str, Any] = {
+    "send": lambda lost: lost.send("x"),
+    "send_many": lambda lost: lost.send_many(["x"]),
+    "stats": lambda lost: lost.stats(),
+    "peek": lambda lost: lost.peek(),
+    "select": lambda lost: lost.select(places=["ready"]).count(),
+    "purge": lambda lost: lost.purge(all=True),
+    "pause": lambda lost: lost.pause(),
+    "schedule": lambda lost: lost.schedule("daily", "x", every="1d"),
+    "reset": lambda lost: lost.reset(),
+    "delete": lambda lost: lost.delete(force=True),
+    "open": lambda lost: lost.open(),
+    "claim_batch": lambda lost: lost._run(_work.batches.claim_batch(lost._core, "b", limit=1, lease=1_000)),
+}
+
+
+@pytest.mark.parametrize("verb", OF_A_QUEUE)
+async def test_an_object_that_knew_a_shared_name_is_one_of_the_queue_that_has_it_now(
+    verb: str, broker: Any
+) -> None:
+    lost = await given_back(broker)
+    await OF_A_QUEUE[verb](lost)
+    assert not lost._core.view
+    left = {"send": 2, "send_many": 2, "purge": 0, "delete": 0, "claim_batch": 0}
+    assert (await lost.stats()).ready == left.get(verb, 1)
+
+
+async def test_a_session_that_knew_a_shared_name_sends_to_the_queue_that_has_it_now(broker: Any) -> None:
+    lost = await given_back(broker)
+    async with broker.queue("a").session() as session:
+        await session.send(lost, "x")
+    assert await bodies(broker.queue("LOST")) == ["new", "x"]
+
+
+async def drained(lost: Any) -> None:
+    await lost.release(await lost.claim())
+
+
+OF_LETTERS: dict[str, Any] = {
+    "stats": lambda lost: lost.stats(),
+    "peek": lambda lost: lost.peek(),
+    "dlq": lambda lost: lost.dlq.browse(),
+    "claim": drained,
+    "jobs": lambda lost: lost.dlq.jobs(),
+}
+
+
+@pytest.mark.parametrize("before", [looked_at, opened])
+@pytest.mark.parametrize("verb", OF_LETTERS)
+async def test_an_object_that_knew_a_queue_shows_the_letters_that_have_its_name_now(
+    verb: str, before: Any, broker: Any
+) -> None:
+    lost = await taken(before, broker)
+    await OF_LETTERS[verb](lost)
+    assert (await lost.stats()).dead == 1
+    assert [letter.body for letter in await lost.dlq.browse()] == ["letter"]
+    with pytest.raises(InvalidInput, match="takes only what failed in its queues"):
+        await lost.send("x")
+    assert int(await lost.dlq.redrive(all=True)) == 1
+    assert (await broker.queue("a").stats()).ready == 1
+
+
 # What it costs
 
 
@@ -177,6 +303,13 @@ def many(sync_broker: rq_dlq.Broker, raw: Any, clock: Clock, monkeypatch: pytest
     pipeline.execute()
     raw.sadd("rq:aliases", "LOST")
     return families
+
+
+def perform(broker: rq_dlq.Broker, steps: Any, reply: Any) -> None:
+    """Go on with steps that wait, up to their end; waits last a second."""
+    while True:
+        step = steps.send(reply)
+        reply = 1_000.0 if isinstance(step, Wait) else broker._connected()._perform(step)
 
 
 def looks(broker: rq_dlq.Broker, steps: Any, rounds: int) -> list[list[Command[Any] | Call[Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -141,9 +141,15 @@ def test_a_task_is_its_function(sync_broker: Broker) -> None:
     assert repr(task).startswith("<Task 'welcome' of <Queue 'mail' at")
 
 
+async def counting(n: int) -> AsyncIterator[int]:
+    for number in range(n):
+        yield number
+
+
 REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
     "no function": (lambda broker: broker.task(5), "5 cannot be a task: decorate a function"),  # type: ignore[call-overload]
     "a class": (lambda broker: broker.task(User), "cannot be a task: decorate a function"),
+    "a generator": (lambda broker: broker.task(counting), "cannot be a task: leave out the `yield`"),
     "a lambda": (lambda broker: broker.task(lambda: 1), r"'<lambda>' cannot name a task: pass name='…'"),
     "no name": (lambda broker: broker.task(name="")(welcome), "'' cannot name a task"),
     "twice": (lambda broker: [broker.task(welcome) for _ in "ab"], "has a task 'welcome' already: pass name"),

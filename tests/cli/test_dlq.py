@@ -8,6 +8,7 @@ import pytest
 import redis
 
 import rq_dlq
+from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
 
 Die = Callable[..., list[str]]
@@ -20,6 +21,20 @@ def test_ls_without_a_queue_lists_those_with_dead_letters(
     dead("a", "b")
     broker.queue("mails").send("fine")
     assert [(row["name"], row["dead"]) for row in shell.json("dlq", "ls")] == [("orders", 2)]
+
+
+@pytest.mark.parametrize(
+    "words", [["--limit", "20"], ["--newest"], ["--where", "TRUE"], ["--group", "lapsed"]]
+)
+def test_ls_without_a_queue_takes_no_conditions(shell: Shell, words: list[str]) -> None:
+    assert "need a QUEUE" in shell("dlq", "ls", *words, code=2).stderr
+
+
+def test_a_group_is_one_line(shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead("a", why="out of stock:\n" + "a long story " * 20)
+    for width in (80, 1_000):
+        monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
+        assert len(shell("dlq", "groups", "orders").stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", ["orders", "DLQ.orders"])
@@ -103,7 +118,10 @@ def test_redrive_by_id_asks_nobody(shell: Shell, broker: rq_dlq.Broker, dead: Di
     ids = dead("a", "b", "c")
     shell("dlq", "redrive", "orders", "--id", ids[0], "--id", ids[2])
     assert broker.queue("orders").stats().ready == 2
-    assert "1 of the ids" in shell("dlq", "redrive", "orders", "--id", "nope", code=1).stderr
+    assert (
+        "1 of the ids is not a dead letter of"
+        in shell("dlq", "redrive", "orders", "--id", "nope", code=1).stderr
+    )
 
 
 def test_redrive_all(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:

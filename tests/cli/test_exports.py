@@ -168,3 +168,13 @@ def test_a_time_to_live_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
     orders.dlq.redrive(all=True, ttl="keep")
     kept = [delivery.expires_at for delivery in orders.claim(2)]
     assert kept == [datetime.fromisoformat(end) for end in ends]
+
+
+def test_known_ids_are_cut_with_their_number(shell: Shell, dead: Die) -> None:
+    dead(*range(13))
+    text = shell("dlq", "export", "orders").stdout
+    told = shell("dlq", "import", "orders", "-", typed=text).stderr
+    assert "13 ids known there already" in told
+    assert told.endswith(" and 3 more\n")
+    told = shell("dlq", "import", "orders", "-", typed="{\n" * 13, code=1).stderr
+    assert "… and 3 more\nError: 13 bad lines" in told

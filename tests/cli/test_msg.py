@@ -53,6 +53,8 @@ def test_ls_may_count(shell: Shell, broker: rq_dlq.Broker) -> None:
     lines = [line.split() for line in shell(*words, "--place", "leased").stdout.splitlines()]
     assert lines == [["value", "count"], ["b", "1"]]
     assert "(without it)" in shell(*words).stdout
+    told = shell("msg", "ls", "orders", "--count-by", "priority", code=1).stderr
+    assert "no message has a header 'priority': it is a field" in told
     assert shell.json(*words, "--where", "tenant = 'x'") == []
 
 
@@ -97,14 +99,14 @@ def test_dead_letters_are_cancelled_by_their_name_only(
     assert broker.queue("orders").stats().dead == 2
     shell("msg", "cancel", "DLQ.orders", "--all", "--yes", "--limit", "1")
     assert broker.queue("orders").stats().dead == 1
-    shell("msg", "cancel", "orders", "--place", "dead", "--all", "--yes")
-    assert broker.queue("orders").stats().dead == 0
+    shell("msg", "cancel", "orders", "--place", "dead", "--all", "--yes", code=2)
+    assert broker.queue("orders").stats().dead == 1
 
 
 @pytest.mark.usefixtures("ids")
 def test_move_and_copy(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     words = ("msg", "move", "orders", "--where", "tenant = 'a'", "--yes", "--to")
-    assert "there is no queue 'mails'" in shell(*words, "mails", code=2).stderr
+    assert "there is no queue 'mails'" in shell(*words, "mails", code=1).stderr
     broker.queue("mails").send("mail")
     assert "moved 1 message\n" in shell(*words, "mails").stderr
     assert bodies(broker, "mails") == ["one", "mail"]  # by when they were sent
@@ -116,6 +118,48 @@ def test_move_and_copy(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     assert "x" in bodies(broker, "mails")
     assert "is where they come from" in shell("msg", "move", "orders", "two", "--to", "orders", code=2).stderr
     assert "Missing option '--to'" in shell("msg", "move", "orders", "two", code=2).stderr
+
+
+@pytest.mark.usefixtures("ids")
+def test_what_the_other_queue_knows_is_told(shell: Shell) -> None:
+    shell("send", "mails", typed="x")
+    shell("msg", "copy", "orders", "one", "two", "--to", "mails")
+    told = shell("msg", "move", "orders", "--all", "--yes", "--to", "mails").stderr
+    assert "moved 1 message\n2 messages could not be changed: mails knows the id already, or no such" in told
+    assert (
+        "could not"
+        not in shell("msg", "move", "orders", "--place", "dead", "--all", "--yes", "--to", "mails").stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "place"),
+    [
+        (["cancel"], "dead"),
+        (["dead-letter"], "dead"),
+        (["expire"], "dead"),
+        (["deliver-now"], "leased"),
+        (["prioritize", "--priority", "9"], "dead"),
+        (["move", "--to", "mails"], "leased"),
+    ],
+)
+def test_a_verb_takes_only_its_own_places(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die, verb: list[str], place: str
+) -> None:
+    dead("a")
+    shell("send", "mails", typed="x")
+    words = ("msg", verb[0], "orders", "--all", "--yes", *verb[1:])
+    assert f"'{place}' is not " in shell(*words, "--place", place, code=2).stderr
+    assert broker.queue("orders").stats().dead == 1
+
+
+def test_verbs_for_what_waits_refuse_dead_letters(shell: Shell, dead: Die) -> None:
+    dead("a")
+    for verb in (["expire"], ["deliver-now"], ["prioritize", "--priority", "9"]):
+        told = shell("msg", *verb, "DLQ.orders", "--all", "--yes", code=2).stderr
+        assert "holds only what is dead" in told
+    told = shell("msg", "dead-letter", "DLQ.orders", "--all", "--yes").stderr
+    assert "1 message could not be changed: no such message waits in DLQ.orders" in told
 
 
 @pytest.mark.usefixtures("ids")
@@ -170,9 +214,9 @@ def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb
         (["ls", "nope"], 1, "there is no queue 'nope'"),
         (["cancel", "nope", "a"], 1, "there is no queue 'nope'"),
         (["ls", "a b"], 2, "cannot name a queue"),
-        (["ls", "orders", "--where", "tenant = "], 2, "the filter cannot be read (column 10"),
-        (["cancel", "orders", "--where", "", "--yes"], 2, "the filter"),
-        (["cancel", "orders", "--where", "1 +", "--yes"], 2, "the filter cannot be read (column 4"),
+        (["ls", "orders", "--where", "tenant = "], 2, "the condition cannot be read (column 10"),
+        (["cancel", "orders", "--where", "", "--yes"], 2, "the condition is empty"),
+        (["cancel", "orders", "--where", "1 +", "--yes"], 2, "the condition cannot be read (column 4"),
         (["ls", "orders", "--place", "nowhere"], 2, "'nowhere' is not one of"),
         (["show", "orders", ""], 2, "a message's id must be text"),
     ],

@@ -228,7 +228,9 @@ def test_ls_and_rm(shell: Shell, broker: rq_dlq.Broker) -> None:
             "pinned": False,
         },
     ]
-    assert "there is no entry for 'orders'" in shell("policy", "rm", "orders", code=1).stderr
+    told = shell("policy", "rm", "other", code=1).stderr
+    assert told == "Error: there is no entry for 'other': `rq-dlq policy ls` lists them\n"
+    assert "What applies without it is set in its 1 queue\n" in shell("policy", "rm", "orders", code=1).stderr
     assert "removed orders.#: it matched 1 queue" in shell("policy", "rm", "orders.>").stderr
     assert list(entries(broker)) == ["a"]
     assert broker.queue("orders").settings().redelivery == RedeliveryPolicy()
@@ -362,7 +364,7 @@ def test_who_stops_it_is_told_how_far_it_came(
     assert "stopped; 1 of 3 queues have the change: it is safe to repeat the call" in told
     told = shell("policy", "rm", "a.#", code=1).stderr
     assert "there is no entry for 'a.#'" in told
-    assert "Its 3 queues have what applies without it" in told
+    assert "What applies without it is set in its 3 queues" in told
     assert limits() == [None] * 3
 
 

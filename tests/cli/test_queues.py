@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import rq_dlq
+from rq_dlq.values.counts import QueueStats
+from rq_dlq.values.readable import why_still
 from tests.cli.conftest import Shell
 
 
@@ -134,7 +137,7 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     orders = broker.queue("orders")
     orders.send_many(["a", "b"])
     orders.claim()[0].poison("bad")
-    refused = shell("queue", "rm", "orders", code=2).stderr
+    refused = shell("queue", "rm", "orders", code=1).stderr
     assert "not empty: 1 ready, 1 dead" in refused
     assert "rq-dlq queue rm orders --force" in refused
     assert "Delete orders with 2 messages" in shell("queue", "rm", "orders", "--force", code=2).stderr
@@ -147,6 +150,17 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     )
 
 
+def test_rm_of_what_has_schedules_wants_force(shell: Shell, broker: rq_dlq.Broker) -> None:
+    shell("schedule", "add", "orders", "nightly", "--cron", "0 2 * * *")
+    assert "it is not empty: 1 schedule. " in shell("queue", "rm", "orders", code=1).stderr
+    assert len(broker.schedules()) == 1
+    asked = shell("queue", "rm", "orders", "--force", code=2).stderr
+    assert "Delete orders with 0 messages and 1 schedule for good?" in asked
+    told = shell("queue", "rm", "orders", "--force", "--yes").stderr
+    assert told == "deleted orders, with 0 messages and 1 schedule\n"
+    assert (broker.queues(), broker.schedules()) == ([], [])
+
+
 def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> None:
     def still() -> str | None:
         said: str | None = shell.json("queue", "show", "orders")["stands_still"]
@@ -154,7 +168,7 @@ def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> Non
 
     orders = broker.queue("orders")
     orders.send("late", delay="1h")
-    assert (still() or "").startswith("all 1 are scheduled, the next is due in ")
+    assert (still() or "").startswith("nothing is ready: 1 message scheduled, the next due in ")
     orders.send("now")
     assert "no consumer holds a message" in (still() or "")
     orders.pause()
@@ -162,3 +176,11 @@ def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> Non
     orders.resume()
     orders.claim()
     assert still() is None
+
+
+def test_what_is_overdue_waits_for_a_consumer() -> None:
+    late = QueueStats("orders", 0, 3, 0, 0, 0, oldest=None, next_due=0.0, totals={}, overdue=4.0)
+    assert why_still(late).startswith("no consumer holds a message")
+    assert (
+        why_still(replace(late, next_due=5.0)) == "nothing is ready: 3 messages scheduled, the next due in 5s"
+    )

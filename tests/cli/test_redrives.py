@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import rq_dlq
+from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
+from tests.servers import wait_until
 
 Die = Callable[..., list[str]]
 
@@ -38,7 +40,7 @@ def settle(broker: rq_dlq.Broker, count: int, *, well: bool) -> threading.Thread
 def test_a_dry_run_counts(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     ids = dead("a", "b")
     words = ("dlq", "redrive", "orders", "--id", ids[0], "--id", "nope", "--dry-run")
-    assert shell.json(*words) == {"eligible": 1, "expired": 0, "gone": 1, "refused": 0}
+    assert shell.json(*words) == {"eligible": 1, "expired": 0, "gone": 1, "refused": 0, "comes_back": 1}
     assert broker.queue("orders").stats().dead == 2
 
 
@@ -105,6 +107,46 @@ def test_a_killed_process_is_replaced_by_another(shell: Shell, broker: rq_dlq.Br
     assert (orders.stats().ready, orders.stats().dead) == (40, 0)
 
 
+def test_what_is_done_is_not_resumed(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    dead("a")
+    job = broker.queue("orders").dlq.redrive(all=True)
+    told = shell("dlq", "jobs", "orders", job.id, "resume", code=1).stderr
+    assert f"redrive {job.id} is done already" in told
+    assert (
+        f"cannot pause redrive {job.id}: it is done"
+        in shell("dlq", "jobs", "orders", job.id, "pause", code=1).stderr
+    )
+
+
+def test_jobs_fit_into_a_terminal(
+    shell: Shell, broker: rq_dlq.Broker, dead: Die, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead(*range(25))
+    consumer = settle(broker, 3, well=False)
+    shell("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", code=4)
+    consumer.join()
+    (job,) = broker.queue("orders").dlq.jobs()
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    shown = shell("dlq", "jobs", "orders").stdout
+    columns = "job state moved acked died began why"
+    assert shown.splitlines()[0].split() == columns.split()
+    assert f"{job.id}  paused  3 of 25" in shown
+    words = [line[shown.index("why") :] for line in shown.splitlines()[1:]]
+    assert " ".join(" ".join(words).split()) == job.why
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 20)
+    assert job.id in shell("dlq", "jobs", "orders").stdout
+
+
+def test_a_dry_run_says_what_comes_back(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send("a", ttl="1ms")
+    wait_until(lambda: orders.maintain() is not None and orders.stats().expired == 1)
+    words = ("dlq", "redrive", "EXP.orders", "--all", "--dry-run")
+    assert "They come back all the same; with --ttl keep they stay dead" in shell(*words).stderr
+    assert "They stay dead" in shell(*words, "--ttl", "keep").stderr
+    assert [shell.json(*words, *keep)["comes_back"] for keep in ((), ("--ttl", "keep"))] == [1, 0]
+
+
 def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", "b")
     assert "goes on by itself" in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
@@ -116,7 +158,7 @@ def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
 def test_what_makes_no_sense_is_told(shell: Shell, dead: Die) -> None:
     dead("a")
     assert "there are no redrives" in shell("dlq", "jobs", "orders").stderr
-    assert "there is no redrive 'nope'" in shell("dlq", "jobs", "orders", "nope", code=2).stderr
+    assert "there is no redrive 'nope'" in shell("dlq", "jobs", "orders", "nope", code=1).stderr
     assert "rate 0" in shell("dlq", "redrive", "orders", "--all", "--yes", "--rate", "0", code=2).stderr
 
 
@@ -146,7 +188,7 @@ def test_edited_by_a_json_patch_of_a_file(
     file.write_text('[{"op": "replace", "path": "/total", "value": 9}]')
     words = ("dlq", "redrive", "orders", "--all", "--edit", str(file))
     plan = shell(*words, "--dry-run", "-o", "json")
-    assert json.loads(plan.stdout) == {"eligible": 3, "expired": 0, "gone": 0, "refused": 2}
+    assert json.loads(plan.stdout) == {"eligible": 3, "expired": 0, "gone": 0, "refused": 2, "comes_back": 1}
     assert "can't replace a non-existent object 'total'" in plan.stderr
     told = shell(*words, "--yes", code=1).stderr
     assert "brought 1 message back (edited)" in told
@@ -169,7 +211,7 @@ def test_edited_by_a_json_patch_of_a_file(
 def test_what_is_no_patch(patch: str, why: str, shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     pytest.importorskip("jsonpatch")
     dead({"a": 1})
-    assert why in shell("dlq", "redrive", "orders", "--all", "--yes", "--edit", patch, code=1).stderr
+    assert why in shell("dlq", "redrive", "orders", "--all", "--yes", "--edit", patch, code=2).stderr
     assert (broker.queue("orders").stats().dead, broker.queue("orders").dlq.jobs()) == (1, [])
 
 
@@ -183,7 +225,7 @@ def test_to_another_queue(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> Non
     assert "brought 3 messages back (to orders.v2)" in shell(*words, "--create").stderr
     assert broker.queue("orders.v2").stats().ready == 3
     (row,) = shell.json("dlq", "jobs", "orders")
-    assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["job"], "undo", code=2).stderr
+    assert "cannot undo redrive" in shell("dlq", "jobs", "orders", row["job"], "undo", code=1).stderr
     assert "not counted in another queue" in shell(*words, "--canary", "2", code=2).stderr
 
 

@@ -21,7 +21,9 @@ def test_a_schedule_is_added_shown_and_removed(shell: Shell, broker: rq_dlq.Brok
     assert row["rule"] == "0 7 * * mon-fri Europe/Berlin"
     assert (row["last_at"], row["last_id"], row["paused"], row["declared"]) == (None, None, False, False)
     assert "digest" in shell("schedule", "ls", "mail").stdout
-    assert shell.json("schedule", "ls", "orders") == []
+    assert "there is no queue 'orders'" in shell("schedule", "ls", "orders", code=1).stderr
+    shell("send", "orders", typed="x")
+    assert "orders has no schedules: " in shell("schedule", "ls", "orders").stderr
     assert "removed schedule digest of mail" in shell("schedule", "rm", "mail", "digest").stderr
     assert "mail has no schedule 'digest'" in shell("schedule", "rm", "mail", "digest", code=1).stderr
     assert broker.schedules() == []
@@ -44,4 +46,5 @@ def test_what_is_wrong_is_told(shell: Shell) -> None:
     assert "Bad minute" in shell("schedule", "add", "orders", "t", "--cron", "99 * * * *", code=2).stderr
     assert "there is no queue 'orders'" in shell("schedule", "rm", "orders", "t", code=1).stderr
     shell("send", "orders", "-", typed="x")
-    assert "has no schedule 't'" in shell("schedule", "pause", "orders", "t", code=2).stderr
+    for verb in ("pause", "resume", "rm"):
+        assert "orders has no schedule 't'" in shell("schedule", verb, "orders", "t", code=1).stderr

@@ -62,6 +62,12 @@ def test_broken_lines_are_named_and_nothing_is_sent(
     assert len(bodies(broker)) == len(typed.splitlines()) - len(named) - (form == "--csv")
 
 
+def test_a_column_that_is_named_twice_loses_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("send", "orders", "--csv", typed="a,b,a\n1,2,3\n", code=1).stderr
+    assert "line 1: the first row names 'a' twice" in told
+    assert broker.queues() == []
+
+
 def test_a_message_too_large_is_a_broken_line(shell: Shell, broker: rq_dlq.Broker) -> None:
     told = shell("send", "orders", typed="ok\n" + "x" * 2_000_000, code=1).stderr
     assert "line 2: a message of 2,000,002 bytes" in told
@@ -92,6 +98,7 @@ def test_options_reach_the_messages(shell: Shell, broker: rq_dlq.Broker) -> None
         ["orders", "--header", "nonsense"],
         ["orders", "--delay", "soon"],
         ["orders", "no-such-file"],
+        ["orders", "--jsonl", "--csv"],
         ["two words"],
         ["DLQ.orders"],
     ],

@@ -19,8 +19,9 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
-from tests.servers import wait_until
+from tests.servers import Server, wait_until
 from tests.telemetry.test_health import ask
+from tests.worker.test_processes import logged
 
 APP = """
 import os, pathlib, time
@@ -205,6 +206,13 @@ def imported_here(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("imported_here")
+def test_a_syntax_error_has_one_place(shell: Shell) -> None:
+    (shell.directory / "spelt.py").write_text("def\n")
+    told = CliRunner(env=shell.env).invoke(main, ["worker", "spelt"])
+    assert told.output.endswith("SyntaxError: invalid syntax (spelt.py, line 1)\n")
+
+
+@pytest.mark.usefixtures("imported_here")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -217,7 +225,7 @@ def imported_here(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         (["needy"], "No module named 'no_such_thing'"),
         (["unguarded"], 'it is imported: put it under the line `if __name__ == "__main__":` ('),
         (["unguarded"], "unguarded.py, line 4)"),
-        (["app", "--import-timeout", "soon"], "'soon' is not a duration"),
+        (["app", "--import-timeout", "soon"], "for '--import-timeout': 'soon' is not a duration"),
         (["app", "--watch", "nosuch"], "Directory 'nosuch' does not exist"),
         (["app", "-q", "nosuch"], "no handler takes the messages of 'nosuch'"),
         (["app", "-q", "orders:0"], "the number must be 1 or more"),
@@ -281,6 +289,53 @@ def test_the_first_ctrl_c_ends_it(shell: Shell, processes: str) -> None:
     assert b"SIGINT" in said
     assert b"Traceback" not in said
     os.close(main)
+
+
+STUCK = """
+import asyncio, pathlib, time
+import rq_dlq.cli.worker, rq_dlq.worker.worker
+from rq_dlq import Broker
+
+rq_dlq.worker.worker.GRACE, rq_dlq.cli.worker.WITHIN = 0.2, 1.0
+broker = Broker()
+here = pathlib.Path(__file__).parent
+
+@broker.queue("executor").handler
+async def wait(body):
+    (here / "begun").touch()
+    await asyncio.to_thread(time.sleep, 600)
+
+@broker.queue("frozen").handler(concurrency=4)
+def compute(body):
+    (here / "begun").touch()
+    while True:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("by", ["executor", "frozen"])
+def test_nothing_keeps_it_after_a_second_signal(by: str, shell: Shell, tmp_path: Path) -> None:
+    """Neither a thread of an executor, for which Python would wait, nor a Redis that answers nothing."""
+    (shell.directory / "stuck.py").write_text(STUCK)
+    server = Server(tmp_path / "server")
+    server.start()
+    shell.env["RQ_DLQ_URL"] = server.url
+    queue = rq_dlq.Broker(server.url, namespace=shell.namespace).queue(by)
+    queue.send("x")
+    try:
+        with shell.process("worker", "stuck:broker") as worker:
+            wait_until((shell.directory / "begun").exists)
+            if by == "frozen":
+                server.signal(signal.SIGSTOP)
+            for word in ("finishing", "cancelling"):  # two signals at once would be one
+                worker.send_signal(signal.SIGTERM)
+                logged(worker, word)
+            _, said = worker.communicate(timeout=60)
+            server.signal(signal.SIGCONT)
+        assert (worker.returncode, queue.stats().ready) == (1, 1 if by == "executor" else 0)
+    finally:
+        server.kill()
+    assert "ends 1 s after it was told to cancel: something in it still runs" in said
 
 
 def own_terminal() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from rq_dlq import InvalidInput, RedeliveryPolicy
+from rq_dlq._calls import Call, Command, WrongReply
 from rq_dlq._redis.connection import socket_of
 from tests.behaviour.faults import change_talk
 from tests.behaviour.helpers import counts
+from tests.model.world import World
+from tests.verbs import VERBS, Verb
 
 OTHERS = [[1], [1, 1, 1], [], 5, b"OK", None]
+MORE = [b"", [b"a"], [b"a", b"b", b"c"], [None, None], [[b"a", [b"b"]]], [b"x"] * 11, [*range(11)]]
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=repr)
@@ -51,3 +57,52 @@ async def test_the_connections_that_were_mixed_up_are_closed(broker: Any) -> Non
     await change_talk(broker, lambda commands: commands, lambda replies: [left.pop()] if left else replies)
     await queue.extend(held)
     assert not {*before} & {socket_of(connection) for connection in bare._link._idle._all}
+
+
+def check_its_reader(call: Call[Any] | Command[Any]) -> None:
+    """It takes a reply, or says that it is another; it never fails in another way."""
+    for reply in (*OTHERS, *MORE):
+        with suppress(WrongReply):
+            call.read(reply, repeated=False)
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_what_a_script_cannot_have_replied(verb: Verb, raw: Any) -> None:
+    check_its_reader(verb.call(World(raw)))
+
+
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+async def test_what_a_command_cannot_have_replied(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[Command[Any]] = []
+    read = Command.read
+
+    def reading(self: Command[Any], reply: Any, repeated: bool) -> Any:
+        commands.append(self)
+        return read(self, reply, repeated)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Command, "read", reading)
+        queue = broker.queue("a", redelivery=RedeliveryPolicy(max_redeliveries=0), outcomes=10)
+        await queue.send_many(range(3))
+        for delivery in await queue.claim(2):
+            await delivery.nack("no")
+        job = await queue.dlq.redrive(all=True, rate=1, detach=True)
+        await job.cancel()
+        looks = (broker.overview, broker.workers, broker.audit, broker.schedules, broker.policies.read)
+        for look in (*looks, queue.stats, queue.settings, queue.outcomes, queue.dlq.groups, queue.delete):
+            with suppress(InvalidInput):  # the queue is not empty
+                await look()
+    kinds = {command.parts[0] for command in commands}
+    assert kinds >= {b"TIME", b"HGETALL", b"HSETNX", b"SADD", b"SMEMBERS", b"XRANGE", b"ZRANGE"}, kinds
+    for command in commands:
+        check_its_reader(command)
+
+
+@pytest.mark.parametrize("other", [other for other in OTHERS if other != []], ids=repr)
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+async def test_a_command_is_repeated_like_a_script(broker: Any, other: Any) -> None:
+    await broker.policies.set("a", redelivery=RedeliveryPolicy())
+    left = [other]
+    await change_talk(broker, lambda commands: commands, lambda replies: [left.pop()] if left else replies)
+    assert [*(await broker.policies.read()).entries] == ["a"]

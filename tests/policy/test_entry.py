@@ -85,6 +85,7 @@ def test_a_policy_says_all_its_fields() -> None:
     [
         ({}, "sets nothing. Pass redelivery"),
         ({"redelivery": {}}, "sets nothing"),
+        ({"foo": 1}, "the policy of a queue has no field 'foo'. There are redelivery, dead_letter, "),
         ({"redelivery": {"fatal": (ValueError,)}}, "fatal has classes, which do not go to Redis"),
         ({"redelivery": {"initial_dellay": 1}}, "closest is 'initial_delay'"),
         ({"redelivery": 5}, "Pass a RedeliveryPolicy, or a mapping"),
@@ -95,8 +96,8 @@ def test_a_policy_says_all_its_fields() -> None:
         ({"redelivery": {"arithmetic": "kafka"}}, "Pass one of rq, artemis, activemq"),
         ({"redelivery": {"redelivery_delay": 1}}, "Add arithmetic: 'activemq'"),
         ({"redelivery": {"delays": []}}, "delays is empty"),
-        ({"redelivery": {"delays": [1], "multiplier": 3}}, "delays settles"),
-        ({"redelivery": {"delays": [1], "arithmetic": "artemis"}}, "delays settles"),
+        ({"redelivery": {"delays": [1], "multiplier": 3}}, "delays sets"),
+        ({"redelivery": {"delays": [1], "arithmetic": "artemis"}}, "delays sets"),
         ({"dead_letter": 5}, "dead_letter is 5. Pass a strategy, such as Individual"),
         ({"dead_letter": {"strategy": "lose"}}, "Pass one of individual, shared, discarding"),
         ({"dead_letter": {"strategy": ["shared"]}}, "Pass one of individual"),

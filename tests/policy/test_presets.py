@@ -121,6 +121,7 @@ def test_artemis_refuses(settings: dict[str, Any], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
+        ({"foo": 1}, "'foo' is not a redelivery setting of ActiveMQ. There are "),
         ({"maximumRedelivery": 1}, "closest is 'maximumRedeliveries'"),
         ({"maximumRedeliveries": -2}, "maximumRedeliveries is -2"),
         ({"initialRedeliveryDelay": -1}, "initialRedeliveryDelay is -1"),

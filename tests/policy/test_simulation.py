@@ -180,3 +180,12 @@ def test_a_limit_that_few_messages_can_reach(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(simulation, "MOST_DELIVERIES", 10_000)
     assert after(1, most=10_001).simulate(outage=5).dead_after is None
     assert after(1, most=5_000).simulate(outage=5).dead_after == (5_000, 5_000, 5_000)
+
+
+def test_one_message_and_no_redelivery() -> None:
+    one = str(after(1, 2).simulate(messages=1, outage=2))
+    assert one.startswith("1 message fails, at 0s; after 2s anything can be done")
+    assert "1 redelivery in 100 ms (100.0% of the messages)" in one
+    none = str(after(1, most=0).simulate(messages=3, outage=2))
+    assert "drained           nothing was left to be done\n" in none
+    assert "redeliveries in" not in none

@@ -53,6 +53,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("[a]\n", [(1, "a", "the entry sets nothing")]),
     ("[a]\npinned = true\n", [(2, "pinned", "the entry sets nothing")]),
     ("[a]\nredelivery = 5\n", [(2, "redelivery", "5 is not a table")]),
+    ("[a]\nrequires = 3\n", [(2, "a.requires", "there is no such setting. The settings are ")]),
     ("[a]\n\nmax_inflight = 3\n", [(3, "a.max_inflight", "The closest is 'max_in_flight'")]),
     ("[a]\nmax_in_flight = 0\n", [(2, "max_in_flight", "Pass a whole number")]),
     ('[a]\nmax_in_flight = "many"\n', [(2, "max_in_flight", "or None for no limit")]),
@@ -78,7 +79,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ),
     (
         '[a.redelivery]\ndelays = ["1s"]\nmultiplier = 2\n',
-        [(3, "redelivery.multiplier (with redelivery.delays, line 2)", "Give either")],
+        [(3, "redelivery.multiplier (with redelivery.delays, line 2)", "give delays or those")],
     ),
     (
         '[a.dead_letter]\nname = "x"\nexpiration = "1d"\nprefix = "y"\n',

@@ -3,7 +3,7 @@
 make reliability, make soak, or
 
 python -m tests.reliability T5 T7 --seed 42
-python -m tests.reliability --write            # the table goes into docs/reliability.md, too
+python -m tests.reliability --write            # what comes of them goes into docs/reliability.md, too
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.reliability.table import shown, summary
 @click.option(
     "--seed", type=int, help="What is drawn follows from it; unless given it is drawn, and printed."
 )
-@click.option("--write", is_flag=True, help=f"Write the table into {PAGE.name}, too.")
+@click.option("--write", is_flag=True, help=f"Write these rows into {PAGE.name}, too.")
 @click.option("--json", "as_json", is_flag=True, help="The results as JSON, a line each.")
 def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool, as_json: bool) -> None:
     """Run these rows, or all, and print what came of them."""
@@ -44,9 +44,9 @@ def main(names: tuple[str, ...], scale: Scale, seed: int | None, *, write: bool,
     else:
         console = Console(width=None if sys.stdout.isatty() else 200)
         console.print(shown(results))
-        console.print(summary(results), highlight=False)
+        console.print(summary([result.cells() for result in results]), highlight=False)
     if write:
-        write_page(results)
+        write_page(results, whole=not names)
     sys.exit(failed(results))
 
 

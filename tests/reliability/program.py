@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.reliability.row import Row, Run, Scale
-from tests.reliability.table import Result, State, as_markdown, summary
+from tests.reliability.table import Result, State, as_markdown, from_markdown, summary
 from tests.servers import binary, needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -73,15 +73,21 @@ def failed(results: Sequence[Result]) -> bool:
     return not states <= {"met", "not run"} or states == {"not run"}
 
 
-def write_page(results: Sequence[Result]) -> None:
-    """Put the table into the page, in place of the one that is there, and say on what it was made."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
+def write_page(results: Sequence[Result], *, whole: bool, page: Path = PAGE) -> None:
+    """Put the results into the table of the page, and say on what it was made.
+
+    Args:
+        whole: no other row is left there.
+    """
+    before, rest = page.read_text().split(BEGIN)
+    table, after = rest.split(END)
+    rows = {} if whole else {row[0]: row for row in from_markdown(table)}
+    rows |= {result.row.name: result.cells() for result in results}
     server = server_version() if binary() else "no Redis"
     made_on = f"{server}, redis-py {redis.__version__}, Python {platform.python_version()}"
-    lines = (f"{made_on}. {summary(results)}", "", as_markdown(results))
+    lines = (f"{made_on}. {summary([*rows.values()])}", "", as_markdown([*rows.values()]))
     text = "\n".join((BEGIN, "", *lines, "", END))
-    PAGE.write_text(before + text + after)
+    page.write_text(before + text + after)
 
 
 def server_version() -> str:

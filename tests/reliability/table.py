@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,16 +54,23 @@ def shown(results: Sequence[Result]) -> Table:
     return table
 
 
-def summary(results: Sequence[Result]) -> str:
-    """In a sentence: how many goals were met, in what time."""
-    states = Counter[str](result.state for result in results)
-    minutes, seconds = divmod(round(sum(result.seconds for result in results)), 60)
+def summary(rows: Sequence[Sequence[str]]) -> str:
+    """In a sentence: how many goals were met, in what time; rows as `Result.cells`."""
+    states = Counter(row[HEADS.index("result")] for row in rows)
+    minutes, seconds = divmod(sum(int(row[HEADS.index("s")] or 0) for row in rows), 60)
     told = ", ".join(f"{states[state]} {state}" for state in STYLES if states[state])
-    return f"{len(results)} rows in {minutes} min {seconds} s on {os.cpu_count()} cores: {told}."
+    return f"{len(rows)} rows in {minutes} min {seconds} s on {os.cpu_count()} cores: {told}."
 
 
-def as_markdown(results: Sequence[Result]) -> str:
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
     """For the page; each row is repeated by `python -m tests.reliability NAME --seed SEED`."""
     rule = ["---:" if head in {*COUNTS, "seed", "s"} else "---" for head in HEADS]
-    rows = [[cell.replace("|", "\\|") for cell in result.cells()] for result in results]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (list(HEADS), rule, *rows))
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (HEADS, rule, *escaped))
+
+
+def from_markdown(text: str) -> list[list[str]]:
+    """The rows of such a table, wherever it stands in a text."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [re.split(r"(?<!\\) \| ", line.removeprefix("| ").removesuffix(" |")) for line in lines[2:]]
+    return [[cell.replace("\\|", "|") for cell in row] for row in rows]

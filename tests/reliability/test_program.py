@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from tests.reliability.program import failed, run_row
+from tests.reliability.program import BEGIN, END, failed, run_row, write_page
 from tests.reliability.row import Figures, Row, Run
-from tests.reliability.table import Result, State
+from tests.reliability.table import Result, State, from_markdown
 
 
 def row_that(act: Callable[[], object], *, unbuilt: bool = False) -> Row:
@@ -76,3 +78,24 @@ def test_the_command_fails_unless_something_was_shown(states: list[State], expec
 def test_what_is_not_built_yet_is_no_failure() -> None:
     unbuilt = Result(row_that(dict, unbuilt=True), "not run", None, 1, 0.0, "")
     assert not failed([unbuilt])
+
+
+def test_a_row_that_is_run_again_takes_its_old_place_in_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    rows = [replace(row_that(dict), name=name, fault=f"{name} | this") for name in ("T1", "T2", "T3")]
+    write_page([Result(row, "not met", None, 1, 61.0, "a | b") for row in rows], whole=True, page=page)
+    assert "3 rows in 3 min 3 s" in page.read_text()
+    write_page([Result(rows[1], "met", None, 2, 1.0, "c")], whole=False, page=page)
+    text = page.read_text()
+    assert "3 rows in 2 min 3 s" in text
+    assert ": 1 met, 2 not met." in text
+    states = [(row[0], row[1], row[9], row[-1]) for row in from_markdown(text)]
+    assert states == [
+        ("T1", "T1 | this", "not met", "a | b"),
+        ("T2", "T2 | this", "met", "c"),
+        ("T3", "T3 | this", "not met", "a | b"),
+    ]
+    assert (text[:7], text[-6:]) == ("before\n", "after\n")
+    write_page([Result(rows[0], "met", None, 2, 1.0, "")], whole=True, page=page)
+    assert [row[0] for row in from_markdown(page.read_text())] == ["T1"]

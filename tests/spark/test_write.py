@@ -154,6 +154,7 @@ def test_rows_that_are_not_sent_are_warned_of(
     assert caplog.text == ""
     commit(broker, redis_url, "m0", "m1", "m2", jobId="second")
     assert "job second: 1 rows sent, 2 known already" in caplog.text
+    assert "its ack removes them, and the rows are in no queue: write them under new ids" in caplog.text
     commit(broker, redis_url, "m3", jobId="second")
     assert "job second, batch 0, was written before: none of its 1 rows was sent" in caplog.text
     assert broker.queue("a").stats().ready == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -157,6 +158,18 @@ def test_systemd_hears_of_each_change(
         stopping.set()
         assert heard(systemd, "STOPPING=1")[-2:] == ["STATUS=process: stopping", "STOPPING=1"]
         heard(systemd, "WATCHDOG=1")
+
+
+def test_systemd_hears_what_could_not_be_sent_at_first(
+    vitals: Vitals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "rq_dlq.health")
+    monkeypatch.setenv("NOTIFY_SOCKET", f"{tmp_path}/notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, announced(vitals):
+        wait_until(lambda: "cannot notify systemd" in caplog.text)
+        manager.bind(f"{tmp_path}/notify")
+        manager.settimeout(10)
+        assert heard(manager, "READY=1") == ["STATUS=working", "READY=1"]
 
 
 def test_the_watchdog_hears_nothing_of_a_process_that_hangs(vitals: Vitals, systemd: socket.socket) -> None:

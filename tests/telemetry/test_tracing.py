@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +22,7 @@ from tests.worker.test_handlers import COLOURS, register
 pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
@@ -324,17 +327,62 @@ async def test_a_lost_lease(broker: Any, spans: Spans, clock: Clock) -> None:
     assert spans.attributes("process orders")["messaging.rq_dlq.outcome"] == "lost"
 
 
-async def test_what_is_never_settled_ends_too(broker: Any, spans: Spans) -> None:
+class Locking(SpanProcessor):
+    """Knows for each span that ended whether this thread held its lock then, which is not reentrant."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.ended: list[tuple[str, bool]] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.ended.append((span.name, self.lock.locked()))
+
+
+async def test_what_is_never_settled_ends_too_but_not_in_the_garbage_collector(
+    broker: Any, spans: Spans
+) -> None:
+    processor = Locking()
+    spans.provider.add_span_processor(processor)
     spans.of(broker)
     queue = broker.queue("orders")
     await queue.send("body")
     delivery = await one(queue)
     await delivery.__aenter__()
     getattr(delivery, "inner", delivery)._handling.end(None)
+    with processor.lock:
+        del delivery
+        gc.collect()
     assert spans.named("process orders") == []
-    del delivery
-    gc.collect()
+    await queue.send("another")
     assert "messaging.rq_dlq.outcome" not in spans.attributes("process orders")
+    assert ("process orders", False) in processor.ended
+
+
+FORGETS = """
+import sys
+import rq_dlq
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+from rq_dlq.telemetry.tracing import instrument
+
+exporter = ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+broker = rq_dlq.Broker("unix://" + sys.argv[1])
+instrument(broker, tracer_provider=provider)
+queue = broker.queue("orders")
+queue.send("body")
+(delivery,) = queue.claim()
+delivery.__enter__()
+delivery._handling.end(None)
+"""
+
+
+@pytest.mark.usefixtures("real_broker")
+def test_what_is_not_settled_when_the_process_ends(redis_socket: str) -> None:
+    command = [sys.executable, "-c", FORGETS, redis_socket]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout.split("\n") == ["send orders", "process orders", ""]
 
 
 def test_a_broker_is_traced_once() -> None:

@@ -113,6 +113,28 @@ async def test_a_stream_of_what_is_gone_says_so(pages: Browser) -> None:
     assert (await pages.get("/live", page="nope")).status_code == 404
 
 
+async def test_an_unexpected_error_does_not_end_it(
+    async_broker: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = pytest.importorskip("rq_dlq.web.hub").Hub(async_broker)
+    look, failed = async_broker.overview, list[Any]()
+
+    async def fail_first(before: Any = None) -> Any:
+        if not failed:
+            failed.append(before)
+            raise ValueError("what nobody thought of")
+        return await look(before)
+
+    monkeypatch.setattr(async_broker, "overview", fail_first)
+    async with reader.watching() as turn, asyncio.timeout(10):
+        await turn().wait()
+        reader._wanted.set()
+        await turn().wait()
+    await reader.close()
+    assert reader.overview is not None
+    assert "what nobody thought of" in caplog.text
+
+
 async def test_it_stops_looking_at_any_moment(async_broker: Any) -> None:
     """Also in the turn of the event loop in which a page is opened."""
     hub = pytest.importorskip("rq_dlq.web.hub")

@@ -11,6 +11,7 @@ import pytest
 import redis
 
 import rq_dlq
+from rq_dlq import BrokerUnavailable, _work
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._scripts import Scripts
@@ -65,7 +66,7 @@ def handle(queue: Any, colour: str, act: Callable[[Any], None]) -> None:
 def test_no_round_trip_is_for_acks_alone(
     colour: str, broker: rq_dlq.Broker, trips: Trips, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for consumer in ("thread_consumer", "async_consumer"):
+    for consumer in ("thread_consumer", "async_acks"):
         monkeypatch.setattr(f"rq_dlq.worker.{consumer}.ACK_WITHIN", 60)  # no call is slow
     queue = broker.queue("a")
     queue.send("first")
@@ -114,6 +115,36 @@ def test_a_stop_loses_no_ack(colour: str, broker: rq_dlq.Broker) -> None:
     assert worker.tally.counts["acked"] == len(handled)
     stats = queue.stats()
     assert (stats.ready, stats.leased) == (50 - len(handled), 0)
+
+
+def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that tends a consumer has its acks in hand when that ends, and cannot make them."""
+    queue, ack, holds = broker.queue("a"), _work.ack, threading.Event()
+
+    def fail_late(*held: Any) -> Any:
+        if not holds.is_set() and threading.current_thread().name != "rq-dlq a":
+            holds.set()
+            for consumer in [thread for thread in threading.enumerate() if thread.name == "rq-dlq a"]:
+                consumer.join(20)
+            message = "no server"
+            raise BrokerUnavailable(message)
+        return ack(*held)
+
+    @queue.handler()
+    def handle(body: Any) -> None:
+        if body == "slow":
+            holds.wait(20)
+            worker.stop.signal()
+
+    monkeypatch.setattr(_work, "ack", fail_late)
+    queue.send_many([*range(50), "slow"])
+    worker = Worker(broker)
+    worker.run()
+    assert holds.is_set()
+    assert worker.tally.counts == {"acked": 51}
+    assert queue.stats().leased == 0
 
 
 def test_a_consumer_that_fails_loses_no_ack(broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,25 @@ async def test_it_ends_by_a_signal_or_a_cancellation_when_what_runs_is_done(
     assert ended == [1]
     stats = await queue.stats()
     assert (stats.ready, stats.leased) == (1, 0)
+
+
+@pytest.mark.parametrize("how", ["signal", "cancel"])
+async def test_it_can_be_stopped_while_it_waits_for_redis(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = rq_dlq.asyncio.Broker(f"unix://{tmp_path}/nobody.sock")
+    broker.queue("a").handler(print)
+    running = asyncio.create_task(broker.run())
+    async with asyncio.timeout(60):
+        while "waiting for Redis" not in caplog.text:  # noqa: ASYNC110 - a condition elsewhere
+            await asyncio.sleep(0.005)
+        if how == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            running.cancel()
+        await asyncio.wait([running])
+    assert running.cancelled() == (how == "cancel")
+    assert running.cancelled() or running.exception() is None
 
 
 async def test_its_errors_are_raised(awaiting: rq_dlq.asyncio.Broker) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -25,6 +27,8 @@ from rq_dlq import (
 )
 from rq_dlq.worker import Worker
 from rq_dlq.worker.claiming import Pace
+from rq_dlq.worker.consumer import Consumer
+from rq_dlq.worker.reporting import Reporting
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -503,6 +507,59 @@ def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
         broker.run()
 
 
+@COLOURS
+@pytest.mark.parametrize("where", ["start", "tend"])
+def test_an_error_of_the_worker_itself_ends_its_consumers(
+    where: str, colour: str, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would go on without leases, after the lifespan was left."""
+    queue, begun, notes = broker.queue("a"), threading.Event(), list[str]()
+    start = Consumer.start
+
+    def fails(*_: Any, **__: Any) -> None:
+        wait_until(begun.is_set)
+        raise RuntimeError("can't start new thread")
+
+    def first_starts(consumer: Any) -> None:
+        monkeypatch.setattr(Consumer, "start", fails)
+        start(consumer)
+
+    def plain(_: Any) -> None:
+        begun.set()
+        try:
+            while not threading.Event().wait(0.005):
+                pass
+        finally:
+            notes.append("ended")
+
+    async def awaiting(_: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            notes.append("ended")
+
+    @broker.lifespan
+    def resources() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            notes.append("left")
+
+    queue.handler(plain if colour == "def" else awaiting)
+    broker.queue("b").handler(print)
+    queue.send("x")
+    if where == "start":
+        monkeypatch.setattr(Consumer, "start", first_starts)
+    else:
+        monkeypatch.setattr(Reporting, "report", fails)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        broker.run()
+    assert notes == ["ended", "left"]
+    assert (queue.stats().ready, queue.stats().leased) == (1, 0)
+    assert not [one for one in threading.enumerate() if one.name in {"rq-dlq a", "rq-dlq b"}]
+
+
 def test_a_worker_without_handlers_is_refused(broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="there is no handler to run"):
         broker.run()
@@ -512,6 +569,114 @@ def test_a_queue_without_a_handler_is_refused(broker: rq_dlq.Broker) -> None:
     register(broker.queue("a"), "def", lambda *_: None)
     with pytest.raises(ConfigurationError, match="no handler takes the messages of 'b'"):
         Worker(broker, queues={"b": None})
+
+
+def traced(function: Any) -> Any:
+    """A decorator as many are: what wraps an `async def` is a `def`."""
+
+    @wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+def nested(result: Any) -> Any:
+    """An `async def` that returns something."""
+
+    async def handle(_: Any) -> Any:
+        return result()
+
+    return handle
+
+
+async def awaits(_: Any) -> None:
+    """What some decorator calls."""
+
+
+def yields(_: Any) -> Iterator[None]:
+    yield
+
+
+async def yields_meanwhile(_: Any) -> AsyncIterator[None]:
+    yield
+
+
+UNRUN: dict[str, tuple[Any, str]] = {
+    "def, a coroutine": (traced(awaits), "the call returned a coroutine, which nobody awaits: let the h"),
+    "def, a generator": (traced(yields), "the call returned a generator, which nobody runs: leave out"),
+    "def, an async generator": (traced(yields_meanwhile), "the call returned an async generator, which"),
+    "async def, a coroutine": (nested(lambda: awaits(1)), "the call returned a coroutine, which nobody"),
+    "async def, a generator": (nested(lambda: yields(1)), "the call returned a generator, which nobody"),
+    "async def, an async generator": (nested(lambda: yields_meanwhile(1)), "the call returned an async gen"),
+}
+
+
+@pytest.mark.parametrize("kind", UNRUN)
+def test_a_message_of_which_nothing_has_run_is_not_acked(kind: str, broker: rq_dlq.Broker) -> None:
+    function, said = UNRUN[kind]
+    queue = broker.queue("a", redelivery=after("1h"))
+    queue.handler(function)
+    queue.send("x")
+    broker.run(burst=True)
+    (message,) = _scheduled(queue)
+    assert message.history[-1].cause.type == "TypeError"
+    assert message.history[-1].cause.message.startswith(said)
+
+
+@pytest.mark.parametrize("result", [7, [1], iter("x"), Future(), object])
+@COLOURS
+def test_what_a_handler_returns_is_ignored(result: Any, colour: str, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a")
+    queue.handler((lambda _: result) if colour == "def" else nested(lambda: result))
+    queue.send("x")
+    broker.run(burst=True)
+    assert totals(queue)["acked"] == 1
+
+
+class Awaits:
+    """A handler that is an object."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.seen = seen
+
+    async def __call__(self, body: Any, _: Any) -> None:
+        await asyncio.sleep(0)
+        self.seen.append(body)
+
+    async def method(self, body: Any, _: Any) -> None:
+        await self(body, _)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [Awaits, lambda seen: partial(Awaits(seen)), lambda seen: Awaits(seen).method],
+    ids=["object", "partial", "method"],
+)
+def test_an_object_may_be_an_async_handler(of: Any, broker: rq_dlq.Broker) -> None:
+    queue, seen = broker.queue("a"), list[Any]()
+    queue.handler(of(seen))
+    queue.send("x")
+    broker.run(burst=True)
+    assert (seen, totals(queue)["acked"]) == (["x"], 1)
+
+
+class Yields:
+    """It can be called, but a call runs nothing."""
+
+    def __call__(self, _: Any) -> Iterator[None]:
+        yield
+
+    async def method(self, _: Any) -> AsyncIterator[None]:
+        yield
+
+
+@pytest.mark.parametrize("function", [
+    yields, yields_meanwhile, Yields(), Yields().method, partial(yields), partial(partial(Yields())),
+])  # fmt: skip
+def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be a handler: leave out the `yield`"):
+        broker.queue("a").handler(function)
 
 
 @pytest.mark.parametrize("function", [lambda: None, lambda _, __, ___: None])
@@ -647,3 +812,25 @@ def test_an_annotation_that_is_not_a_type_of_bodies_is_refused(wrong: str, broke
     broker.queue("a").handler(charge)
     with pytest.raises(ConfigurationError, match=r"annotation of handler 'charge'"):
         Worker(broker)
+
+
+@pytest.mark.parametrize("when", ["before", "while it is settled"])
+def test_a_handler_that_had_its_own_task_cancelled_is_settled(when: str, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a", redelivery=LATER)
+
+    @queue.handler()
+    async def handle(body: Any) -> None:
+        del body
+        task = asyncio.current_task()
+        assert task
+        if when == "before":
+            task.cancel()
+        else:
+            asyncio.get_running_loop().call_soon(task.cancel)
+        raise ValueError("it failed")
+
+    queue.send(1)
+    worker = Worker(broker, until="empty")
+    worker.run()
+    assert worker.tally.counts == {"redelivered": 1}
+    assert queue.stats().scheduled == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -39,11 +41,36 @@ def awaiting(notes: NOTES) -> Any:
     return resources
 
 
+class Opens:
+    """An object that is a lifespan."""
+
+    def __init__(self, notes: NOTES) -> None:
+        self.function = awaiting(notes)
+        self.__qualname__ = self.__name__ = "resources"
+
+    async def __call__(self) -> AsyncIterator[NOTES]:
+        async for one in self.function():
+            yield one
+
+
+def wrapped(function: Any) -> Any:
+    """As a decorator leaves it: a `def` that returns what was called."""
+
+    @wraps(function)
+    def inner() -> Any:
+        return function()
+
+    return inner
+
+
 LIFESPANS: dict[str, Any] = {
     "def": plain,
     "async def": awaiting,
     "context manager": lambda notes: contextmanager(plain(notes)),
     "async context manager": lambda notes: asynccontextmanager(awaiting(notes)),
+    "object": Opens,
+    "def, wrapped": lambda notes: wrapped(plain(notes)),
+    "async def, wrapped": lambda notes: wrapped(awaiting(notes)),
 }
 
 
@@ -129,16 +156,25 @@ async def nothing() -> None:
     """A coroutine does not yield."""
 
 
-@pytest.mark.parametrize("function", [nothing, lambda _: None, 5])
+class Nothing:
+    async def __call__(self) -> None:
+        """As little."""
+
+
+@pytest.mark.parametrize("function", [nothing, Nothing(), lambda _: None, 5])
 def test_what_cannot_be_one_is_refused(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="a lifespan takes no arguments and yields"):
         broker.lifespan(function)
 
 
-def test_one_that_returns_something_else_is_refused(broker: rq_dlq.Broker) -> None:
-    broker.lifespan(lambda: {"pool": 1})  # type: ignore[type-var]
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("function", "kind"), [(lambda: {"pool": 1}, "dict"), (wrapped(nothing), "coroutine")]
+)
+def test_one_that_returns_something_else_is_refused(function: Any, kind: str, broker: rq_dlq.Broker) -> None:
+    broker.lifespan(function)
     broker.queue("a").handler(print)
-    with pytest.raises(ConfigurationError, match="returned a dict, not a context manager: let it yield"):
+    with pytest.raises(ConfigurationError, match=f"returned a {kind}, not a context manager: let it yield"):
         broker.run(burst=True)
 
 
@@ -169,6 +205,28 @@ def test_a_blocked_event_loop_does_not_keep_the_worker(
     go_on.set()
 
 
+def test_a_thread_of_an_executor_does_not_keep_the_worker(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing can cancel it, and the event loop waits for it when it is closed."""
+    monkeypatch.setattr(worker_module, "GRACE", 0.2)
+    go_on, went_on = threading.Event(), list[bool]()
+    worker: Worker
+
+    @broker.queue("a").handler
+    async def wait(_: Any) -> None:
+        worker.stop.signal()
+        worker.stop.signal()
+        await asyncio.to_thread(lambda: went_on.append(go_on.wait(10)))
+
+    broker.queue("a").send("x")
+    worker = Worker(broker)
+    worker.run()
+    assert went_on == []
+    assert broker.queue("a").stats().ready == 1
+    go_on.set()
+
+
 def test_a_worker_ends_if_its_event_loop_breaks(sync_broker: rq_dlq.Broker) -> None:
     """As where a handler closes what the loop waits by: nothing would run on, and nobody would know."""
     queue = sync_broker.queue("a", lease="1m")
@@ -180,3 +238,16 @@ def test_a_worker_ends_if_its_event_loop_breaks(sync_broker: rq_dlq.Broker) -> N
     queue.send(1)
     with pytest.raises(RqDlqError, match="a consumer failed"):
         sync_broker.run(burst=True)
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_whose_event_loop_cannot_be_made_says_why(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_descriptors(_: asyncio.Runner) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(asyncio.Runner, "__enter__", without_descriptors)
+    broker.queue("a").handler(print)
+    with pytest.raises(OSError, match="Too many open files"):
+        broker.run(burst=True)

@@ -489,7 +489,7 @@ def test_a_worker_maintains_its_own_queues(
     broker: Broker, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what no claim does (retention), and while its consumers are busy (I15)."""
-    monkeypatch.setattr("rq_dlq.worker.worker.UPKEEP", 0.05)
+    monkeypatch.setattr("rq_dlq.worker.upkeep.UPKEEP", 0.05)
     go_on = threading.Event()
     strategy = IndividualDeadLetterStrategy(expiration="1ms")
     queue = broker.queue("a", dead_letter=strategy, redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))

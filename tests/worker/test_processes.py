@@ -72,7 +72,8 @@ def test_first_signal_finishes_what_has_begun_and_releases_the_rest(
         worker.send_signal(signal.SIGTERM)
         logged(worker, "finishing")
         raw.set("go", 1)
-        assert "stopped" in end(worker)
+        logged(worker, "stopped")
+        end(worker)
     stats = queue.stats()
     assert (stats.ready, stats.leased, stats.totals["acked"]) == (20, 0, 51)
     assert [message.charged for message in queue.peek()] == [0] * 20
@@ -211,6 +212,16 @@ def test_a_worker_waits_for_redis_to_start() -> None:
                 wait_until(lambda: queue.stats().totals.get("acked") == 1)
             worker.send_signal(signal.SIGTERM)
             end(worker)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_waits_for_redis_can_be_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    with process(str(tmp_path / "nobody.sock"), "def") as worker:
+        logged(worker, "waiting for Redis")
+        worker.send_signal(number)
+        logged(worker, f"{number.name}: finishing what has begun")
+        logged(worker, "stopped")
+        end(worker)
 
 
 def test_worker_is_a_program_without_a_terminal(server: str, broker: rq_dlq.Broker) -> None:

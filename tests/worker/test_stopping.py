@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rq_dlq.cli import _processes
-from rq_dlq.cli._processes import Supervisor
+from rq_dlq.cli._processes import Slot, Supervisor
 from rq_dlq.worker.stopping import SIGNALS, Stop, heeding_signals
 from tests.servers import wait_until
 
@@ -119,3 +119,30 @@ def test_a_process_that_is_being_started_gets_the_signal(monkeypatch: pytest.Mon
     assert Supervisor(waiting, 1).run() == 0
     (process,) = started
     assert process.returncode == -signal.SIGTERM
+
+
+class Draining(subprocess.Popen[bytes]):
+    """A process that finishes what it has begun."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def terminate(self) -> None:
+        self.told += 1
+
+    def __del__(self) -> None:
+        """There is nothing to end."""
+
+
+def test_a_process_that_is_to_be_restarted_is_told_once() -> None:
+    """A second signal would cancel what it finishes: only whoever stops the supervisor twice wants that."""
+    process = Draining()
+    supervisor = Supervisor([], 1)
+    supervisor._slots = [Slot(1, process)]
+    for changed in ("shop.py", "flights.py"):
+        supervisor._reload(changed)
+        assert process.told == 1
+    supervisor._stop(signal.SIGINT)
+    assert process.told == 1
+    supervisor._stop(signal.SIGINT)
+    assert process.told == 2

@@ -150,7 +150,8 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
         left.append(sum(state.split()[1].startswith(b"+") for state in raw.hvals("rq:{a}:states")))
 
     monkeypatch.setattr(_work, "ack", unreachable)
-    monkeypatch.setattr("rq_dlq.worker.thread_consumer.RETRY_AFTER", 0.01)
+    for consumer in ("thread_consumer", "async_consumer"):
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.RETRY_AFTER", 0.01)
     register(queue, colour, handle)
     with working(broker):
         wait_until(lambda: queue.stats().totals.get("acked") == 2)
@@ -212,6 +213,24 @@ def test_the_permit_is_kept_until_its_suspect_is_settled() -> None:
     assert first.suspect is killer
     first.end()
     assert second.take()
+
+
+def test_a_permit_that_is_returned_is_not_taken_in_the_middle() -> None:
+    """The worker's thread returns it, the event loop takes it."""
+    only, permits, taken = threading.Lock(), list[Permit](), list[bool]()
+
+    class Interrupted(Permit):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "suspect" and value is None and permits:
+                taken.append(self.take())
+
+    permit, killer = Interrupted(only), object()
+    assert permit.take()
+    permit.note(killer)  # type: ignore[arg-type]
+    permits.append(permit)
+    permit.end()
+    assert taken == [only.locked()]
 
 
 def test_who_waits_for_the_permit_has_it_for_the_next_claim() -> None:

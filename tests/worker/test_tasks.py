@@ -17,6 +17,7 @@ from rq_dlq import Broker, ConfigurationError, Poison
 from rq_dlq.worker import Worker
 from tests.behaviour.helpers import after
 from tests.behaviour.test_tasks import User
+from tests.worker.test_handlers import traced
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Working as Unknown
@@ -95,6 +96,16 @@ def test_a_task_that_fails_is_redelivered_by_the_policy_of_its_queue(broker: Bro
     broker.run(burst=True)
     assert sorted(CALLS) == ["error", "error", "poison"]
     assert sorted(letter.reason for letter in queue.dlq.browse()) == ["exhausted", "poison"]
+
+
+def test_a_task_of_which_nothing_has_run_is_not_done(broker: Broker) -> None:
+    """As one whose decorator is a `def` around the `async def`."""
+    task = broker.task(queue="a")(traced(everything_meanwhile))
+    task.send(1)
+    broker.run(burst=True)
+    (message,) = broker.queue("a").select(places=["scheduled"]).browse()
+    assert "returned a coroutine, which nobody awaits" in message.history[-1].cause.message
+    assert CALLS == []
 
 
 def test_a_parameter_takes_the_delivery(broker: Broker) -> None:

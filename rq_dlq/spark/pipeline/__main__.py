@@ -49,7 +49,7 @@ def main(**options: Any) -> None:
     """Archive the outcome history and the dead letters of queues, report on them, redrive by rules.
 
     It archives nothing twice, so run it as often as you like. Exit codes: 0 ok, 1 failed, 2 usage or
-    configuration, 3 broker unreachable.
+    configuration, 3 broker unreachable or refusing.
     """
     try:
         _main(**options)

@@ -340,6 +340,17 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   if fate == 'discard' then
     discard(id)
+    local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'died')
+    end
   else
     state.part, state.due = fate, now
     if fate == 'dead' then
@@ -400,12 +411,16 @@ local function expire(limit)
     local text = redis.call('HGET', states, id)
     local head, later = head_of(id, text)
     local state = head and parse_state(text, head.birth)
+    local waits = state and state.part == 'live' and state.mark == '-'
+    local expires = waits and expiry_of(head, state)
     if later then
       redis.call('ZADD', expiring, now + AGAIN, id)
-    elseif state and state.part == 'live' and state.mark == '-' then
-      expire_message(id, state, head)
+    elseif not expires then -- left behind by a script that was cut off
+      redis.call('ZREM', expiring, id)
+    elseif expires > now then
+      redis.call('ZADD', expiring, expires, id)
     else
-      redis.call('ZREM', expiring, id) -- left behind by a script that was cut off
+      expire_message(id, state, head)
     end
   end
   return #ids

@@ -20,10 +20,21 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before',
+  'acked', 'died', 'acked_before', 'died_before', 'ended',
 }
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
--- nil: there is none.
+local function are(kind, found, names, first)
+  for n = first, #names do
+    if type(found[names[n]]) ~= kind then
+      return false
+    end
+  end
+  return true
+end
+
+-- nil: there is none, or it is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do
@@ -31,13 +42,12 @@ local function read_redrive(job)
   end
   local cells = redis.call('HMGET', redrives, job, unpack(names))
   local found = read_json(cells[1] or '')
-  if not found.chosen then -- or it is damaged
-    return nil
-  end
+  found.ttl, found.to, found.how = found.ttl or 0, found.to or '', found.how or '' -- an earlier version may have begun it
   for n, name in ipairs(OF_REDRIVE) do
     found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
   end
-  return found
+  local is_whole = are('string', found, TEXTS, 1) and are('number', found, NUMBERS, 1)
+  return is_whole and are('number', found, OF_REDRIVE, 3) and found or nil -- the first two are texts
 end
 
 local function write_redrive(job, changes)
@@ -59,7 +69,7 @@ end
 local function note_redrive(job, redrive, did, by, user)
   note_audit(
     did, by, user, 'job', job,
-    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
   )
@@ -74,7 +84,9 @@ local function stop_redrive(job, r, state, why, by, user)
   note_redrive(job, r, state, by, user)
 end
 local r = read_redrive(job)
-local is_due = tonumber(redis.call('ZSCORE', redriving, job) or 0) <= now
+local at = tonumber(redis.call('ZSCORE', redriving, job) or 0)
+local is_far = at > now + 60000 -- a minute: the clock stepped back; or its rate is low, by which it waits all the same
+local is_due = at <= now or is_far and r and r.state == 'running' and not r.offered
 if grace == 0 and not is_due then
   return { 0, -1 }
 elseif not r or r.state ~= 'running' then
@@ -104,25 +116,27 @@ local SAMPLE = 20 -- ends by which it is judged where it has no canary
 local LOOKS = 1000 -- messages that one look at a canary reads (I9)
 local BURST = 1000 -- milliseconds: a rate that was not used for longer is lost
 
--- Whether a message of the canary has not come to an end. Not every end is counted: a message may be purged or moved.
-local function has_open(job, position)
-  local ids = redis.call('LRANGE', redrive, math.max(0, position - LOOKS), position - 1)
-  for _, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
-    if text and text:find(' redrive=' .. job .. '/', 1, true) then
-      return true
-    end
+-- Whether a message of the canary has not come to an end, or may not have: then the next look goes on where this one
+-- ended, since what did not come back stands in the list, too. Not every end is counted: a message may be purged or moved.
+local function has_open(job, r)
+  local ids = redis.call('LRANGE', redrive, r.ended, r.ended + LOOKS - 1)
+  local open
+  for n, text in ipairs(#ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}) do
+    open = open or text and text:find(' redrive=' .. job .. '/', 1, true) and n
   end
-  return false
+  r.ended = r.ended + (open and open - 1 or #ids)
+  write_redrive(job, { ended = r.ended })
+  return open or #ids > 0 and r.ended < r.position
 end
 
 local function room_and_wait(job, r, limit)
   local acked = r.acked - r.acked_before
   local ends = acked + r.died - r.died_before
-  local failing = acked < r.min_success * ends
+  local failing = acked / ends < r.min_success -- a product would not be exact: 0.55 * 100 > 55. Not for 0 / 0
   local room = limit
   if r.canary > 0 and r.passed == 0 then
     room = math.min(limit, r.canary - r.moved)
-    if room <= 0 and has_open(job, r.position) then
+    if room <= 0 and has_open(job, r) then
       return 0, POLL
     elseif room <= 0 and (failing or acked == 0) then
       return 0, nil
@@ -133,7 +147,8 @@ local function room_and_wait(job, r, limit)
     return 0, nil
   end
   if r.rate > 0 then
-    r.next = math.max(r.next, now - BURST)
+    local is_far = r.next > now + 1000 / r.rate + 1 -- no step leaves such a time: the clock stepped back
+    r.next = is_far and now or math.max(r.next, now - BURST)
     local due = math.floor((now - r.next) * r.rate / 1000) + 1
     if due < 1 then
       return 0, math.ceil(r.next - now)
@@ -644,7 +659,7 @@ end
 --   row: in the index `source`; by: who asked for it; cause: cells of a cause
 --   job: the redrive that it is part of; nil: none. A word of the state names it until the message dies again, with
 --   what an undo needs:
---     redrive=job/reason/death/charged/delay/deliveries
+--     redrive=job/reason/death/charged/delay/deliveries[/expiry]
 --   expires: when it expires; nil: never. record: the one that takes the place of its own; nil: it is as it was
 local function bring_back(id, state, head, source, row, by, cause, job, expires, record)
   remember_expiry(id, state)
@@ -655,6 +670,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
   end
   if job then
     local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+    was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
   state.more = with_expiry_word(state.more, expires)
@@ -724,10 +740,12 @@ if ends[1] then -- it takes all
   range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
 end
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
-  if state.due > r.latest then -- it was redriven by someone else, and died again
+  -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back.
+  local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
+  if state.due > r.latest or story:find(r.cause, 1, true) then
     return false
   end
-  local expires = redriven_expiry(r.ttl or 0, head, state)
+  local expires = redriven_expiry(r.ttl, head, state)
   if expires and expires <= now then
     late = late + 1
     return false

@@ -386,6 +386,17 @@ local function bury(id, state, head, part, reason, detail)
   state.reason = reason
   if fate == 'discard' then
     discard(id)
+    local job = state.more:match(' redrive=([^/]+)/') -- else lib/put counts it
+    if job then
+      -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
+      -- has been forgotten.
+      local function count_redriven(job, what)
+        if redis.call('HEXISTS', redrives, job .. ' ' .. what) == 1 then
+          redis.call('HINCRBY', redrives, job .. ' ' .. what, 1)
+        end
+      end
+      count_redriven(job, 'died')
+    end
   else
     state.part, state.due = fate, now
     if fate == 'dead' then

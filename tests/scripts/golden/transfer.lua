@@ -597,6 +597,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   end
   if index == dead and not how.copies then ungroup(was, member) end
   if not known then
+    redis.call('HINCRBY', to_counters, 'sent', 1)
     redis.call('HSET', to_messages, id, record) -- from here on it is there
   end
   if not how.copies then
@@ -604,7 +605,6 @@ local function hand_over(id, state, head, index, member, by, cause, how)
     redis.call('HINCRBY', counters, 'moved', 1)
     outcome('moved', id, head, was, 0, { consumer = by })
   end
-  redis.call('HINCRBY', to_counters, 'sent', 1)
 end
 if not is_there then
   return 0

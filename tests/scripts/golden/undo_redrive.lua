@@ -18,10 +18,21 @@ end
 local KEPT = 604800000 -- milliseconds for which a redrive is remembered when it does not run: a week
 local OF_REDRIVE = {
   'state', 'why', 'eligible', 'position', 'moved', 'gone', 'expired', 'refused', 'undone', 'latest', 'next', 'passed',
-  'acked', 'died', 'acked_before', 'died_before',
+  'acked', 'died', 'acked_before', 'died_before', 'ended',
 }
+local TEXTS = { 'part', 'chosen', 'by', 'user', 'cause', 'to', 'how' } -- of what was asked for
+local NUMBERS = { 'rate', 'canary', 'min_success', 'ttl' }
 
--- nil: there is none.
+local function are(kind, found, names, first)
+  for n = first, #names do
+    if type(found[names[n]]) ~= kind then
+      return false
+    end
+  end
+  return true
+end
+
+-- nil: there is none, or it is damaged.
 local function read_redrive(job)
   local names = {}
   for n, name in ipairs(OF_REDRIVE) do
@@ -29,13 +40,12 @@ local function read_redrive(job)
   end
   local cells = redis.call('HMGET', redrives, job, unpack(names))
   local found = read_json(cells[1] or '')
-  if not found.chosen then -- or it is damaged
-    return nil
-  end
+  found.ttl, found.to, found.how = found.ttl or 0, found.to or '', found.how or '' -- an earlier version may have begun it
   for n, name in ipairs(OF_REDRIVE) do
     found[name] = tonumber(cells[n + 1] or 0) or cells[n + 1]
   end
-  return found
+  local is_whole = are('string', found, TEXTS, 1) and are('number', found, NUMBERS, 1)
+  return is_whole and are('number', found, OF_REDRIVE, 3) and found or nil -- the first two are texts
 end
 
 local function write_redrive(job, changes)
@@ -57,7 +67,7 @@ end
 local function note_redrive(job, redrive, did, by, user)
   note_audit(
     did, by, user, 'job', job,
-    'chosen', redrive.chosen, 'how', redrive.how or '', 'eligible', redrive.eligible, 'moved', redrive.moved,
+    'chosen', redrive.chosen, 'how', redrive.how, 'eligible', redrive.eligible, 'moved', redrive.moved,
     'gone', redrive.gone, 'expired', redrive.expired, 'refused', redrive.refused, 'acked', redrive.acked,
     'died', redrive.died, 'undone', redrive.undone
   )
@@ -523,16 +533,17 @@ local function outcome(event, id, head, state, delay, detail)
 end
 local undone = each_chosen(ready, #ARGV + 1, function(id, state, head, row)
   local was = state.more:match(' redrive=' .. job .. '/(%S*)') or ''
-  local reason, due, charged, delay, deliveries = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)$')
+  local reason, due, charged, delay, deliveries, expires = was:match('^(%a*)/(%d+)/(%d+)/(%d+)/(%d+)/?(%d*)$')
   if tonumber(deliveries) ~= state.deliveries then
     return false
   end
   state.part, state.reason, state.due = r.part, reason, tonumber(due)
   state.charged, state.delay = tonumber(charged), tonumber(delay)
-  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), nil)
+  state.more = with_expiry_word(state.more:gsub(' redrive=%S*', ''), tonumber(expires))
   remember(id, 'undone', state.deliveries, 0, by, cause)
   put(id, state, head)
   redis.call('ZREM', ready, row)
+  redis.call('ZREM', expiring, id)
   outcome('undone', id, head, state, 0, { consumer = by })
 end, { ids = ids })
 r.position, r.undone = r.position + #ids, r.undone + undone

@@ -1,0 +1,80 @@
+"""The acks of an event loop, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rq_dlq import _work
+    from rq_dlq.asyncio.delivery import Delivery
+    from rq_dlq.worker.stopping import Stop
+
+
+class AsyncAcks:
+    """Acks the finished messages of an async consumer together.
+
+    Args:
+        ack: the steps that ack messages; they return those to ack again.
+        run: runs steps.
+        stop: of the worker.
+
+    Attributes:
+        done: the messages to be acked.
+    """
+
+    def __init__(
+        self,
+        ack: Callable[[list[Delivery[Any]]], _work.Steps[list[Delivery[Any]]]],
+        run: Callable[[_work.Steps[bool]], Awaitable[bool]],
+        stop: Stop,
+    ) -> None:
+        self.done: list[Delivery[Any]] = []
+        self._ack, self._run, self._stop = ack, run, stop
+        self._enough = asyncio.Event()  # there are so many that they do not wait for others
+        self._making: asyncio.Task[None] | None = None
+
+    def later(self) -> None:
+        """Have the finished messages acked soon, if there are some."""
+        if len(self.done) >= ACK_TOGETHER:
+            self._enough.set()
+        if self.done and (self._making is None or self._making.done()):
+            self._making = asyncio.create_task(self._soon())
+
+    async def _soon(self) -> None:
+        """Ack the finished messages with those that finish soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ACK_WITHIN):
+                await self._enough.wait()
+        self._enough.clear()
+        await self.all()
+
+    async def all(self) -> None:
+        """Ack the finished messages, until there are none."""
+        while self.done and not await self._run(self.steps()):
+            if self._stop.giving_up.is_set():
+                break
+            await asyncio.sleep(RETRY_AFTER)
+
+    async def end(self) -> None:
+        """Ack the last messages: none follow that their acks could wait for."""
+        if self._making is not None:
+            self._enough.set()
+            await self._making
+        await self.all()
+
+    def steps(self) -> _work.Steps[bool]:
+        """Ack the finished messages; False: some are left, which are acked again soon."""
+        again, self.done = self.done, []
+        try:
+            again = yield from self._ack(again)
+        finally:
+            self.done = again + self.done
+        if again and not self._stop.finishing.is_set():
+            self.later()  # the claim that these acks rode with may wait for long
+        return not again

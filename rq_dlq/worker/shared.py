@@ -1,0 +1,39 @@
+"""What the consumers of a worker share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from asyncio import AbstractEventLoop
+
+    from rq_dlq._redis import Connections
+    from rq_dlq.worker.stopping import Stop, Until
+    from rq_dlq.worker.tally import Tally
+    from rq_dlq.worker.vitals import Vitals
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the consumers of a worker share.
+
+    Attributes:
+        until: when the worker ends.
+        only: the permit to run a suspect.
+        claiming: connections that wait for Redis until the worker is stopping.
+        settling: connections that wait for Redis until the worker gives up.
+        tending: connections that do not wait long, since one thread tends all consumers.
+        loop: runs the async handlers.
+    """
+
+    stop: Stop
+    until: Until
+    tally: Tally
+    vitals: Vitals
+    only: threading.Lock
+    claiming: Connections
+    settling: Connections
+    tending: Connections
+    loop: AbstractEventLoop

@@ -1,0 +1,59 @@
+"""What a worker does for its own queues beside their messages: maintenance, and schedules."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rq_dlq import _work
+from rq_dlq.errors import RqDlqError
+from rq_dlq.worker.tally import logger
+
+if TYPE_CHECKING:
+    from rq_dlq._redis import Connections
+    from rq_dlq.client.handlers import Handler
+
+UPKEEP = 10.0  # seconds between two rounds of maintenance, and between two looks at the schedules, at most
+A_FEW = 20  # round trips per round: leases are not extended during it
+
+
+class Upkeep:
+    """Maintains the queues of these handlers, and fires their schedules, when it is time."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        works = {handler.queue._core.keys: handler.queue._core for handler in handlers}
+        roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
+        self._queues = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
+        self._kept_up = time.monotonic()
+        self._fire_at = 0.0
+
+    def look(self, connections: Connections) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        if now - self._kept_up > UPKEEP:
+            self._kept_up = now
+            self._keep_up(connections)
+        if now > self._fire_at:
+            self._fire_at = now + self._fire(connections)
+
+    def _keep_up(self, connections: Connections) -> None:
+        """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
+        try:
+            connections.run(self._maintain())
+        except RqDlqError as error:
+            logger.warning("cannot maintain the queues: %s", error)
+
+    def _maintain(self) -> _work.Steps[None]:
+        due = yield from _work.look(self._queues)
+        yield from _work.work_off(due.work, Counter(), enough=A_FEW)
+
+    def _fire(self, connections: Connections) -> float:
+        """Fire the schedules that are due; returns how many seconds to wait then."""
+        try:
+            soonest = connections.run(_work.schedules.fire_due([queue.keys for queue in self._queues]))
+        except RqDlqError as error:
+            logger.warning("cannot fire schedules: %s", error)
+            return UPKEEP
+        return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)
