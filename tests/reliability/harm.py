@@ -30,9 +30,9 @@ ABREAST = {"brief": {"def": 8, "async def": 100}, "long": {"def": 1, "async def"
 """Calls side by side. What takes too long has none beside it: a call that keeps the interpreter or the event
 loop from running uses up the time of its neighbours, too."""
 SHORT, SLOW, EACH = 0.001, 1.0, 40  # seconds that the innocent take; one in so many is slow
-LEASES = {"brief": 2.0, "long": 1.0}  # seconds, of the queues: for what ends at once, and for what does not
+LEASES = {"brief": 3.0, "long": 1.0}  # seconds, of the queues: for what ends at once, and for what does not
 TIMEOUT = 0.3  # seconds that a call in the long queue may take
-BEYOND = 1.7  # seconds, longer than its lease
+BEYOND = 2.5  # seconds, longer than its lease
 LAPSED, LATE = "Lapsed", "rq_dlq.worker.stopping.HandlerTimeout"
 BROKEN_OFF = 4  # how a worker ends whose consumer broke off; no handler ends it like that
 

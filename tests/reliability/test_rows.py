@@ -26,4 +26,4 @@ def test_a_row_holds(row: Row, tmp_path: Path) -> None:
         run = Run("short", SEED, tmp_path, progress, progress.add_task(row.name, what=""))
         figures = row.run(run)
     assert figures.trials > 0
-    assert figures.met, figures
+    assert figures.met, figures.note
