@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from rq_dlq._scripts import Scripts
@@ -10,22 +11,38 @@ from tests.format import other
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
 from tests.model.stops import check_drained, contents, in_part
-from tests.model.world import World
+from tests.model.world import Beginning, World
 
 FORMS: dict[str, Scripts] = {"present": MOVED_CLOCK, "other": other.OTHER}
 
 
-def check_step(raw: Any, step: str) -> None:
+class Worlds:
+    """Worlds that one form wrote, each made once for a kind of servers."""
+
+    def __init__(self) -> None:
+        self._beginnings: dict[tuple[type, str], Beginning] = {}
+
+    def build(self, raw: Any, form: str, step: str) -> tuple[World, Any]:
+        """A queue that one form wrote, and the call that is to be done to it."""
+        with nullcontext() if form == "present" else other.packing():
+            kind = type(raw), form
+            if kind not in self._beginnings:
+                self._beginnings[kind] = Beginning.of(World(raw, FORMS[form]))
+            world = World(raw, FORMS[form], self._beginnings[kind])
+            return world, STEPS[step][0](world)
+
+
+def check_step(worlds: Worlds, raw: Any, step: str) -> None:
     """Each form does on the other's what it does on its own, and leaves alone what only the other says.
 
     Raises:
         AssertionError: it does not.
     """
-    _, call = build(raw, "present", step)
+    _, call = worlds.build(raw, "present", step)
     Driver(raw).run(call)
     alone = contents(raw)
     for writer, doer in (("other", "present"), ("present", "other"), ("other", "other")):
-        world, call = build(raw, writer, step)
+        world, call = worlds.build(raw, writer, step)
         before, there = said(raw, world.queue), said(raw, world.other)
         Driver(raw, scripts=FORMS[doer]).run(call)
         assert other.without(contents(raw)) == alone, f"{step}: {doer} on what {writer} wrote"
@@ -39,28 +56,18 @@ def check_step(raw: Any, step: str) -> None:
     assert any(seen for seen, _ in before.values()), f"{step}: the other form says nothing"
 
 
-def check_nothing_is_lost(raw: Any, step: str, doer: str) -> None:
+def check_nothing_is_lost(worlds: Worlds, raw: Any, step: str, doer: str) -> None:
     """Each message comes once, to a consumer of one form, from what the other wrote.
 
     Raises:
         AssertionError: it does not.
     """
     writer = "present" if doer == "other" else "other"
-    world, call = build(raw, writer, step)
+    world, call = worlds.build(raw, writer, step)
     Driver(raw, scripts=FORMS[doer]).run(call)
     world.queue.scripts = world.other.scripts = FORMS[doer]
     seen = check_drained(world, STEPS[step][1], f"{doer} on what {writer} wrote, {step}")
     assert not in_part(step, seen), step
-
-
-def build(raw: Any, form: str, step: str) -> tuple[World, Any]:
-    """A queue that one form wrote, and the call that is to be done to it."""
-    if form == "present":
-        world = World(raw)
-        return world, STEPS[step][0](world)
-    with other.packing():
-        world = World(raw, FORMS[form])
-        return world, STEPS[step][0](world)
 
 
 def said(raw: Any, queue: Driver) -> dict[bytes, tuple[int, bytes]]:

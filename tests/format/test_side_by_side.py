@@ -8,7 +8,7 @@ import fakeredis
 import pytest
 import redis
 
-from tests.format.side_by_side import FORMS, check_nothing_is_lost, check_step
+from tests.format.side_by_side import FORMS, Worlds, check_nothing_is_lost, check_step
 from tests.model.steps import STEPS
 
 
@@ -20,14 +20,22 @@ def bare(backend: str, request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue("redis_client")
 
 
+@pytest.fixture(scope="module")
+def worlds() -> Worlds:
+    """For all tests here."""
+    return Worlds()
+
+
 @pytest.mark.parametrize("step", STEPS)
-def test_a_verb_of_one_form_on_what_the_other_wrote(step: str, bare: Any) -> None:
+def test_a_verb_of_one_form_on_what_the_other_wrote(step: str, worlds: Worlds, bare: Any) -> None:
     """It does what it does on its own form, and what only the other form says is as it was."""
-    check_step(bare, step)
+    check_step(worlds, bare, step)
 
 
 @pytest.mark.parametrize("doer", FORMS)
 @pytest.mark.parametrize("step", STEPS)
-def test_nothing_is_lost_between_two_forms(step: str, doer: str, redis_client: redis.Redis) -> None:
+def test_nothing_is_lost_between_two_forms(
+    step: str, doer: str, worlds: Worlds, redis_client: redis.Redis
+) -> None:
     """Each message comes once, to whoever claims."""
-    check_nothing_is_lost(redis_client, step, doer)
+    check_nothing_is_lost(worlds, redis_client, step, doer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any, Literal, TypeVar
 
@@ -52,7 +53,7 @@ class Driver:
     keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
     _senders: Iterator[int] = field(default_factory=count)
 
-    @property
+    @cached_property
     def wire(self) -> bytes:
         """The policy as the scripts take it."""
         return _calls.manage.encode_policy(self.policy.as_wire())

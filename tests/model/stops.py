@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -27,7 +26,7 @@ from tests.audit import audit
 from tests.conftest import MOVED_CLOCK
 from tests.model.driver import Driver
 from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
-from tests.model.world import World
+from tests.model.world import Beginning, World
 
 # The next write has acked_ids and cleared expire; redrives are forgotten after a week.
 STAYS = {
@@ -69,24 +68,15 @@ class Stopped:
 
 
 class Anew:
-    """A world that is made once, and put back before each stop: to make it again would take longer."""
+    """A world that is made once, and put back before each stop."""
 
     def __init__(self, raw: Any) -> None:
-        self.world = world = World(raw)
-        self._now = world.clock.now
-        self._senders = [copy(queue._senders) for queue in (world.queue, world.other)]
-        self._keys = {key: (max(raw.pttl(key), 0), raw.dump(key)) for key in raw.keys("*")}
+        self.world = World(raw)
+        self._beginning = Beginning.of(self.world)
 
     def __call__(self) -> World:
         """The world as it was at first."""
-        pipeline = self.world.raw.pipeline(transaction=False)
-        pipeline.flushall()
-        for key, (ttl, value) in self._keys.items():
-            pipeline.restore(key, ttl, value)
-        pipeline.execute()
-        self.world.clock.now = self._now
-        for queue, senders in zip((self.world.queue, self.world.other), self._senders, strict=True):
-            queue._senders = copy(senders)
+        self._beginning.put_back(self.world)
         return self.world
 
 
@@ -227,7 +217,16 @@ def in_part(name: str, seen: Counter[str]) -> int:
 
 def contents(raw: Any) -> dict[bytes, Any]:
     """Everything on the server, but for the times at which Redis noted it."""
-    return {key: READERS[raw.type(key)](raw, key) for key in raw.scan_iter()}
+    keys, pipeline = [*raw.scan_iter()], raw.pipeline(transaction=False)
+    for key in keys:
+        pipeline.type(key)
+    kinds = pipeline.execute()
+    for key, kind in zip(keys, kinds, strict=True):
+        READERS[kind](pipeline, key)
+    found = zip(keys, kinds, pipeline.execute(), strict=True)
+    return {
+        key: [fields for _, fields in value] if kind == b"stream" else value for key, kind, value in found
+    }
 
 
 READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
@@ -236,5 +235,5 @@ READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
     b"set": lambda raw, key: raw.smembers(key),
     b"zset": lambda raw, key: raw.zrange(key, 0, -1, withscores=True),
     b"list": lambda raw, key: raw.lrange(key, 0, -1),
-    b"stream": lambda raw, key: [fields for _, fields in raw.xrange(key)],
+    b"stream": lambda raw, key: raw.xrange(key),
 }

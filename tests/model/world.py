@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from rq_dlq import _calls
 from rq_dlq._calls import Call, Part
@@ -23,9 +25,12 @@ class World:
     """A queue with a message in every state, and one that knows r2, too.
 
     T holds l1 (which failed before), l2 (which need not outlive its failure) and l3 (with a ttl).
+
+    Args:
+        beginning: how such a world was at first, on a server of the same kind: it is put back here.
     """
 
-    def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK) -> None:
+    def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK, beginning: Beginning | None = None) -> None:
         raw.flushall()
         self.clock = Clock(raw)
         self.raw = raw
@@ -33,6 +38,14 @@ class World:
         self.keys = queue.keys
         self.other = Driver(raw, queue.policy, scripts, QueueKeys("rq", "to"))
         self.tokens = count()
+        self.all = {"d1", "x1", "gone", "l1", "l2", "l3", "r1", "r2", "e1", "s1", "s2", "to/r2"}
+        if beginning is None:
+            self._begin()
+        else:
+            beginning.put_back(self)
+
+    def _begin(self) -> None:
+        queue = self.queue
         self.lease("D", "d1", "x1")
         self.poison("D", "d1", "x1")
         queue.run(queue.send_call(("gone", 4), ttl=500))
@@ -47,7 +60,6 @@ class World:
         queue.run(queue.send_call(("e1", 4), ttl=100_000))
         queue.run(queue.send_call(("s1", 4), ("s2", 0), delay=1_000))
         self.other.run(self.other.send_call(("r2", 4)))
-        self.all = {"d1", "x1", "gone", "l1", "l2", "l3", "r1", "r2", "e1", "s1", "s2", "to/r2"}
 
     def lease(self, token: str, *ids: str) -> None:
         self.queue.run(self.queue.send_call(*[(message_id, 9) for message_id in ids]))
@@ -118,7 +130,7 @@ class World:
         for part in PARTS:
             while True:
                 token = f"drain{next(self.tokens)}"
-                claimed = queue.run(queue.claim_call(token, 4, part=part))
+                claimed = queue.run(queue.claim_call(token, 20, part=part))
                 if not claimed.rows:
                     break
                 ids = [row.id for row in claimed.rows]
@@ -131,3 +143,38 @@ class World:
         present = Present(self.raw)
         keys = [*self.keys.by_name.items(), *self.other.keys.by_name.items()]
         return {name for name, key in keys if present.ttl(key) == -1}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A world as it is at first, to be put back: to make it again takes longer.
+
+    Attributes:
+        now: the time, milliseconds.
+        senders: the numbers of senders that come next, of both queues.
+        keys: what is stored, as DUMP gives it, and how long it is kept, milliseconds.
+    """
+
+    now: int
+    senders: tuple[Any, ...]
+    keys: dict[bytes, tuple[int, bytes]]
+
+    @classmethod
+    def of(cls, world: World) -> Self:
+        """Of a world to which nothing was done yet."""
+        senders = tuple(copy(queue._senders) for queue in (world.queue, world.other))
+        raw = world.raw
+        return cls(
+            world.clock.now, senders, {key: (max(raw.pttl(key), 0), raw.dump(key)) for key in raw.keys("*")}
+        )
+
+    def put_back(self, world: World) -> None:
+        """Make this world what that one was."""
+        pipeline = world.raw.pipeline(transaction=False)
+        pipeline.flushall()
+        for key, (ttl, value) in self.keys.items():
+            pipeline.restore(key, ttl, value)
+        pipeline.execute()
+        world.clock.now = self.now
+        for queue, senders in zip((world.queue, world.other), self.senders, strict=True):
+            queue._senders = copy(senders)

@@ -86,7 +86,7 @@ class Trial:
         moved, before = time.monotonic(), 0
         while time.monotonic() - moved < PATIENCE:
             self._start_again()
-            # Calls may hold up all its workers at once; a lease that nobody sees running out can still be acked.
+            # Calls may hold up all its workers at once; what nobody has seen lapse can still be acked.
             self.queues["long"].maintain()
             stats = [queue.stats() for queue in self.queues.values()]
             left = sum(queue.waiting + queue.leased for queue in stats)
@@ -175,8 +175,8 @@ def judge(trial: Trial, raw: Any) -> Figures:
             "times a killer killed beyond its budget and one": max(0, -spare),
         }
     )
-    undone = {f"{kind!r} that did not die of what it did": number for kind, number in (expected - died).items()}
-    found += wrong(undone) + wrong(otherwise) + wrong(trial.unexplained)
+    alive = {f"{kind!r} that did not die of it": number for kind, number in (expected - died).items()}
+    found += wrong(alive) + wrong(otherwise) + wrong(trial.unexplained)
     found += [finding for name in KINDS for finding in audited(raw, name)]
     told = [
         f"{len(expected)} kinds x {plan.each}",
