@@ -224,16 +224,18 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         return None
 
     async def _keep_leases(self) -> None:
-        """Extend the leases; after a second stop signal, cancel each call once."""
+        """Extend the leases."""
         while True:
             await asyncio.sleep(CHECK)
             self._vitals.turn(self._loop_name)
-            if self._stop.cancelling.is_set():
-                for delivery in self._calling - self._cancelled:
-                    self._cancelled.add(delivery)
-                    self._running[delivery][0].cancel()
-            elif time.monotonic() - self._asked > (RETRY_AFTER if self._overdue else self._lease / 3):
+            if time.monotonic() - self._asked > (RETRY_AFTER if self._overdue else self._lease / 3):
                 await self._extend_all()
+
+    def _cancel_calls(self) -> None:
+        """Cancel each call once."""
+        for delivery in self._calling - self._cancelled:
+            self._cancelled.add(delivery)
+            self._running[delivery][0].cancel()
 
     async def _extend_all(self) -> None:
         """Extend all leases, and drop what was lost before its call began."""
@@ -270,6 +272,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """How many messages it holds, and when the oldest call's was claimed."""
         since = [claimed for _, claimed in [*self._running.values()]]
         return len(since) + len(self._unstarted) + len(self._acks.done), min(since, default=self._claimed)
+
+    def cut_short(self) -> None:
+        """Have the event loop cancel all calls after a second signal; each has its own time limit there."""
+        if self._stop.cancelling.is_set():
+            with suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._cancel_calls)
 
     def tend(self) -> None:
         """Release messages that wait behind stuck calls; the event loop does the rest."""

@@ -101,6 +101,10 @@ class Consumer(ABC, Generic[D]):
     def tend(self) -> None:
         """Look after the leases and the calls; the worker does this several times a second."""
 
+    @abstractmethod
+    def cut_short(self) -> None:
+        """Cut short the calls that run too long, or all after a second signal, without waiting for Redis."""
+
     def abandon(self) -> None:
         """Release the messages of calls that do not end, just before the process ends."""
         self._tending.run(self.release([delivery for delivery in self.running if not delivery.settled]))

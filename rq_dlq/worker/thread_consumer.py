@@ -142,20 +142,26 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
 
     def tend(self) -> None:
-        """Extend leases, end a call that runs too long, release messages that wait behind a stuck call."""
-        running, now = self._calls.delivery, time.monotonic()
-        seconds = now - self._calls.began if running is not None else 0.0
+        """Extend leases, release messages that wait behind a stuck call."""
+        now = time.monotonic()
+        seconds = now - self._calls.began if self._calls.delivery is not None else 0.0
         timed_out = self._timeout is not None and seconds > self._timeout
-        if self._stop.cancelling.is_set():
-            self._calls.cut_short(running, Stopped)
-        elif timed_out:
-            self._calls.cut_short(running, HandlerTimeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self._release_unstarted(self._tending)
         if (seconds > ACK_WITHIN or self._failing_since) and self._may_retry:
             self._tending.run(self._ack_done())
         if now - self._extended > self._lease / 3:
             self._keep_leases(now, None if timed_out else self._current)
+
+    def cut_short(self) -> None:
+        """Raise an error inside a call that runs too long, or in any after a second signal."""
+        running = self._calls.delivery
+        if running is None:
+            return
+        if self._stop.cancelling.is_set():
+            self._calls.cut_short(running, Stopped)
+        elif self._timeout is not None and time.monotonic() - self._calls.began > self._timeout:
+            self._calls.cut_short(running, HandlerTimeout)
 
     def _keep_leases(self, now: float, current: Delivery[Any] | None) -> None:
         """Extend the lease of each claim of which something is left."""

@@ -25,7 +25,7 @@ from rq_dlq.worker.lifespan import entered, event_loop
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.shared import Shared
-from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
+from rq_dlq.worker.stopping import TICK, Stop, cutting_short, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 from rq_dlq.worker.upkeep import Upkeep
@@ -148,7 +148,8 @@ class Worker:
                 self._declare(claiming)
                 self._upkeep.look(tending)
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
-                self._consume(consumers, tending, reporting)
+                with cutting_short([consumer.cut_short for consumer in consumers]):
+                    self._consume(consumers, tending, reporting)
                 self.vitals.end()
                 reporting.leave(tending)
                 if self._until == "empty":
