@@ -24,15 +24,15 @@ NEVER = "?socket_timeout=600"  # seconds; nobody gives up meanwhile
 def test_a_call_is_cut_short_while_its_lease_is_being_extended(
     limit: float | None, colour: str, working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began, asked, ended = threading.Event(), threading.Event(), threading.Event()
+    asked, ended = threading.Event(), threading.Event()
     extend = _work.extend
 
     def extends(*arguments: Any) -> _work.Steps[Any]:
+        server.signal(signal.SIGSTOP)
         asked.set()
         return (yield from extend(*arguments))
 
     def plain(_: object) -> None:
-        began.set()
         try:
             while True:
                 time.sleep(0.01)
@@ -40,7 +40,6 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
             ended.set()
 
     async def awaiting(_: object) -> None:
-        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -50,10 +49,8 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
         queue = broker.queue("q", lease=0.9)
         queue.handler(timeout=limit)(plain if colour == "def" else awaiting)
         queue.send("x")
+        monkeypatch.setattr(_work, "extend", extends)
         with working(broker) as worker:
-            assert began.wait(60)
-            monkeypatch.setattr(_work, "extend", extends)
-            server.signal(signal.SIGSTOP)
             try:
                 assert asked.wait(60)
                 if limit is None:
@@ -61,4 +58,5 @@ def test_a_call_is_cut_short_while_its_lease_is_being_extended(
                     worker.stop.signal()
                 assert ended.wait(60)
             finally:
+                monkeypatch.setattr(_work, "extend", extend)
                 server.signal(signal.SIGCONT)
