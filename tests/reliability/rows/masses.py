@@ -21,7 +21,7 @@ LASTS = 60_000  # of each lease and each time to live
 BY_HAND = ((8, 0.1), (1_000, 0.1))  # claims of so many messages, for so many of all; batches claim the others
 ROUND_TRIPS = 5  # of maintenance, between two claims of a consumer
 COUNT = 100  # messages of such a claim
-BLOCKED = 5.0  # milliseconds
+BLOCKED, BLOCKED_ANYWHERE = 5.0, 15.0  # milliseconds, on a quiet machine, and on a slow or busy one
 HEAVY, FULL, MOST = (
     100_000,
     31,
@@ -154,7 +154,7 @@ def run(run: Run) -> Figures:
                 "still leased": between.leased,
                 "not due again": after.scheduled,
                 "large ones lost": heavy.messages - worked,
-                f"ms of {longest} (p99)": over(worst, BLOCKED),
+                f"ms of {longest} (p99)": over(worst, run.pick(short=BLOCKED_ANYWHERE, whole=BLOCKED)),
             }
         )
         if run.scale == "short":  # it reads all keys
