@@ -135,6 +135,7 @@ def every_order(
     before: Sequence[Client],
     clients: Sequence[Client],
     when_changed: Callable[[Any], object] = lambda raw: raw,
+    places: set[str] | None = None,
 ) -> Iterator[Turns]:
     """The end of every order of the clients' steps, each from the same beginning.
 
@@ -142,9 +143,10 @@ def every_order(
 
     Args:
         when_changed: is called after each step once no change of the map is on its way any more.
+        places: where the orders have led so far is put here.
     """
     orders: list[list[int]] = [[]]
-    places = set[str]()
+    places = set() if places is None else places
     while orders:
         order = orders.pop()
         begin(broker, raw, before)
@@ -207,15 +209,16 @@ CLIENTS: dict[str, tuple[list[Client], list[Client]]] = {
 @pytest.mark.parametrize("name", CLIENTS)
 def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     before, clients = CLIENTS[name]
-    ends = 0
+    ends, places = 0, set[str]()
     # As soon as the map was changed nothing older is ever written.
-    for turns in every_order(sync_broker, raw, before, clients, check_settings):
+    for turns in every_order(sync_broker, raw, before, clients, check_settings, places):
         assert turns.errors == [None, None]
         fields = check_settings(raw)["a"]
         assert bool(fields) or name == "remove and declare"
         assert (b"declared" in fields) == ("declare" in name)
         ends += 1
     assert ends > 1
+    assert len(places) > 20
 
 
 def test_one_of_two_declarations_is_the_last(sync_broker: rq_dlq.Broker, raw: Any) -> None:
