@@ -134,6 +134,7 @@ def every_order(
     raw: Any,
     before: Sequence[Client],
     clients: Sequence[Client],
+    *,
     when_changed: Callable[[Any], object] = lambda raw: raw,
     places: set[str] | None = None,
 ) -> Iterator[Turns]:
@@ -211,7 +212,7 @@ def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None
     before, clients = CLIENTS[name]
     ends, places = 0, set[str]()
     # As soon as the map was changed nothing older is ever written.
-    for turns in every_order(sync_broker, raw, before, clients, check_settings, places):
+    for turns in every_order(sync_broker, raw, before, clients, when_changed=check_settings, places=places):
         assert turns.errors == [None, None]
         fields = check_settings(raw)["a"]
         assert bool(fields) or name == "remove and declare"
