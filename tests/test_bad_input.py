@@ -19,6 +19,7 @@ import pytest
 import redis
 
 import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq import (
     BrokerRefused,
     BrokerUnavailable,
@@ -36,7 +37,7 @@ from rq_dlq import (
     RqDlqError,
 )
 from tests import servers
-from tests.behaviour.helpers import snapshot
+from tests.contents import contents
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
@@ -116,9 +117,9 @@ def queue(sync_broker: rq_dlq.Broker, raw: Any) -> Iterator[Any]:
     queue.send("here before", id="m")
     queue.send("dead before", id="n", priority=9)
     queue.claim()[0].poison()
-    before = snapshot(raw)
+    before = contents(raw)
     yield queue
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 def named(value: Any) -> str:
@@ -312,12 +313,12 @@ def test_delays_of_a_nack(delay: Any, sync_broker: rq_dlq.Broker, raw: Any) -> N
     queue = sync_broker.queue("a")
     queue.send("x")
     (delivery,) = queue.claim()
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(InvalidDuration):
         delivery.nack(delay=delay)
     with pytest.raises(InvalidDuration):
         delivery.extend(delay)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()], ids=named)

@@ -18,9 +18,9 @@ from tests import servers
 from tests.audit import audit
 from tests.behaviour.stepping import alone
 from tests.conftest import MOVED_CLOCK
+from tests.contents import contents
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
-from tests.model.stops import contents
 from tests.model.world import World
 from tests.verbs import VERBS
 

@@ -12,7 +12,7 @@ from tests.behaviour import test_damaged
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
-from tests.model.stops import contents
+from tests.contents import contents
 from tests.model.world import World
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up

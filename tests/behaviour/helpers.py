@@ -88,15 +88,3 @@ async def wait_of(queue: Any) -> float | None:
     claimed = {delivery.id: delivery for delivery in await queue.claim(1_000)}
     settlement = await claimed[message_id].nack("boom")
     return None if settlement.outcome == "dead" else settlement.delay
-
-
-def snapshot(raw: Any) -> dict[bytes, Any]:
-    """Everything that is in Redis."""
-    readers = {
-        b"string": raw.get,
-        b"hash": raw.hgetall,
-        b"set": raw.smembers,
-        b"zset": lambda key: raw.zrange(key, 0, -1, withscores=True),
-        b"list": lambda key: raw.lrange(key, 0, -1),
-    }
-    return {key: readers[raw.type(key)](key) for key in sorted(raw.keys())}

@@ -15,10 +15,11 @@ import rq_dlq.asyncio
 from rq_dlq import CrossSlot, InvalidInput, InvalidName, PolicyError, SharedDeadLetterStrategy
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
-from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.behaviour.nodes import SCRIPTS, SlotClock
 from tests.colours import Awaited
 from tests.conftest import Clock
+from tests.contents import contents
 from tests.servers import running, wait_until
 from tests.verbs import VERBS, Verb, run_on
 from tests.verbs.scene import set_up
@@ -82,12 +83,12 @@ async def two(broker: Any, names: list[str]) -> tuple[Any, Any]:
 async def test_every_verb(names: list[str], verb: Verb, broker: Any, clock: Clock, raw: Any) -> None:
     """I10: it runs, or says which queues are on different nodes."""
     scene = await set_up(broker, clock, *names)
-    before, refused = snapshot(raw), verb.name in OF_SEVERAL and names == APART
+    before, refused = contents(raw), verb.name in OF_SEVERAL and names == APART
     raw.script_flush()
     with pytest.raises(CrossSlot) if refused else nullcontext():
         await verb.say(scene)
     assert (verb.name in run_on(raw, SCRIPTS)) != refused
-    assert not refused or snapshot(raw) == before
+    assert not refused or contents(raw) == before
     for name in names:
         audit(raw, name)
 
@@ -141,10 +142,10 @@ async def test_a_session_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     session = queue.session()
     await session.claim(2)
     await session.send(other, "bill")
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(CrossSlot, match=r"\{shop\}\.orders"):
         await session.commit()
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     with pytest.raises(CrossSlot):
         async with session:
             pass
@@ -169,19 +170,19 @@ async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any
     queue, other = await two(broker, APART)
     if place == "dead":
         await queue.poison(await queue.claim(3))
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(CrossSlot, match="give them one hash tag"):
         await getattr(queue.select(places=[place]), verb)(other)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 async def test_a_redrive_across_nodes_is_refused(broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     await queue.poison(await queue.claim(3))
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(CrossSlot, match="give them one hash tag"):
         await queue.dlq.redrive(all=True, to=other)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     assert int(await queue.dlq.redrive(all=True, edit=lambda body: body, ttl="1h")) == 3
 
 

@@ -13,9 +13,10 @@ import redis
 import rq_dlq
 from rq_dlq import InvalidInput
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids, one
 from tests.behaviour.test_waiting import SOON, Client, blocked, claims, seldom  # noqa: F401
 from tests.conftest import Clock
+from tests.contents import contents
 
 
 async def test_paused_and_resumed(broker: Any) -> None:
@@ -101,11 +102,11 @@ async def test_what_was_claimed_before_stays_claimed(broker: Any) -> None:
 @pytest.mark.parametrize("name", ["DLQ.a", "EXP.a"])
 async def test_only_queues_that_are_sent_to(name: str, broker: Any, raw: Any) -> None:
     await broker.queue("a").send("x")
-    before = snapshot(raw)
+    before = contents(raw)
     for verb in ("pause", "resume", "reset"):
         with pytest.raises(InvalidInput):
             await getattr(broker.queue(name), verb)()
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 # At most so many at a time

@@ -24,7 +24,8 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._work import Batch, Steps
 from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.names import Naming
-from tests.behaviour.helpers import snapshot, waits
+from tests.behaviour.helpers import waits
+from tests.contents import contents
 
 NAMING = Naming()
 NAMES = (b":queues", b":aliases", b":policies", b":settings")  # how keys of names and settings end
@@ -95,7 +96,7 @@ class Turns:
             key: sorted(value.items() if isinstance(value, dict) else value)
             if key.endswith(NAMES)
             else len(value)
-            for key, value in snapshot(raw).items()
+            for key, value in contents(raw).items()
             if b":sender:" not in key
         }
         words: dict[str, str] = {}

@@ -10,7 +10,8 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, PolicyError, RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.policy import Entry
-from tests.behaviour.helpers import after, bodies, bury, counts, snapshot, wait_of, waits
+from tests.behaviour.helpers import after, bodies, bury, counts, wait_of, waits
+from tests.contents import contents
 
 # What cannot be read
 
@@ -136,22 +137,22 @@ async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> No
 async def test_nonsense_is_refused(pattern: Any, said: dict[str, Any], broker: Any, raw: Any) -> None:
     for name in ("here", "her"):
         await broker.queue(name).send("x")
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(PolicyError) as raised:
         await broker.policies.set(pattern, **said)
     text = str(raised.value)
     assert 20 < len(text) < 600
     assert "\n" not in text
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"max_in_flight": 1}, b"{}", 5, Entry], ids=str)
 async def test_what_is_no_entry(entry: Any, broker: Any, raw: Any) -> None:
     await broker.policies.set("a", max_in_flight=1)
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(PolicyError, match="is not an entry: pass Entry"):
         await broker.policies.put("a", entry)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("pattern", ["a*", None, ""])

@@ -22,8 +22,9 @@ from rq_dlq import (
 from rq_dlq._calls import redrives as calls
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import after, bodies, bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
 from tests.conftest import Clock
+from tests.contents import contents
 
 
 @dataclass
@@ -161,11 +162,11 @@ async def test_a_refusal_is_told_once(broker: Any) -> None:
 async def test_a_dry_run_tries_the_edit(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(4))
-    before = snapshot(raw)
+    before = contents(raw)
     plan = await queue.dlq.redrive(all=True, edit=even_doubled, dry_run=True)
     assert plan == RedrivePlan(4, 0, 0, 2, plan.refusals)
     assert [refusal.id for refusal in plan.refusals] == dead[1::2]
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 async def test_edited_step_by_step(broker: Any) -> None:
@@ -397,11 +398,11 @@ async def test_where_nothing_can_go(target: str, broker: Any, raw: Any) -> None:
     """A typo makes no queue."""
     queue, _ = await two(broker)
     await bury(queue, ["x"])
-    before = snapshot(raw)
+    before = contents(raw)
     for dry_run in (True, False):
         with pytest.raises(InvalidInput):
             await queue.dlq.redrive(all=True, to=target, dry_run=dry_run)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 async def test_a_queue_made_on_request(broker: Any) -> None:

@@ -19,8 +19,8 @@ from rq_dlq._redis.rights import right_of
 from rq_dlq._redis.roles import ROLES, acl_line, missing_rights
 from rq_dlq._scripts import Scripts
 from tests import servers
-from tests.behaviour.helpers import snapshot
 from tests.colours import Awaited
+from tests.contents import contents
 from tests.servers import Server
 
 SCRIPTS = Scripts()
@@ -75,7 +75,7 @@ def calls(admin: Any) -> dict[str, int]:
 
 async def test_all_that_is_lacking_is_named_and_nothing_done(user: Callable[..., Any], admin: Any) -> None:
     await user("producer").queue("orders").send("x")
-    before = snapshot(admin)
+    before = contents(admin)
     broker = user("producer", "-zadd", "-hincrby")
     for _ in range(2):  # it is asked again: the right may have been granted meanwhile
         with pytest.raises(
@@ -83,7 +83,7 @@ async def test_all_that_is_lacking_is_named_and_nothing_done(user: Callable[...,
         ) as caught:
             await broker.queue("orders").send("y")
         assert caught.value.rights == ("+hincrby", "+zadd")
-    assert snapshot(admin) == before
+    assert contents(admin) == before
     admin.execute_command("ACL", "SETUSER", "joe", "+zadd", "+hincrby")
     await broker.queue("orders").send("y")
 
@@ -128,10 +128,10 @@ async def test_a_right_taken_away_meanwhile(user: Callable[..., Any], admin: Any
     admin.execute_command("ACL", "SETUSER", "joe", "-zadd")
     with pytest.raises(MissingRights, match="a script stopped halfway"):
         await queue.send("y", id="y")
-    before = snapshot(admin)
+    before = contents(admin)
     with pytest.raises(MissingRights, match=r"lacks \+zadd"):
         await queue.send("y", id="y")
-    assert snapshot(admin) == before
+    assert contents(admin) == before
     admin.execute_command("ACL", "SETUSER", "joe", "+zadd")
     await queue.send("y", id="y")
     assert (await user("read-only").queue("orders").stats()).ready == 2
@@ -141,13 +141,13 @@ async def test_keys_are_named_by_their_queue(user: Callable[..., Any], admin: An
     await user("producer").queue("orders").send("x")
     broker = user("producer", "resetkeys", "~rq:{bills}:*", "~rq:queues", "~rq:aliases", "~rq:policies")
     await broker.queue("bills").send("x")
-    before = snapshot(admin)
+    before = contents(admin)
     with pytest.raises(MissingRights, match=r"lacks ~rq:\{orders\}:\*:"):
         await broker.queue("orders").send("x")
     await broker.close()
     with pytest.raises(MissingRights, match=r"lacks ~rq:\{orders\}:\*:"):
         await broker.queue("orders").send("x")
-    assert snapshot(admin) == before
+    assert contents(admin) == before
     with pytest.raises(MissingRights, match=r"lacks ~rq:aliases"):
         await user("producer", "resetkeys", "~rq:{*").queue("orders").send("x")
 

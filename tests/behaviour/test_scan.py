@@ -15,8 +15,9 @@ from rq_dlq._work import Step, Steps
 from rq_dlq._work.plain_pages import plain_pages
 from rq_dlq._work.scans import MOST_SHARES, Range, Stretch, divide, pages, shares_of
 from rq_dlq.values.wanted import Wanted
-from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts, snapshot
+from tests.behaviour.helpers import AT_ONCE, bring_to, bury, counts
 from tests.conftest import Clock
+from tests.contents import contents
 
 KEYS = QueueKeys("rq", "a")
 ALL = Wanted()
@@ -54,13 +55,13 @@ def look(request: pytest.FixtureRequest, broker: Any) -> Looker:
 async def test_all_parts_of_a_message(state: str, broker: Any, look: Looker, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await bring_to(state, queue, clock)
-    before = snapshot(raw)
+    before = contents(raw)
     (page,) = await look.pages(Range(KEYS, state, scans.START, scans.END), 10)  # type: ignore[arg-type]
     assert page.ids == [b"m"]
     assert page.records == [raw.hget("rq:{a}:messages", "m")]
     assert page.states == [raw.hget("rq:{a}:states", "m")]
     assert page.histories == [raw.hget("rq:{a}:history", "m")]
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("record", ["whole", "head", "no"])

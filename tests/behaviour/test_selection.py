@@ -9,9 +9,10 @@ import pytest
 from rq_dlq import BrokerUnavailable, DeadLetter, InvalidInput, Message
 from rq_dlq._work import CHANGED, Choice, select
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one, snapshot
+from tests.behaviour.helpers import STATES, after, bring_to, bury, counts, one
 from tests.behaviour.stepping import drive, stop_after
 from tests.conftest import DIAGONAL, Clock
+from tests.contents import contents
 from tests.verbs import SELECTED
 
 MANY = 1_100
@@ -70,14 +71,14 @@ async def test_looking_touches_nothing(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     await queue.send_many(range(3), headers={"tenant": "a"})
     await queue.send("later", delay="1h")
-    before = snapshot(raw)
+    before = contents(raw)
     chosen = queue.select()
     assert [message.body for message in await chosen.browse()] == [0, 1, 2, "later"]
     assert await chosen.count() == 4
     assert await chosen.count_by("tenant") == {"a": 3, None: 1}
     assert await queue.select("tenant = 'a' and body >= 1").count() == 2
     assert await queue.select("tenant = 'b'").browse() == []
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 async def test_each_place(broker: Any, clock: Clock) -> None:
@@ -235,10 +236,10 @@ async def test_what_is_leased_is_never_touched(verb: str, broker: Any, raw: Any)
     await broker.queue("b").open()
     message_id = await queue.send("x")
     delivery = await one(queue)
-    before = snapshot(raw)
+    before = contents(raw)
     for choice in ({"ids": [message_id]}, {"places": ["leased"]}, {"places": STATES}, {"where": "id <> ''"}):
         assert await say(verb, queue.select(**choice)) == 0
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     assert await delivery.ack()
 
 

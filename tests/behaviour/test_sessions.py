@@ -18,9 +18,10 @@ from rq_dlq import (
 )
 from rq_dlq.policy import ExpiryPolicy
 from tests.audit import audit
-from tests.behaviour.helpers import after, bury, counts, ids, one, snapshot
+from tests.behaviour.helpers import after, bury, counts, ids, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
 from tests.conftest import DIAGONAL, Clock
+from tests.contents import contents
 
 # All
 
@@ -96,10 +97,10 @@ async def test_an_id_that_is_known_is_sent_once(broker: Any) -> None:
 
 async def test_a_session_of_sends_only_and_one_of_nothing(broker: Any, raw: Any) -> None:
     orders, invoices = await shop(broker, 0)
-    before = snapshot(raw)
+    before = contents(raw)
     async with orders.session() as session:
         assert await session.claim() == []
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     async with orders.session() as session:
         await session.send(invoices, "x")
         await session.send(orders, "y")

@@ -15,8 +15,9 @@ from rq_dlq import (
     SharedDeadLetterStrategy,
     UnprocessableMessage,
 )
-from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, one, snapshot
+from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, one
 from tests.conftest import Clock
+from tests.contents import contents
 
 VERBS = ["ack", "nack", "poison", "release", "extend"]
 
@@ -100,10 +101,10 @@ async def test_a_zombie_is_refused_and_changes_nothing(
     zombie = await one(queue, lease="1s")
     clock.advance("1s")
     current = await one(queue)
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(LeaseLost, match="message m: the lease was lost"):
         await getattr(zombie, verb)()
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     assert await current.ack()
 
 
@@ -114,10 +115,10 @@ async def test_a_settled_message_is_refused(verb: str, broker: Any, raw: Any) ->
     await queue.send("x")
     delivery = await one(queue)
     await delivery.nack()
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(LeaseLost, match="this delivery was settled before, its outcome is 'redelivered'"):
         await getattr(delivery, verb)()
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -127,10 +128,10 @@ async def test_a_message_that_is_gone_is_refused(verb: str, broker: Any, raw: An
     await queue.send("x")
     delivery = await one(queue)
     await delivery.ack()
-    before = snapshot(raw)
+    before = contents(raw)
     with pytest.raises(LeaseLost):
         await getattr(delivery, verb)()
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -404,11 +405,11 @@ async def test_a_delivery_of_another_queue_is_refused(verb: str, broker: Any, ra
     await mails.send_many([1, 2])
     (order,) = await orders.claim()
     claimed = await mails.claim(2)
-    before = snapshot(raw)
+    before = contents(raw)
     for deliveries in ([order], [*claimed, order]):
         with pytest.raises(InvalidInput, match=r"message m is a delivery of .*'orders'.*, not of .*'mails'"):
             await getattr(mails, verb)(deliveries)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
     assert not any(delivery.settled for delivery in (order, *claimed))
     assert all(await getattr(mails, verb)(claimed))
     assert all(await getattr(broker.queue("orders"), verb)([order]))

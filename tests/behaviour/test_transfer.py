@@ -11,9 +11,10 @@ from rq_dlq import BrokerUnavailable, ExpiryPolicy, InvalidInput, Message
 from rq_dlq._work import CHANGED, Choice, select
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one, snapshot
+from tests.behaviour.helpers import after, bring_to, bury, counts, fail, ids, one
 from tests.behaviour.stepping import drive, stop_after
 from tests.conftest import DIAGONAL, MOVED_CLOCK, Clock
+from tests.contents import contents
 
 PLACES = ["ready", "scheduled", "dead", "expired"]
 
@@ -170,11 +171,11 @@ async def test_where_nothing_can_be_put(target: str, verb: str, broker: Any, raw
     queue, _ = await two(broker)
     await queue.send_many(range(3))
     await bury(queue, ["dead"])
-    before = snapshot(raw)
+    before = contents(raw)
     for chosen in (queue.select(), queue.dlq.select(), queue.select("body = 'nothing'")):
         with pytest.raises(InvalidInput):
             await getattr(chosen, verb)(target)
-    assert snapshot(raw) == before
+    assert contents(raw) == before
 
 
 @pytest.mark.parametrize("target", [None, 5, object(), b"b"], ids=["none", "number", "object", "bytes"])

@@ -7,10 +7,11 @@ from typing import Any
 
 from rq_dlq._scripts import Scripts
 from tests.conftest import MOVED_CLOCK
+from tests.contents import contents
 from tests.format import other
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
-from tests.model.stops import check_drained, contents, in_part
+from tests.model.stops import Drains, in_part
 from tests.model.world import Beginning, World
 
 FORMS: dict[str, Scripts] = {"present": MOVED_CLOCK, "other": other.OTHER}
@@ -66,7 +67,7 @@ def check_nothing_is_lost(worlds: Worlds, raw: Any, step: str, doer: str) -> Non
     world, call = worlds.build(raw, writer, step)
     Driver(raw, scripts=FORMS[doer]).run(call)
     world.queue.scripts = world.other.scripts = FORMS[doer]
-    seen = check_drained(world, STEPS[step][1], f"{doer} on what {writer} wrote, {step}")
+    seen = Drains().check(world, STEPS[step][1], f"{doer} on what {writer} wrote, {step}")
     assert not in_part(step, seen), step
 
 

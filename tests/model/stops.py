@@ -24,9 +24,10 @@ from rq_dlq.errors import BrokerRefused
 from rq_dlq.values.settlement import Settlement
 from tests.audit import audit
 from tests.conftest import MOVED_CLOCK
+from tests.contents import contents
 from tests.model.driver import Driver
 from tests.model.steps import MOVES, STEPS, committed_in_part, moved_in_part
-from tests.model.world import Beginning, World
+from tests.model.world import Beginning, World, dumped
 
 # The next write has acked_ids and cleared expire; redrives are forgotten after a week.
 STAYS = {
@@ -80,6 +81,30 @@ class Anew:
         return self.world
 
 
+class Drains:
+    """What comes out of a world, and which keys it leaves. Stops that left the same are drained once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Counter[str], AbstractSet[str]]] = {}
+
+    def check(self, world: World, may: AbstractSet[str], where: str) -> Counter[str]:
+        """What comes out is all that must, and each once; nothing else is left. Returns what came."""
+        seen, left = self._of(world)
+        doubled = {name for name, times in seen.items() if times > 1}
+        assert not doubled, f"{where}: doubled {doubled}"
+        missing = world.all - may - seen.keys()
+        assert not missing, f"{where}: lost {missing}"
+        assert seen.keys() <= world.all | may, f"{where}: from nowhere {seen.keys() - world.all - may}"
+        assert left <= STAYS, f"{where}: left {left - STAYS}"
+        return seen
+
+    def _of(self, world: World) -> tuple[Counter[str], AbstractSet[str]]:
+        place = repr([(key, ttl > 0, value) for key, (ttl, value) in dumped(world.raw).items()])
+        if place not in self._known:
+            self._known[place] = world.drain(), world.left()
+        return self._known[place]
+
+
 def stop(anew: Anew, name: str, n: int, error: str = OURS) -> tuple[World, Call[Any], bool]:
     """The world with the call stopped at its n-th Redis call; whether there is one."""
     world = anew()
@@ -106,9 +131,9 @@ def stops(raw: Any, name: str) -> Iterator[tuple[World, Call[Any], str, bool]]:
 
 def nothing_is_lost(raw: Any, name: str) -> int:
     """I1 after one sweep: nothing is lost, doubled or left behind."""
-    may, points, doubled = STEPS[name][1], 0, 0
+    may, points, doubled, drains = STEPS[name][1], 0, 0, Drains()
     for world, _, where, stopped in stops(raw, name):
-        seen = check_drained(world, may, where)
+        seen = drains.check(world, may, where)
         points += stopped
         doubled += in_part(name, seen)
         assert stopped or not in_part(name, seen), f"{where}: it is done in part"
@@ -120,14 +145,14 @@ def nothing_is_lost(raw: Any, name: str) -> int:
 
 def a_repetition_succeeds(raw: Any, name: str) -> int:
     """The same call once more does the rest, and says so."""
-    world, points = World(raw), 0
+    world, points, drains = World(raw), 0, Drains()
     whole = world.queue.run(STEPS[name][0](world))
     for world, call, where, stopped in stops(raw, name):
         check_reply(name, world.queue.run(call, repeated=True), whole, where)
         if name.startswith("send"):
             known = world.queue.look_up(["n1", "n2"])
             assert known.keys() == {"n1", "n2"}, where
-        seen = check_drained(world, STEPS[name][1], f"{where} and repeated")
+        seen = drains.check(world, STEPS[name][1], f"{where} and repeated")
         assert not in_part(name, seen), f"{where} and repeated: {seen}"
         points += stopped
     return points
@@ -194,18 +219,6 @@ WHOLE_CLAIMS = {
 }  # fmt: skip
 
 
-def check_drained(world: World, may: AbstractSet[str], where: str) -> Counter[str]:
-    """What comes out is all that must, and each once; nothing else is left. Returns what came."""
-    seen = world.drain()
-    doubled = {name for name, times in seen.items() if times > 1}
-    assert not doubled, f"{where}: doubled {doubled}"
-    missing = world.all - may - seen.keys()
-    assert not missing, f"{where}: lost {missing}"
-    assert seen.keys() <= world.all | may, f"{where}: from nowhere {seen.keys() - world.all - may}"
-    assert world.left() <= STAYS, f"{where}: left {world.left() - STAYS}"
-    return seen
-
-
 def in_part(name: str, seen: Counter[str]) -> int:
     """How much of a step between two queues is done in part."""
     if name == "commit":
@@ -213,27 +226,3 @@ def in_part(name: str, seen: Counter[str]) -> int:
     if name not in MOVES:
         return 0
     return sum(moved_in_part(seen, message_id) for message_id in STEPS[name][1] if "/" not in message_id)
-
-
-def contents(raw: Any) -> dict[bytes, Any]:
-    """Everything on the server, but for the times at which Redis noted it."""
-    keys, pipeline = [*raw.scan_iter()], raw.pipeline(transaction=False)
-    for key in keys:
-        pipeline.type(key)
-    kinds = pipeline.execute()
-    for key, kind in zip(keys, kinds, strict=True):
-        READERS[kind](pipeline, key)
-    found = zip(keys, kinds, pipeline.execute(), strict=True)
-    return {
-        key: [fields for _, fields in value] if kind == b"stream" else value for key, kind, value in found
-    }
-
-
-READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
-    b"string": lambda raw, key: raw.get(key),
-    b"hash": lambda raw, key: raw.hgetall(key),
-    b"set": lambda raw, key: raw.smembers(key),
-    b"zset": lambda raw, key: raw.zrange(key, 0, -1, withscores=True),
-    b"list": lambda raw, key: raw.lrange(key, 0, -1),
-    b"stream": lambda raw, key: raw.xrange(key),
-}

@@ -163,10 +163,7 @@ class Beginning:
     def of(cls, world: World) -> Self:
         """Of a world to which nothing was done yet."""
         senders = tuple(copy(queue._senders) for queue in (world.queue, world.other))
-        raw = world.raw
-        return cls(
-            world.clock.now, senders, {key: (max(raw.pttl(key), 0), raw.dump(key)) for key in raw.keys("*")}
-        )
+        return cls(world.clock.now, senders, dumped(world.raw))
 
     def put_back(self, world: World) -> None:
         """Make this world what that one was."""
@@ -178,3 +175,12 @@ class Beginning:
         world.clock.now = self.now
         for queue, senders in zip((world.queue, world.other), self.senders, strict=True):
             queue._senders = copy(senders)
+
+
+def dumped(raw: Any) -> dict[bytes, tuple[int, bytes]]:
+    """All keys: how long each is kept, milliseconds, 0: for ever; and its value, as DUMP gives it."""
+    keys, pipeline = sorted(raw.keys()), raw.pipeline(transaction=False)
+    for key in keys:
+        pipeline.pttl(key).dump(key)
+    found = pipeline.execute()
+    return {key: (max(ttl, 0), value) for key, ttl, value in zip(keys, found[::2], found[1::2], strict=True)}

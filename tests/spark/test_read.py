@@ -14,8 +14,8 @@ import rq_dlq
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.spark.schemas import MESSAGE, TOTALS, VIEWS
 from rq_dlq.values.state import read_state
-from tests.behaviour.helpers import snapshot
 from tests.behaviour.test_damaged import DAMAGES
+from tests.contents import contents
 from tests.servers import wait_until
 from tests.spark.versions import SPARK
 
@@ -46,7 +46,7 @@ def said(frame: Any) -> str:
 
 def untouched(raw: Any) -> dict[bytes, Any]:
     """Everything that is in Redis, but for what goes by itself."""
-    return {key: value for key, value in snapshot(raw).items() if not key.endswith(b":wake")}
+    return {key: value for key, value in contents(raw).items() if not key.endswith(b":wake")}
 
 
 def soon(moment: datetime) -> bool:

@@ -18,7 +18,7 @@ import rq_dlq
 from rq_dlq.cli import main
 from rq_dlq.errors import RqDlqError
 from tests.audit import audit
-from tests.behaviour.helpers import snapshot
+from tests.contents import contents
 from tests.reliability.row import Figures, Row, Run
 from tests.reliability.typed import COMMANDS, Typed
 from tests.servers import Server
@@ -250,7 +250,7 @@ def run(run: Run) -> Figures:
             trial = Trial(raw, server.url, text, wrong)
             trial.run()
             trials += trial.trials
-            snapshot(raw)
+            contents(raw)
     hacked = [path for path in (Path("hacked"), run.directory / "hacked") if os.path.lexists(path)]
     wrong += [f"{path} was made" for path in hacked]
     for each in wrong:
