@@ -3,14 +3,15 @@
 -- call this at once. Returns how many came back, and in how many milliseconds it may go on; -1: it does not run.
 local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 -- grace: milliseconds until maintenance goes on with it, if nobody does; 0: this is maintenance, and does what is due
--- needs: now, KEPT, read_redrive, write_redrive, stop_redrive; keys: redrives, redriving, redrive
+-- needs: now, KEPT, read_redrive, write_redrive, stop_redrive, range_of_redrive; keys: redriving, redrive
 local r = read_redrive(job)
+local range = r and range_of_redrive(job)
 local at = tonumber(redis.call('ZSCORE', redriving, job) or 0)
 local is_far = at > now + 60000 -- a minute: the clock stepped back; or its rate is low, by which it waits all the same
 local is_due = at <= now or is_far and r and r.state == 'running' and not r.offered
 if grace == 0 and not is_due then
   return { 0, -1 }
-elseif not r or r.state ~= 'running' then
+elseif not r or range == false or r.state ~= 'running' then
   if is_due then
     -- needs: forget_redrive
     forget_redrive(job)
@@ -30,13 +31,10 @@ if room == 0 then
 end
 -- needs: each_chosen, redriven_expiry, bring_back, stepped, wake_one; keys: dead, expired, history
 local source = r.part == 'dead' and dead or expired
-local ends = redis.call('HMGET', redrives, job .. ' last_score', job .. ' last_member', job .. ' score', job .. ' member')
-local ids = ends[1] and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
-local back, late, range = {}, 0, { ids = ids }
-if ends[1] then -- it takes all
-  local first = ends[3] and { ends[3], ends[4] } or { '-inf', '' }
-  range = { limit = room, score = first[1], member = first[2], last_score = ends[1], last_member = ends[2] }
-end
+local ids = range and {} or redis.call('LRANGE', redrive, r.position, r.position + room - 1)
+local back, late = {}, 0
+local chosen = range or { ids = ids }
+chosen.limit = room
 local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   -- It was redriven by someone else, and died again; or by this redrive, and the clock stepped back.
   local story = state.redriven > 0 and redis.call('HGET', history, id) or ''
@@ -50,13 +48,15 @@ local moved, score, member = each_chosen(source, #ARGV + 1, function(id, state, 
   end
   bring_back(id, state, head, source, row, r.by, r.cause, job, expires)
   back[#back + 1] = id
-end, range)
+end, chosen)
 r.expired = r.expired + late
 local over
-if ends[1] then
+if range then
   over = score == ''
   r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved - r.expired) or 0
-  write_redrive(job, { score = score, member = member })
+  if not over then
+    write_redrive(job, { score = score, member = member })
+  end
   if moved > 0 then
     redis.call('RPUSH', redrive, unpack(back)) -- for an undo
   end

@@ -48,12 +48,12 @@ def luacheck(directory: Path) -> subprocess.CompletedProcess[str] | None:
 
 def main(arguments: list[str]) -> int:
     """The command line."""
-    if len(arguments) > 1 or "--help" in arguments:
+    anew = arguments == ["--write"]
+    if len(arguments) > 1 or (arguments and arguments[0].startswith("-") and not anew):
         sys.stderr.write(f"{__doc__}\n")
         return 2
     with tempfile.TemporaryDirectory() as scratch:
-        target = Path(arguments[0]) if arguments else Path(scratch)
-        directory = GOLDEN if arguments == ["--write"] else target
+        directory = GOLDEN if anew else Path(arguments[0] if arguments else scratch)
         write(directory)
         checked = luacheck(directory)
     if checked is None:

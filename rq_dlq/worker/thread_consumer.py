@@ -143,12 +143,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def tend(self) -> None:
         """Extend leases, release messages that wait behind a stuck call."""
-        now = time.monotonic()
-        seconds = now - self._calls.began if self._calls.delivery is not None else 0.0
-        timed_out = self._timeout is not None and seconds > self._timeout
+        now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self._release_unstarted(self._tending)
-        if (seconds > ACK_WITHIN or self._failing_since) and self._may_retry:
+        if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
             self._tending.run(self._ack_done())
         if now - self._extended > self._lease / 3:
             self._keep_leases(now, None if timed_out else self._current)
@@ -156,12 +154,16 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def cut_short(self) -> None:
         """Raise an error inside a call that runs too long, or in any after a second signal."""
         running = self._calls.delivery
-        if running is None:
-            return
         if self._stop.cancelling.is_set():
             self._calls.cut_short(running, Stopped)
-        elif self._timeout is not None and time.monotonic() - self._calls.began > self._timeout:
+        elif self._runs_longer_than(self._timeout):
             self._calls.cut_short(running, HandlerTimeout)
+
+    def _runs_longer_than(self, seconds: float | None) -> bool:
+        """Whether a call runs, and has done so for longer than this; None: no limit."""
+        if seconds is None or self._calls.delivery is None:
+            return False
+        return time.monotonic() - self._calls.began > seconds
 
     def _keep_leases(self, now: float, current: Delivery[Any] | None) -> None:
         """Extend the lease of each claim of which something is left."""

@@ -288,6 +288,14 @@ async def test_pause_resume_cancel(broker: Any) -> None:
             await verb()
 
 
+async def test_what_is_done_cannot_be_resumed(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True)
+    with pytest.raises(InvalidInput, match=f"cannot resume redrive {job.id}: it is done"):
+        await job.resume()
+
+
 async def test_undo_takes_back_what_nobody_touched(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     dead = await bury(queue, range(50), "out of stock")
@@ -365,7 +373,7 @@ DAMAGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, "eligible", "moved", "next", "ended"], ids=str)
+@pytest.mark.parametrize("damage", [*DAMAGES, "eligible", "moved", "next", "ended", "last_score"], ids=str)
 @pytest.mark.parametrize("broker", DIAGONAL, indirect=True)
 async def test_a_damaged_redrive_holds_up_no_other(
     damage: dict[str, Any] | str, broker: Any, raw: Any
