@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rq_dlq.errors import Poison, Redeliver
 from rq_dlq.values.durations import human
 from rq_dlq.values.fingerprint import NAMING, fingerprint, place_of
 
@@ -54,6 +55,7 @@ class Cause:
         if not isinstance(error, BaseException):
             error = error if isinstance(error, str) else _text(error)  # callers pass all kinds of objects
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
+        error = _behind(error)
         name, text = _class_name(type(error)), _clean(_text(error))
         place = place_of(error.__traceback__)
         mark = fingerprint(name, text, place, values, naming=isinstance(error, NAMING))
@@ -71,6 +73,14 @@ class Cause:
         if self.version:
             facts["version"] = self.version
         return f"{_json(facts)}\t{_json(self.traceback) if self.traceback else ''}"
+
+
+def _behind(error: BaseException) -> BaseException:
+    """What failed. Redeliver, and Poison without words, only say what is to be done about that."""
+    if isinstance(error, Redeliver) or (isinstance(error, Poison) and not error.args):
+        context = None if error.__suppress_context__ else error.__context__
+        return error.__cause__ or context or error
+    return error
 
 
 FAILURES = frozenset({"nacked", "lapsed", "poisoned", "dead_lettered"})  # of the events of a history

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
 
 import rq_dlq
-from rq_dlq import SharedDeadLetterStrategy
+from rq_dlq import Poison, Redeliver, SharedDeadLetterStrategy
 from rq_dlq._calls import Call
 from rq_dlq._calls import groups as calls
 from rq_dlq._calls.scans import END, START, scan
@@ -57,6 +58,38 @@ def forget_the_groups(raw: Any) -> None:
     raw.delete(KEY)
     for name, state in raw.hgetall("rq:{a}:states").items():
         raw.hset("rq:{a}:states", name, re.sub(rb" group=\w*", b"", state))
+
+
+def raised_for(instruction: Exception, failure: Exception, *, hidden: bool = False) -> Exception:
+    """What a handler raises to say what is to be done about a failure."""
+    try:
+        try:
+            raise failure
+        except type(failure):
+            if hidden:
+                raise instruction from None
+            raise instruction  # noqa: B904 - as handlers do
+    except (Poison, Redeliver) as raised:
+        return raised
+
+
+@pytest.mark.parametrize("instruction", [partial(Redeliver, after="1s"), Poison], ids=["redeliver", "poison"])
+async def test_a_failure_is_told_apart_also_where_the_handler_says_what_to_do(
+    broker: Any, instruction: Any
+) -> None:
+    """Redeliver, and Poison without words, are no failures of their own."""
+    queue = broker.queue("a")
+    for failure in (ValueError(1), KeyError("k"), ValueError(2)):
+        await bury(queue, [1], raised_for(instruction(), failure))
+    await bury(queue, [1], raised_for(instruction(), ValueError(3), hidden=True))
+    found = {group.error.partition(": ")[0]: group.count for group in await queue.dlq.groups()}
+    assert found == {"ValueError": 2, "KeyError": 1, f"rq_dlq.errors.{type(instruction()).__name__}": 1}
+
+
+async def test_a_poison_with_words_says_them(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, [1], raised_for(Poison("negative total"), ValueError(1)))
+    assert [*await by_error(queue)] == ["negative total"]
 
 
 async def test_groups_are_counted_without_reading_the_letters(broker: Any) -> None:

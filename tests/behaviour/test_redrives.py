@@ -154,6 +154,19 @@ async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
     assert await counts(queue) == {"ready": 20, "dead": 3}  # what died again stays
 
 
+async def test_a_redrive_that_waits_for_its_canary_is_resumed_without_it(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(30))
+    job = await queue.dlq.redrive(all=True, canary=10)
+    await job.wait(0)
+    assert await counts(queue) == {"ready": 10, "dead": 20}
+    await job.resume()
+    await job.resume()  # again
+    await job.wait()
+    assert (job.state, await counts(queue)) == ("done", {"ready": 30})
+    assert [record.did for record in await broker.audit()][::-1] == ["started", "resumed", "done"]
+
+
 async def test_a_canary_that_is_just_enough(broker: Any) -> None:
     """A hundred times 0.55 is a little more than 55 where a computer multiplies."""
     queue = broker.queue("a")

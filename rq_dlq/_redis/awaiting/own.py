@@ -40,7 +40,7 @@ class Idle:
             raise ConfigurationError(message)
         self._pool = pool
         self._all: list[Any] = []
-        self._loop: object = None  # the connections' event loop; a forked child has another one
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the connections; a forked child has another
         self._process = os.getpid()
 
     def add(self, connection: Any) -> None:
@@ -50,7 +50,7 @@ class Idle:
     def take(self) -> Any:
         """Take one; None: there is none."""
         if self._loop is not (loop := asyncio.get_running_loop()):
-            self._leave(loop)
+            self._move_to(loop)
         return self._all.pop() if self._all else None
 
     def take_all(self) -> Iterator[Any]:
@@ -58,11 +58,19 @@ class Idle:
         while self._all:
             yield self._all.pop()
 
-    def _leave(self, loop: object) -> None:
-        """Forget the connections, which belong to another process or to an event loop that has ended."""
+    def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Forget the connections, which belong to another process or to an event loop that has ended.
+
+        Raises:
+            ConfigurationError: their event loop still runs, in another thread.
+        """
         if self._loop is not None:
+            forked = self._process != os.getpid()
+            if not forked and self._loop.is_running():
+                message = "another event loop that runs uses this broker: make a broker for each event loop"
+                raise ConfigurationError(message)
             pools = pools_of(self._pool)
-            if self._process != os.getpid():
+            if forked:
                 _OF_THE_PARENT.append((self._all, *map(copy, pools)))
             self._all = []
             for pool in pools:
