@@ -7,7 +7,8 @@ After any other failure the map is read again, and the caller repeats the step a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -56,11 +57,16 @@ class Cluster:
         seed: the node at the broker's URL.
         owners: the node of each slot; None: no node has the slot.
         suspect: the node that failed last; None: the map is fresh.
+        failed: when each node failed that has not answered since. A fresh map still lists it: the others may
+            have no replica to put in its place.
+        clock: seconds; tests pass another one.
     """
 
     seed: Node
     owners: tuple[Node | None, ...] = (None,) * SLOTS
     suspect: Node | None = None
+    failed: dict[Node, float] = field(default_factory=dict[Node, float])
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.suspect = self.seed  # the map was not read yet
@@ -71,9 +77,24 @@ class Cluster:
         return sorted(filter(None, {*self.owners}))
 
     def node_of(self, slot: int | None) -> Node:
-        """The node that has a slot; None: any node will do."""
-        owner = None if slot is None else self.owners[slot]
-        return owner or next(filter(None, self.owners), self.seed)
+        """The node that has a slot; None: any node will do, best one that did not fail, or long ago."""
+        if slot is not None and (owner := self.owners[slot]):
+            return owner
+        if not self.failed:
+            return next(filter(None, self.owners), self.seed)
+        return min(dict.fromkeys(filter(None, self.owners)), key=self._failed_at, default=self.seed)
+
+    def note_failure(self, node: Node) -> None:
+        """A node could not be reached, so the map may be old."""
+        self.suspect = node
+        self.failed[node] = self.clock()
+
+    def note_answer(self, node: Node) -> None:
+        """A node answers."""
+        self.failed.pop(node, None)
+
+    def _failed_at(self, node: Node) -> float:
+        return self.failed.get(node, float("-inf"))
 
     def redirected(self, error: Any, node: Node) -> Node | None:
         """The node to ask once, after ASK; None after MOVED, which updates the map instead."""
@@ -84,19 +105,23 @@ class Cluster:
         return None
 
     def look(self) -> Generator[tuple[Node, Commands], list[Any], None]:
-        """Read the map. The node that failed last is asked last.
+        """Read the map. Nodes that failed are asked last, and of those the one that failed last.
 
         Raises:
             ConnectionError, TimeoutError: no node can be reached.
             BrokerRefused: the user has no right to ask.
         """
         failure: Exception = Passing("the cluster has no nodes")
-        for node in sorted({self.seed, *self.nodes}, key=lambda node: node == self.suspect):
+        for node in sorted(
+            {self.seed, *self.nodes}, key=lambda one: (self._failed_at(one), one == self.suspect)
+        ):
             try:
                 (reply,) = yield node, [(b"CLUSTER", b"SLOTS")]
             except TRANSIENT as error:
+                self.note_failure(node)
                 failure = error
                 continue
+            self.note_answer(node)
             if isinstance(reply, Exception):
                 raise refusal(reply, (b"CLUSTER", b"SLOTS"))
             self.owners, self.suspect = read_slots(reply, node), None
@@ -190,8 +215,9 @@ def _send(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: 
         try:
             received = iter((yield node, [command for unit in part for command in unit.sent(commands)]))
         except TRANSIENT:
-            cluster.suspect = node
+            cluster.note_failure(node)
             raise
+        cluster.note_answer(node)
         for unit in part:
             answer, unit.asked = unit.receive(received, replies), None
             if isinstance(answer, exceptions.AskError):

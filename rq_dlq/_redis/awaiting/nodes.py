@@ -52,7 +52,14 @@ class AsyncNodes:
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
-        return await self.link(self.cluster.node_of(None)).alone(talk)
+        node = self.cluster.node_of(None)
+        try:
+            result = await self.link(node).alone(talk)
+        except TRANSIENT:
+            self.cluster.note_failure(node)  # the next exchange goes to another one
+            raise
+        self.cluster.note_answer(node)
+        return result
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
@@ -62,7 +69,7 @@ class AsyncNodes:
             try:
                 await self.link(node).prove(share, scripts)
             except TRANSIENT:
-                self.cluster.suspect = node
+                self.cluster.note_failure(node)
                 raise
 
     async def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:

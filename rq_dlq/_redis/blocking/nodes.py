@@ -53,7 +53,14 @@ class Nodes:
 
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
-        return self.link(self.cluster.node_of(None)).alone(talk)
+        node = self.cluster.node_of(None)
+        try:
+            result = self.link(node).alone(talk)
+        except TRANSIENT:
+            self.cluster.note_failure(node)  # the next exchange goes to another one
+            raise
+        self.cluster.note_answer(node)
+        return result
 
     def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
@@ -63,7 +70,7 @@ class Nodes:
             try:
                 self.link(node).prove(share, scripts)
             except TRANSIENT:
-                self.cluster.suspect = node
+                self.cluster.note_failure(node)
                 raise
 
     def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:
