@@ -255,8 +255,8 @@ def test_nodes_that_failed_are_asked_last_for_the_map() -> None:
     """Whoever failed before the last one, too: one that is frozen costs a timeout."""
     nodes = Nodes()
     nodes.run(get(A))
-    nodes.cluster.note_failure(SEED)
-    nodes.cluster.note_failure(LEFT)
+    nodes.cluster.note_failure(SEED, exceptions.ConnectionError("gone"))
+    nodes.cluster.note_failure(LEFT, exceptions.ConnectionError("gone"))
     nodes.run(get(B))
     assert nodes.said[0][0] == RIGHT
 
