@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from redis import crc, exceptions
 
 from rq_dlq._calls import Call, Command
 from rq_dlq._redis.errors import TRANSIENT, Passing, refusal
+from rq_dlq._redis.failures import Failures, silence
 from rq_dlq._work import Batch
 from rq_dlq.errors import BrokerRefused
 
@@ -56,11 +57,13 @@ class Cluster:
         seed: the node at the broker's URL.
         owners: the node of each slot; None: no node has the slot.
         suspect: the node that failed last; None: the map is fresh.
+        failures: of all nodes; a fresh map may still have them.
     """
 
     seed: Node
     owners: tuple[Node | None, ...] = (None,) * SLOTS
     suspect: Node | None = None
+    failures: Failures = field(default_factory=Failures)
 
     def __post_init__(self) -> None:
         self.suspect = self.seed  # the map was not read yet
@@ -71,9 +74,23 @@ class Cluster:
         return sorted(filter(None, {*self.owners}))
 
     def node_of(self, slot: int | None) -> Node:
-        """The node that has a slot; None: any node will do."""
-        owner = None if slot is None else self.owners[slot]
-        return owner or next(filter(None, self.owners), self.seed)
+        """The node that has a slot; None: any node will do, best one that did not fail, or long ago."""
+        if slot is not None and (owner := self.owners[slot]):
+            return owner
+        if not self.failures:
+            return next(filter(None, self.owners), self.seed)
+        return min(dict.fromkeys(filter(None, self.owners)), key=self.failures.at, default=self.seed)
+
+    def note_failure(self, node: Node, error: Exception) -> None:
+        """A node could not be reached, so the map may be old."""
+        self.suspect = node
+        self.failures.note(node, error)
+
+    def rests(self, node: Node) -> Exception | None:
+        """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""
+        if failure := self.failures.recent(node):
+            self.suspect = node  # a replica may have its place by now
+        return failure
 
     def redirected(self, error: Any, node: Node) -> Node | None:
         """The node to ask once, after ASK; None after MOVED, which updates the map instead."""
@@ -84,19 +101,23 @@ class Cluster:
         return None
 
     def look(self) -> Generator[tuple[Node, Commands], list[Any], None]:
-        """Read the map. The node that failed last is asked last.
+        """Read the map. Nodes that failed are asked last, and of those the one that failed last.
 
         Raises:
             ConnectionError, TimeoutError: no node can be reached.
             BrokerRefused: the user has no right to ask.
         """
         failure: Exception = Passing("the cluster has no nodes")
-        for node in sorted({self.seed, *self.nodes}, key=lambda node: node == self.suspect):
+        for node in sorted(
+            {self.seed, *self.nodes}, key=lambda one: (self.failures.at(one), one == self.suspect)
+        ):
             try:
                 (reply,) = yield node, [(b"CLUSTER", b"SLOTS")]
             except TRANSIENT as error:
+                self.note_failure(node, error)
                 failure = error
                 continue
+            self.failures.forget(node)
             if isinstance(reply, Exception):
                 raise refusal(reply, (b"CLUSTER", b"SLOTS"))
             self.owners, self.suspect = read_slots(reply, node), None
@@ -161,12 +182,15 @@ class Unit:
         return None if self.key is None else replies[self.key]
 
 
-def route(cluster: Cluster, commands: Commands) -> Route:
+def route(cluster: Cluster, commands: Commands, *, apart: bool = False) -> Route:
     """Send each command to the node that has its key; returns the replies in order, errors among them.
 
     Queues are independent, so commands for several queues are grouped by node. A key without a hash tag
     belongs to all queues: a command on it keeps its position in the order, so a write is done before the
     reads that follow it.
+
+    Args:
+        apart: where a node cannot be reached, the error is the reply to its commands, and the others go on.
     """
     if cluster.suspect is not None:
         yield from cluster.look()
@@ -174,24 +198,23 @@ def route(cluster: Cluster, commands: Commands) -> Route:
     for _, together in groupby(_units(commands), key=lambda unit: unit.slot if unit.shared else None):
         left = [*together]
         for _ in range(REDIRECTIONS):
-            left = yield from _send(cluster, commands, left, replies)
+            left = yield from _send(cluster, commands, left, replies, apart=apart)
             if not left:
                 break
     return replies
 
 
-def _send(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: list[Any]) -> Redirected:
+def _send(
+    cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: list[Any], *, apart: bool
+) -> Redirected:
     """Send units to their nodes, one node after the other; returns the redirected ones."""
     by_node: dict[Node, list[Unit]] = {}
     for unit in units:
         by_node.setdefault(unit.asked or cluster.node_of(unit.slot), []).append(unit)
     left: list[Unit] = []
     for node, part in by_node.items():
-        try:
-            received = iter((yield node, [command for unit in part for command in unit.sent(commands)]))
-        except TRANSIENT:
-            cluster.suspect = node
-            raise
+        sent = [command for unit in part for command in unit.sent(commands)]
+        received = yield from _said(cluster, node, sent, apart=apart)
         for unit in part:
             answer, unit.asked = unit.receive(received, replies), None
             if isinstance(answer, exceptions.AskError):
@@ -200,6 +223,23 @@ def _send(cluster: Cluster, commands: Commands, units: Sequence[Unit], replies: 
             elif isinstance(answer, exceptions.ClusterDownError):
                 cluster.suspect = node
     return left
+
+
+def _said(
+    cluster: Cluster, node: Node, commands: Commands, *, apart: bool
+) -> Generator[tuple[Node, Commands], list[Any], Iterator[Any]]:
+    """What a node replies."""
+    if apart and (failure := cluster.rests(node)):
+        return repeat(failure)
+    try:
+        received = yield node, commands
+    except TRANSIENT as error:
+        cluster.note_failure(node, error)
+        if not apart:
+            raise
+        return repeat(silence(node, error))
+    cluster.failures.forget(node)
+    return iter(received)
 
 
 def _units(commands: Commands) -> list[Unit]:

@@ -11,6 +11,7 @@ from redis import exceptions
 from rq_dlq._calls import WrongReply
 from rq_dlq._redis.rights import denial
 from rq_dlq._redis.urls import masked
+from rq_dlq._work import NodeUnavailable
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
 
 # The codes of states that pass, and what to do if one does not pass by itself.
@@ -107,6 +108,11 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     if code in _ADVICE:
         return BrokerRefused(f"{_ADVICE[code]} (the server replied: {text[:200]})")
     return BrokerRefused(f"the server refused: {text[:300]}")
+
+
+def node_unavailable(url: str, error: Passing) -> NodeUnavailable:
+    """The same for a node of a cluster, where others may be reached."""
+    return NodeUnavailable(str(unavailable(url, error)))
 
 
 def unavailable(url: str, error: BaseException) -> Exception:

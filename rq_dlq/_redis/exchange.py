@@ -10,7 +10,7 @@ import hiredis
 from redis import exceptions
 
 from rq_dlq._calls import Call, Command
-from rq_dlq._redis.errors import refusal
+from rq_dlq._redis.errors import Passing, refusal
 from rq_dlq._work import Batch, Step, Steps, Wait
 
 if TYPE_CHECKING:
@@ -43,8 +43,12 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | No
     return result
 
 
-def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
-    """Send calls and read their replies; scripts that the server does not know are loaded on the way."""
+def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = False) -> Exchange:
+    """Send calls and read their replies; scripts that the server does not know are loaded on the way.
+
+    Args:
+        apart: a passing error of a call is its result.
+    """
     commands = [call.command(scripts) for call in calls]
     replies = yield commands
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
@@ -60,12 +64,22 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool) -> Exchange:
         received = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
         for i in again:
             if i in loads and isinstance(reply := next(received), Exception):
-                raise refusal(reply, loads[i])
+                raise _failure(reply, loads[i])
             replies[i] = next(received)
-    for command, reply in zip(commands, replies, strict=True):
+    for i, reply in enumerate(replies):
         if isinstance(reply, Exception):
-            raise refusal(reply, command)
-    return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
+            replies[i] = error = _failure(reply, commands[i])
+            if not (apart and isinstance(error, Passing)):
+                raise error
+    return [
+        reply if isinstance(reply, Exception) else call.read(reply, repeated)
+        for call, reply in zip(calls, replies, strict=True)
+    ]
+
+
+def _failure(reply: Exception, command: tuple[Any, ...]) -> Exception:
+    """What an error in place of a reply means. In a cluster it may say that a node does not answer."""
+    return reply if isinstance(reply, Passing) else refusal(reply, command)
 
 
 def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:

@@ -29,7 +29,7 @@ from rq_dlq._work.policies import (
 from rq_dlq._work.processes import Reporter, maintainers, processes, workers
 from rq_dlq._work.queue import Queue, sibling
 from rq_dlq._work.riding import riding
-from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, look, one_round, work_off
+from rq_dlq._work.rounds import MaintainedNamespace, MaintainedQueue, fire_due, look, one_round, work_off
 from rq_dlq._work.send import SendOptions, send, send_one, send_options
 from rq_dlq._work.senders import Senders, once
 from rq_dlq._work.session import Session
@@ -45,5 +45,17 @@ from rq_dlq._work.settle import (
     settle_by_error,
     values_of,
 )
-from rq_dlq._work.steps import CHANGED, CHUNK, MAX_BLOCK, MOST, WINDOW, Batch, Step, Steps, Wait
+from rq_dlq._work.steps import (
+    CHANGED,
+    CHUNK,
+    MAX_BLOCK,
+    MOST,
+    WINDOW,
+    Batch,
+    NodeUnavailable,
+    Step,
+    Steps,
+    Wait,
+    unrepeated,
+)
 from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats

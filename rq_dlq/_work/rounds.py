@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ import msgspec
 
 from rq_dlq._calls import manage, scans, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
+from rq_dlq._work.schedules import fire_due_of
+from rq_dlq._work.steps import CHANGED, Batch, NodeUnavailable, Steps, chunks, lost_among, unrepeated
 from rq_dlq._work.upkeep import INDEXES, PAIRS, ROLES, SEVERAL, STEP, MaintenanceRole, script, step
-from rq_dlq.errors import BrokerRefused
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.policy.fields import REPORT_INTERVAL
 from rq_dlq.values.codec import NO_JSON
@@ -67,7 +68,6 @@ class MaintainedQueue:
         now, *found, text, discarded = replies
         heads, sizes = found[: len(self._indexes)], found[len(self._indexes) :]
         strategy = _strategy(text)
-        self._quiet = max(0, self._quiet - 1)
         self._report(strategy, discarded)
         names: dict[str, None] = {}
         later: list[float] = []
@@ -92,11 +92,15 @@ class MaintainedQueue:
         if before is not None and discarded // interval > before // interval:
             logger.warning("%s: %d messages discarded so far", self.keys.family, discarded)
 
-    def refuse(self, error: BrokerRefused) -> None:
-        """Log once in a while that the server refuses to maintain it; the others go on."""
+    def refuse(self, error: BrokerRefused | BrokerUnavailable) -> None:
+        """Log once in a while that its server cannot or will not maintain it; the others go on."""
         if self._quiet == 0:
             logger.warning("%s cannot be maintained: %s", self.keys.family, error)
-        self._quiet = QUIET
+            self._quiet = QUIET
+
+    def next_round(self) -> None:
+        """Another round begins."""
+        self._quiet = max(0, self._quiet - 1)
 
 
 def _strategy(text: bytes) -> dict[str, Any]:
@@ -119,10 +123,19 @@ class MaintainedNamespace:
     roles: Sequence[MaintenanceRole]
     queues: dict[str, MaintainedQueue] = field(default_factory=dict[str, MaintainedQueue])
     done: Counter[str] = field(default_factory=Counter[str])
+    _unread: int = 0  # rounds for which the list of queues could not be read
 
     def find(self) -> Steps[None]:
         """Read which queues there are."""
-        families: list[str] = yield upkeep.registered(self.namespace)
+        (families,) = yield Batch([upkeep.registered(self.namespace)], apart=True)
+        if isinstance(families, NodeUnavailable):  # other nodes may have the queues that are known
+            if not self.queues:
+                raise families
+            if self._unread % QUIET == 0:
+                logger.warning("the list of queues cannot be read, so new ones are not seen: %s", families)
+            self._unread += 1
+            return
+        self._unread = 0
         known = self.queues
         self.queues = {
             family: known.get(family) or MaintainedQueue(QueueKeys(self.namespace, family), self.roles)
@@ -159,13 +172,21 @@ def one_round(watch: MaintainedNamespace, stopped: Callable[[], bool]) -> Steps[
 
 
 def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) -> Steps[Due]:
-    """Read what is due, a group of queues at a time."""
+    """Read what is due, a group of queues at a time.
+
+    Raises:
+        BrokerUnavailable: no queue can be reached.
+    """
     due = Due()
+    lost: dict[MaintainedQueue, NodeUnavailable] = {}
     groups = deque(chunks(queues, GROUP))
+    for queue in queues:
+        queue.next_round()
     while groups and not stopped():
         group = groups.popleft()
         try:
-            replies = iter((yield Batch([read for queue in group for read in queue.looks])))
+            reads = [read for queue in group for read in queue.looks]
+            replies: Iterator[Any] = iter((yield Batch(reads, apart=True)))
         except BrokerRefused as error:
             if len(group) == 1:
                 group[0].refuse(error)
@@ -173,10 +194,42 @@ def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) 
                 groups.extendleft([queue] for queue in group)
             continue
         for queue in group:
-            names, later = queue.due(list(islice(replies, len(queue.looks))))
+            found: list[Any] = list(islice(replies, len(queue.looks)))
+            if failure := lost_among(found):
+                lost[queue] = failure
+                continue
+            names, later = queue.due(found)
             due.work.extend((queue, name) for name in names)
             due.soonest = min((span for span in (due.soonest, later) if span is not None), default=None)
+    _pass_over(lost, queues)
     return due
+
+
+def fire_due(queues: Sequence[MaintainedQueue]) -> Steps[float | None]:
+    """Fire the schedules of these queues; milliseconds until the next is due, None: there is none.
+
+    Raises:
+        BrokerUnavailable: no queue can be reached.
+    """
+    soonest: list[float] = []
+    lost: dict[MaintainedQueue, NodeUnavailable] = {}
+    for queue in queues:
+        try:
+            soonest += yield from unrepeated(fire_due_of(queue.keys))
+        except NodeUnavailable as error:
+            lost[queue] = error
+        except BrokerRefused as error:
+            queue.refuse(error)
+    _pass_over(lost, queues)
+    return min(soonest, default=None)
+
+
+def _pass_over(lost: Mapping[MaintainedQueue, NodeUnavailable], queues: Sequence[MaintainedQueue]) -> None:
+    """The next round tries again what could not be reached; where that is all, the process has to wait."""
+    for queue, error in lost.items():
+        if len(lost) == len(queues):
+            raise error
+        queue.refuse(error)
 
 
 def work_off(
@@ -198,17 +251,22 @@ def work_off(
 
 
 def _step_all(part: Sequence[tuple[MaintainedQueue, str]], limit: int) -> Steps[list[int]]:
+    counts: list[int] = []
     if not any(name in SEVERAL for _, name in part):
         try:
             calls = [script(name, queue.keys, queue.policy, limit) for queue, name in part]
-            return (yield Batch(calls))  # type: ignore[no-any-return]
+            for (queue, _), result in zip(part, (yield Batch(calls, apart=True)), strict=True):
+                if isinstance(result, NodeUnavailable):
+                    queue.refuse(result)
+                counts.append(0 if isinstance(result, NodeUnavailable) else result)
         except BrokerRefused:
             pass  # one of them; those that were done find less the second time
-    counts: list[int] = []
+        else:
+            return counts
     for queue, name in part:
         try:
-            counts.append((yield from step(name, queue.keys, queue.policy, limit)))
-        except BrokerRefused as error:
+            counts.append((yield from unrepeated(step(name, queue.keys, queue.policy, limit))))
+        except (BrokerRefused, NodeUnavailable) as error:
             queue.refuse(error)
             counts.append(0)
     return counts

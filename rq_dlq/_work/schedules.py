@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +18,7 @@ from rq_dlq._calls import schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.policies import open_again, open_live
 from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
-from rq_dlq.errors import BrokerRefused, InvalidInput, InvalidMessage
+from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import human, shown
 from rq_dlq.values.names import check_id
@@ -178,19 +178,14 @@ def _readable(family: str, records: Mapping[str, bytes]) -> list[Schedule]:
     return found
 
 
-def fire_due(queues: Sequence[QueueKeys]) -> Steps[float | None]:
-    """Fire the schedules of these queues; milliseconds until the next is due, None: there is none."""
-    soonest: list[float] = []
-    for keys in queues:
-        try:
-            now, head = yield Batch([upkeep.clock(), upkeep.first_score(keys, "ticks")])
-            if head is not None:
-                soonest.append(max(0, head - now))
-                if head <= now:
-                    yield from fire(keys, AT_ONCE)
-        except BrokerRefused as error:
-            logger.warning("%s: cannot fire its schedules: %s", keys.family, error)
-    return min(soonest, default=None)
+def fire_due_of(keys: QueueKeys) -> Steps[list[float]]:
+    """Fire the schedules of a queue that are due; milliseconds until the next was, nothing: there is none."""
+    now, head = yield Batch([upkeep.clock(), upkeep.first_score(keys, "ticks")])
+    if head is None:
+        return []
+    if head <= now:
+        yield from fire(keys, AT_ONCE)
+    return [max(0, head - now)]
 
 
 def fire(keys: QueueKeys, limit: int) -> Steps[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from rq_dlq._calls import Call, Command
+from rq_dlq.errors import BrokerUnavailable
 
 R = TypeVar("R")
 
@@ -21,9 +22,19 @@ MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Calls of one round trip; the generator is sent their results in order."""
+    """Calls of one round trip; the generator is sent their results in order.
+
+    Attributes:
+        apart: in a cluster, a call that cannot be carried out now has a `NodeUnavailable` as its result. The
+            others go on, and none is repeated.
+    """
 
     calls: Sequence[Call[Any] | Command[Any]]
+    apart: bool = False
+
+
+class NodeUnavailable(BrokerUnavailable):
+    """A node of a cluster cannot be reached, or cannot carry out a call now. Other nodes may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,35 @@ def bounded(items: Iterable[R], length: Callable[[R], int]) -> Iterator[list[R]]
 def seed() -> float:
     """A number in [0, 1), from which a script spreads the delays of a batch."""
     return random.random()  # noqa: S311 - spreads retries, guards nothing
+
+
+def unrepeated(steps: Steps[R]) -> Steps[R]:
+    """Run steps, none of which waits, without repetitions in a cluster: whoever runs them comes again soon.
+
+    Raises:
+        NodeUnavailable: a node cannot be reached, or cannot carry out a step now.
+    """
+    value: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.send(value) if error is None else steps.throw(error)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        calls = step.calls if isinstance(step, Batch) else (step,)
+        value, error = None, None
+        try:
+            results = yield Batch(calls, apart=True)  # type: ignore[arg-type]
+        except Exception as raised:  # noqa: BLE001 - the steps decide
+            error = raised
+        else:
+            value = results if isinstance(step, Batch) else results[0]
+            error = lost_among(results)
+
+
+def lost_among(results: Iterable[Any]) -> NodeUnavailable | None:
+    """The first error among the results of a batch whose calls are apart; None: all were carried out."""
+    return next((result for result in results if isinstance(result, NodeUnavailable)), None)
 
 
 def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:

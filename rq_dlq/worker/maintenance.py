@@ -109,7 +109,11 @@ class Maintenance:
     def _round(self, connections: Connections) -> float:
         """Do one round; returns how many seconds to sleep then."""
         began = time.monotonic()
-        connections.run(self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done))
+        note = self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done)
+        try:
+            connections.run(_work.unrepeated(note))
+        except _work.NodeUnavailable as error:  # another node may have the queues
+            logger.debug("cannot report: %s", error)
         soonest = connections.run(_work.one_round(self._watch, self._stopped))
         took = time.monotonic() - began
         self._longest = max(self._longest, round(took * 1000))
@@ -128,7 +132,7 @@ class Maintenance:
 
     def _leave(self, connections: Connections) -> None:
         try:
-            connections.run(self._reporter.leave(self._watch.namespace))
+            connections.run(_work.unrepeated(self._reporter.leave(self._watch.namespace)))
         except RqDlqError as error:
             logger.warning("cannot unregister this process: %s", error)
         connections.close()

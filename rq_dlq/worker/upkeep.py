@@ -52,7 +52,7 @@ class Upkeep:
     def _fire(self, connections: Connections) -> float:
         """Fire the schedules that are due; returns how many seconds to wait then."""
         try:
-            soonest = connections.run(_work.schedules.fire_due([queue.keys for queue in self._queues]))
+            soonest = connections.run(_work.fire_due(self._queues))
         except RqDlqError as error:
             logger.warning("cannot fire schedules: %s", error)
             return UPKEEP

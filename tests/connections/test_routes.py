@@ -225,6 +225,42 @@ def test_the_seed_may_be_gone_later() -> None:
     assert nodes.said[0][0] in {LEFT, RIGHT}
 
 
+def test_what_has_no_key_avoids_nodes_that_failed() -> None:
+    """A fresh map still has them. Where all failed, the one that failed first is asked again."""
+    nodes = Nodes(lost(LEFT))
+    with pytest.raises(exceptions.ConnectionError):
+        nodes.run(TIME)
+    assert nodes.said[-1][0] == LEFT
+    for _ in range(2):
+        assert nodes.run(TIME) == [b"OK"]
+        assert nodes.said[-1][0] == RIGHT
+    nodes.answer = lost(RIGHT)
+    with pytest.raises(exceptions.ConnectionError):
+        nodes.run(TIME)
+    assert nodes.run(TIME) == [b"OK"]
+    assert nodes.said[-1][0] == LEFT
+
+
+def test_a_node_that_answers_again_is_like_any_other() -> None:
+    nodes = Nodes(lost(LEFT))
+    with pytest.raises(exceptions.ConnectionError):
+        nodes.run(TIME)
+    nodes.answer = lost(SEED)
+    assert nodes.run(get(A), TIME) == [b"OK", b"OK"]
+    assert nodes.run(TIME) == [b"OK"]
+    assert nodes.said == [(LEFT, [TIME])]
+
+
+def test_nodes_that_failed_are_asked_last_for_the_map() -> None:
+    """Whoever failed before the last one, too: one that is frozen costs a timeout."""
+    nodes = Nodes()
+    nodes.run(get(A))
+    nodes.cluster.note_failure(SEED, exceptions.ConnectionError("gone"))
+    nodes.cluster.note_failure(LEFT, exceptions.ConnectionError("gone"))
+    nodes.run(get(B))
+    assert nodes.said[0][0] == RIGHT
+
+
 def test_nobody_can_be_reached() -> None:
     nodes = Nodes(lambda *_: exceptions.ConnectionError("gone"))
     with pytest.raises(exceptions.ConnectionError):

@@ -14,7 +14,7 @@ from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import sleep
 from rq_dlq._redis.cluster import is_node
-from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
+from rq_dlq._redis.errors import TRANSIENT, Passing, is_final, node_unavailable, refusal, unavailable
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import AWAITING, pool_of
@@ -139,6 +139,8 @@ class AsyncConnections:
                 return step.read(reply, repeated)
             if not isinstance(reply, exceptions.NoScriptError):
                 raise refusal(reply, command)
+        if isinstance(step, Batch) and step.apart and isinstance(self._link, AsyncNodes):
+            return await self._apart(step, self._link, repeated=repeated)
         if isinstance(step, Batch) and all(call.script in self._proven for call in step.calls):
             talk = exchange(step.calls, self.scripts, repeated=repeated)
         else:
@@ -151,6 +153,21 @@ class AsyncConnections:
                 commands = talk.send(replies)
             except StopIteration as stop:
                 return stop.value
+
+    async def _apart(self, step: Batch, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
+        """Carry out a batch on the nodes that can be reached; other calls have errors as results."""
+        await nodes.prove(step, self.scripts)
+        talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
+        commands = next(talk)
+        while True:
+            replies = await nodes.talk(commands, apart=True)
+            try:
+                commands = talk.send(replies)
+            except StopIteration as stop:
+                return [
+                    node_unavailable(self._url, result) if isinstance(result, Passing) else result
+                    for result in stop.value
+                ]
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

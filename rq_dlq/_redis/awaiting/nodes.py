@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
 from rq_dlq._redis.errors import TRANSIENT
+from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -46,24 +47,39 @@ class AsyncNodes:
         await self._run(self.cluster.look())
         return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
 
-    async def talk(self, commands: Commands) -> list[Any]:
-        """Send each command to the node that has its key; otherwise like `AsyncLink.talk`."""
-        return await self._run(route(self.cluster, commands))  # type: ignore[no-any-return]
+    async def talk(self, commands: Commands, *, apart: bool = False) -> list[Any]:
+        """Send each command to the node that has its key; otherwise like `AsyncLink.talk`.
+
+        Args:
+            apart: where a node cannot be reached, the error is the reply to its commands.
+        """
+        return await self._run(route(self.cluster, commands, apart=apart))  # type: ignore[no-any-return]
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
-        return await self.link(self.cluster.node_of(None)).alone(talk)
+        node = self.cluster.node_of(None)
+        try:
+            result = await self.link(node).alone(talk)
+        except TRANSIENT as error:
+            self.cluster.note_failure(node, error)  # the next exchange goes to another one
+            raise
+        self.cluster.failures.forget(node)
+        return result
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
         if self.cluster.suspect is not None:
             await self._run(self.cluster.look())
         for node, share in shares(self.cluster, step, scripts).items():
+            apart = isinstance(step, Batch) and step.apart
+            if apart and self.cluster.rests(node):
+                continue  # it gets none of the calls either
             try:
                 await self.link(node).prove(share, scripts)
-            except TRANSIENT:
-                self.cluster.suspect = node
-                raise
+            except TRANSIENT as error:
+                self.cluster.note_failure(node, error)
+                if not apart:
+                    raise
 
     async def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:
         try:

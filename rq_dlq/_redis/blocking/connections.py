@@ -15,7 +15,7 @@ from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import sleep
 from rq_dlq._redis.cluster import is_node
-from rq_dlq._redis.errors import TRANSIENT, is_final, refusal, unavailable
+from rq_dlq._redis.errors import TRANSIENT, Passing, is_final, node_unavailable, refusal, unavailable
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import BLOCKING, pool_of
@@ -140,6 +140,8 @@ class Connections:
                 return step.read(reply, repeated)
             if not isinstance(reply, exceptions.NoScriptError):
                 raise refusal(reply, command)
+        if isinstance(step, Batch) and step.apart and isinstance(self._link, Nodes):
+            return self._apart(step, self._link, repeated=repeated)
         if isinstance(step, Batch) and all(call.script in self._proven for call in step.calls):
             talk = exchange(step.calls, self.scripts, repeated=repeated)
         else:
@@ -152,6 +154,21 @@ class Connections:
                 commands = talk.send(replies)
             except StopIteration as stop:
                 return stop.value
+
+    def _apart(self, step: Batch, nodes: Nodes, *, repeated: bool) -> list[Any]:
+        """Carry out a batch on the nodes that can be reached; other calls have errors as results."""
+        nodes.prove(step, self.scripts)
+        talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
+        commands = next(talk)
+        while True:
+            replies = nodes.talk(commands, apart=True)
+            try:
+                commands = talk.send(replies)
+            except StopIteration as stop:
+                return [
+                    node_unavailable(self._url, result) if isinstance(result, Passing) else result
+                    for result in stop.value
+                ]
 
     def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection, without other calls in between.

@@ -1,0 +1,58 @@
+"""Which nodes of a cluster failed lately. All connections of a broker share it, as they share the map.
+
+A fresh map still has a node that is dead: the others may have no replica to put in its place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rq_dlq._redis.errors import Passing, is_final
+
+Address: TypeAlias = tuple[str, int]
+REST = 10.0  # seconds after a failure; a node that is frozen costs a timeout each time it is asked
+NEVER = (float("-inf"), Passing())
+
+
+@dataclass
+class Failures:
+    """The nodes that have not answered since they failed.
+
+    Attributes:
+        clock: seconds; tests pass another one.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _last: dict[Address, tuple[float, Exception]] = field(
+        default_factory=dict[Address, tuple[float, Exception]]
+    )
+
+    def note(self, node: Address, error: Exception) -> None:
+        """A node could not be reached."""
+        self._last[node] = self.clock(), error
+
+    def forget(self, node: Address) -> None:
+        """A node answers."""
+        self._last.pop(node, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._last)
+
+    def at(self, node: Address) -> float:
+        """When a node failed."""
+        return self._last.get(node, NEVER)[0]
+
+    def recent(self, node: Address) -> Exception | None:
+        """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""
+        at, error = self._last.get(node, NEVER)
+        return silence(node, error) if self.clock() - at < REST else None
+
+
+def silence(node: Address, error: Exception) -> Exception:
+    """The error in place of a node's replies, which names the node; the one at a Unix socket has no name."""
+    host, port = node
+    name = f"its node {host}:{port}" if port else "its node"
+    return error if is_final(error) else Passing(f"{name} does not answer")
