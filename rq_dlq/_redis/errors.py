@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import exceptions
 
@@ -112,13 +112,24 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     return BrokerRefused(f"the server refused: {text[:300]}")
 
 
+E = TypeVar("E", bound=BaseException)
+
+
+def at_node(error: E, node: str) -> E:
+    """An error that names the node of a cluster at which it came about."""
+    error.__dict__["_rq_dlq_node"] = node
+    return error
+
+
 def unavailable(url: str, error: BaseException) -> Exception:
     """The error that a user sees for a failure on the way to the server.
 
     Args:
         url: of the server; its passwords are not shown.
-        error: the failure.
+        error: the failure; see `at_node`.
     """
+    node = error.__dict__.get("_rq_dlq_node")
+    place = f"node {node} of the cluster at {masked(url)}" if node else masked(url)
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
     connecting = _CONNECTING.fullmatch(str(error))
@@ -126,10 +137,10 @@ def unavailable(url: str, error: BaseException) -> Exception:
     if isinstance(error.__cause__, exceptions.NoPermissionError):  # a new connection was refused
         return refusal(error.__cause__)
     if is_final(error):
-        return BrokerRefused(f"{masked(url)}: {_ADVICE[_why_not_let_in(reason)]}")
+        return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
         error = refusal(error)  # a new connection was refused here, too
-    return BrokerUnavailable(_what_to_do(masked(url), error, reason))
+    return BrokerUnavailable(_what_to_do(place, error, reason))
 
 
 def _why_not_let_in(reason: str) -> str:
@@ -151,6 +162,10 @@ def _what_to_do(place: str, error: BaseException, reason: str) -> str:
         return (
             f"{place} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
             "signed it, as in ?ssl_ca_certs=/path/ca.pem"
+        )
+    if place.startswith("node "):
+        return (
+            f"cannot reach {place} ({reason}): start it, or a replica of it; see `redis-cli --cluster check`"
         )
     return (
         f"cannot reach {place} ({reason}): start Redis, set RQ_DLQ_URL, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
-from rq_dlq._redis.errors import TRANSIENT
+from rq_dlq._redis.errors import TRANSIENT, at_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -44,7 +44,7 @@ class AsyncNodes:
     async def by_name(self) -> dict[str, AsyncLink]:
         """The link to each node that has slots now, by its address."""
         await self._run(self.cluster.look())
-        return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
+        return {str(node): self.link(node) for node in self.cluster.nodes}
 
     async def talk(self, commands: Commands) -> list[Any]:
         """Send each command to the node that has its key; otherwise like `AsyncLink.talk`."""
@@ -52,7 +52,12 @@ class AsyncNodes:
 
     async def alone(self, talk: Exchange) -> Any:
         """Run an exchange on one connection to any node."""
-        return await self.link(self.cluster.node_of(None)).alone(talk)
+        node = self.cluster.node_of(None)
+        try:
+            return await self.link(node).alone(talk)
+        except TRANSIENT as error:
+            at_node(error, str(node))
+            raise
 
     async def prove(self, step: Step, scripts: Scripts) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
@@ -61,8 +66,9 @@ class AsyncNodes:
         for node, share in shares(self.cluster, step, scripts).items():
             try:
                 await self.link(node).prove(share, scripts)
-            except TRANSIENT:
+            except TRANSIENT as error:
                 self.cluster.suspect = node
+                at_node(error, str(node))
                 raise
 
     async def _run(self, talk: Generator[tuple[Node, Commands], list[Any], Any]) -> Any:
@@ -72,7 +78,7 @@ class AsyncNodes:
                 try:
                     replies = await self.link(node).talk(part)
                 except TRANSIENT as error:
-                    node, part = talk.throw(error)
+                    node, part = talk.throw(at_node(error, str(node)))
                 else:
                     node, part = talk.send(replies)
         except StopIteration as stop:
