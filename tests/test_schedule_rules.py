@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rq_dlq.values.schedule import Missed, Record, Rule, text_of
 
@@ -45,6 +49,72 @@ def ticks(rule: Rule, start: str, number: int) -> list[str]:
 )
 def test_cron(expression: str, start: str, expected: list[str]) -> None:
     assert ticks(cron(expression), start, len(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "start", "expected"),
+    [
+        ("0 30 2 * * *", "Europe/Berlin", "2026-03-28T12:00Z",
+         ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
+        ("0 30 2 * * *", "Europe/Berlin", "2026-10-24T12:00Z",
+         ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
+        ("0 3 * * *", "Australia/Lord_Howe", "2026-04-04T12:00Z",
+         ["2026-04-04T16:30:00Z", "2026-04-05T16:30:00Z"]),
+        ("15,45 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00Z",
+         ["2026-10-03T15:30:00Z", "2026-10-03T15:45:00Z"]),
+        ("0 12 30 12 *", "Pacific/Apia", "2011-12-30T00:00Z", ["2011-12-30T10:00:00Z"]),
+    ],
+)  # fmt: skip
+def test_clocks_are_changed(expression: str, zone: str, start: str, expected: list[str]) -> None:
+    """Also where there are six fields, where the change is half an hour, and where it is a whole day."""
+    assert ticks(cron(expression, zone), start, len(expected)) == expected
+
+
+CHANGES = [
+    ("Europe/Berlin", "2026-03-29T01:00Z"), ("Europe/Berlin", "2026-10-25T01:00Z"),
+    ("America/New_York", "2026-03-08T07:00Z"), ("America/New_York", "2026-11-01T06:00Z"),
+    ("Australia/Lord_Howe", "2026-10-03T15:30Z"), ("Australia/Lord_Howe", "2026-04-04T15:00Z"),
+    ("America/Sao_Paulo", "2018-11-04T03:00Z"), ("America/Sao_Paulo", "2018-02-18T02:00Z"),
+    ("Pacific/Apia", "2011-12-30T10:00Z"), ("Asia/Kathmandu", "2026-05-01T00:00Z"),
+]  # fmt: skip
+STEP = 30  # seconds
+
+
+def by_scanning(zone: str, change: str, wanted: Callable[[datetime], bool]) -> list[int]:
+    """The moments around a change at which the clocks first show the wanted times, or later ones."""
+    day = 86_400 // STEP
+    moments = [at(change) + number * STEP * 1000 for number in range(-day, day)]
+    shown = [datetime.fromtimestamp(one / 1000, ZoneInfo(zone)).replace(tzinfo=None) for one in moments]
+    found, latest = list[int](), shown[0]
+    for moment, local in zip(moments, shown, strict=True):
+        steps = (local - latest) // timedelta(seconds=STEP)
+        if any(wanted(latest + timedelta(seconds=STEP * n)) for n in range(1, steps + 1)):
+            found.append(moment)
+        latest = max(latest, local)
+    return found
+
+
+@given(
+    change=st.sampled_from(CHANGES),
+    hours=st.sets(st.integers(0, 4) | st.integers(0, 23), min_size=1, max_size=4),
+    minutes=st.sets(st.sampled_from([0, 1, 15, 29, 30, 31, 45, 59]), min_size=1, max_size=4),
+    seconds=st.none() | st.sets(st.sampled_from([0, 30]), min_size=1),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_tick_is_lost_or_repeated(
+    change: tuple[str, str], hours: set[int], minutes: set[int], seconds: set[int] | None
+) -> None:
+    zone, moment = change
+    fields = [seconds, minutes, hours] if seconds else [minutes, hours]
+    rule = cron(" ".join([*(",".join(map(str, sorted(field))) for field in fields), "* * *"]), zone)
+
+    def wanted(local: datetime) -> bool:
+        return local.hour in hours and local.minute in minutes and local.second in (seconds or {0})
+
+    found = [at(moment) - 86_400_000]
+    while found[-1] < at(moment) + 86_400_000:
+        found.append(rule.following(found[-1]))
+    assert found[1:-1] == by_scanning(zone, moment, wanted)
 
 
 def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:

@@ -36,6 +36,9 @@ class Node(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.port else "at the socket"
+
 
 Route: TypeAlias = Generator[tuple[Node, "Commands"], list[Any], list[Any]]
 Redirected: TypeAlias = Generator[tuple[Node, "Commands"], list[Any], list["Unit"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import exceptions
 
@@ -13,6 +13,8 @@ from rq_dlq._redis.rights import denial
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import NodeUnavailable
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
+
+E = TypeVar("E", bound=BaseException)
 
 # The codes of states that pass, and what to do if one does not pass by itself.
 _PASSES = {
@@ -33,6 +35,7 @@ _ADVICE = {
     "OOM": "Redis is out of memory: raise maxmemory, or drain or purge queues (acks still work)",
     "NOAUTH": "the server requires a password: put it into the URL, redis://user:password@host",
     "WRONGPASS": "user or password is wrong: correct the URL",
+    "no password": "its default user has no password: drop the password from the URL, or name a user in it",
     "MISCONF": "Redis cannot write to disk and refuses changes: read the server's log, and free disk space",
     "WRONGTYPE": "a key of the queue holds something else: use another namespace, or remove the key",
 }
@@ -58,6 +61,8 @@ _KINDS: dict[str, type[exceptions.RedisError]] = {
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
 # Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
+_NO_PASSWORD = re.compile(r"without any password configured|no password is set")
+_NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available\.?")  # in redis-py's pools
 _CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
 
@@ -115,13 +120,21 @@ def node_unavailable(url: str, error: Passing) -> NodeUnavailable:
     return NodeUnavailable(str(unavailable(url, error)))
 
 
+def at_node(error: E, node: str) -> E:
+    """An error that names the node of a cluster at which it came about."""
+    error.__dict__["_rq_dlq_node"] = node
+    return error
+
+
 def unavailable(url: str, error: BaseException) -> Exception:
     """The error that a user sees for a failure on the way to the server.
 
     Args:
         url: of the server; its passwords are not shown.
-        error: the failure.
+        error: the failure; see `at_node`.
     """
+    node = error.__dict__.get("_rq_dlq_node")
+    place = f"node {node} of the cluster at {masked(url)}" if node else masked(url)
     if isinstance(error, Unheard) and error.__cause__ is not None:
         error = error.__cause__
     connecting = _CONNECTING.fullmatch(str(error))
@@ -129,20 +142,37 @@ def unavailable(url: str, error: BaseException) -> Exception:
     if isinstance(error.__cause__, exceptions.NoPermissionError):  # a new connection was refused
         return refusal(error.__cause__)
     if is_final(error):
-        advice = _ADVICE["WRONGPASS" if "WRONGPASS" in reason or "invalid" in reason else "NOAUTH"]
-        return BrokerRefused(f"{masked(url)}: {advice}")
+        return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
         error = refusal(error)  # a new connection was refused here, too
+    return BrokerUnavailable(_what_to_do(place, error, reason))
+
+
+def _why_not_let_in(reason: str) -> str:
+    if _NO_PASSWORD.search(reason):
+        return "no password"
+    return "WRONGPASS" if "WRONGPASS" in reason or "invalid" in reason else "NOAUTH"
+
+
+def _what_to_do(place: str, error: BaseException, reason: str) -> str:
     if isinstance(error, Passing):
-        message = f"{masked(url)} cannot do this at the moment: {error}"
-    elif untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
-        message = (
-            f"{masked(url)} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
+        return f"{place} cannot do this at the moment: {error}"
+    # Its class, MaxConnectionsError, is younger than the oldest redis-py that we support.
+    if isinstance(error, exceptions.ConnectionError) and _NO_CONNECTION_LEFT.fullmatch(str(error)):
+        return (
+            f"all connections to {place} are in use: raise max_connections in the URL, or in the pool that "
+            "was passed in; each thread or task that calls at the same time needs one"
+        )
+    if untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
+        return (
+            f"{place} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
             "signed it, as in ?ssl_ca_certs=/path/ca.pem"
         )
-    else:
-        message = (
-            f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
-            "or drop the URL to use the embedded server"
+    if place.startswith("node "):
+        return (
+            f"cannot reach {place} ({reason}): start it, or a replica of it; see `redis-cli --cluster check`"
         )
-    return BrokerUnavailable(message)
+    return (
+        f"cannot reach {place} ({reason}): start Redis, set RQ_DLQ_URL, "
+        "or drop the URL to use the embedded server"
+    )

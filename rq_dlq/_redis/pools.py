@@ -22,7 +22,7 @@ from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundErr
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
 
-from rq_dlq._redis.urls import readable
+from rq_dlq._redis.urls import check_options, check_path, readable
 from rq_dlq._work import MAX_BLOCK
 
 SOCKET_TIMEOUT = 5.0  # seconds
@@ -140,8 +140,8 @@ def pools_of(pool: Any) -> list[Any]:
 def _settings(url: str, colour: Colour) -> dict[str, Any]:
     """Settings for redis-py's pools: our defaults, overridden by the URL."""
     given = colour.connection.parse_url(url)
-    if "@" in given.get("path", "") and urlsplit(url).netloc:
-        raise ValueError("write / in a user or a password as %2F")
+    check_path(url)
+    check_options(given)
     return {
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,
@@ -184,5 +184,8 @@ def _address(host: str) -> tuple[str, int]:
 
 def _checked(pool: Any) -> Any:
     """The pool, if a connection accepts its settings; redis-py raises TypeError for an unknown parameter."""
-    pool.connection_class(**pool.connection_kwargs)
+    try:
+        pool.connection_class(**pool.connection_kwargs)
+    except exceptions.RedisError as error:
+        raise ValueError(str(error)) from None
     return pool

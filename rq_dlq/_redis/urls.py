@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
 
 from rq_dlq.errors import ConfigurationError
 
@@ -52,6 +54,55 @@ def _refusal(url: str, reason: object) -> str:
     return f"{shown!r} is not a Redis URL ({reason}): use {forms}"
 
 
+_DATABASE = re.compile(r"/?[0-9]*/?")
+_OBJECT = re.compile(
+    r"cache|\w+_(?:class|config|context|dispatcher|factory|func|handler|hash|info|options|packer|provider"
+    r"|registry|state|type)"
+)
+LONGEST_TIMEOUT = 86_400  # seconds; an operating system has a limit, too
+_MOST = 1 << 31
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "socket_timeout": (1e-3, LONGEST_TIMEOUT, "seconds, from 0.001 to a day"),
+    "socket_connect_timeout": (1e-3, LONGEST_TIMEOUT, "seconds, from 0.001 to a day"),
+    "health_check_interval": (0, LONGEST_TIMEOUT, "seconds, from 0 to a day"),
+    "max_connections": (1, _MOST, "1 or more"),
+    "socket_read_size": (1, _MOST, "bytes, 1 or more"),
+    "protocol": (2, 3, "2 or 3"),
+    "db": (0, _MOST, "0 or more"),
+}
+
+
+class UnusableError(ValueError):
+    """What is wrong with a URL, in words that quote nothing of it that may be secret."""
+
+
+def check_path(url: str) -> None:
+    """Check that the path is a database, which redis-py reads as 0, or with its slashes dropped, if not.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    parts = urlsplit(url)
+    if "@" in parts.path and parts.netloc:
+        raise ValueError("write / in a user or a password as %2F")
+    if parts.scheme != "unix" and not _DATABASE.fullmatch(parts.path):
+        raise UnusableError("after the host comes /, and the number of a database")
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Check the parameters of a URL, as redis-py has read them, which it does not.
+
+    Raises:
+        ValueError: one of them cannot be used.
+    """
+    for name, (least, most, allowed) in _RANGES.items():
+        if name in given and not least <= given[name] <= most:  # also if it is nan
+            raise UnusableError(f"{name} is {allowed}")
+    for name, value in given.items():
+        if isinstance(value, str) and _OBJECT.fullmatch(name):
+            raise ValueError(f"{name} cannot be in a URL, since it is not a text or a number")
+
+
 @contextmanager
 def readable(url: str) -> Generator[None]:
     """Turn redis-py's errors for a URL that it cannot read into one with an example.
@@ -63,6 +114,7 @@ def readable(url: str) -> Generator[None]:
         yield
     except (ValueError, TypeError, AttributeError) as error:
         shown = masked(str(url))
-        # With a password the error is not shown, since it may quote a part of it.
-        reason = error if shown == str(url) else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
+        # With a password redis-py's error is not shown, since it may quote a part of it.
+        quotable = shown == str(url) or isinstance(error, UnusableError)
+        reason = error if quotable else "in a password write / ? # & @ as %2F %3F %23 %26 %40"
         raise ConfigurationError(_refusal(str(url), reason)) from None

@@ -107,9 +107,10 @@ def _renewed(wanted: Record, before: bytes, now: int) -> Record:
 def _check_name(name: object) -> None:
     try:
         check_id(f"{name}@{text_of(1)}")
+        valid = isinstance(name, str) and name.strip() != ""
     except InvalidMessage:
-        name = ""
-    if not isinstance(name, str) or not name:
+        valid = False
+    if not valid:
         message = f"{shown(name)} cannot name a schedule: use up to 150 characters of text"
         raise InvalidInput(message)
 

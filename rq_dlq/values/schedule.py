@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo
@@ -103,18 +103,39 @@ class Rule(msgspec.Struct, frozen=True):
                 "Europe/Berlin; if the machine has no time zones at all, `pip install tzdata`"
             )
             raise InvalidInput(message) from None
+        start = datetime.fromtimestamp(instant / SECOND, zone)
+        by_the_clock = any(field.startswith("*") for field in self.cron.split()[-5:-3])
         try:
-            ticks = CronSim(self.cron, datetime.fromtimestamp(instant / SECOND, zone))
+            # CronSim has this rule for five fields alone, so it gets local times without their zone.
+            ticks = CronSim(self.cron, start if by_the_clock else start.replace(tzinfo=None))
         except CronSimError as error:
             message = (
                 f"cron {self.cron!r}: {error}. Use five fields, minute hour day month weekday, as in "
                 '"0 7 * * mon-fri"; six with seconds in front'
             )
             raise InvalidInput(message) from None
+        last = instant
         for tick in ticks:
-            at = round(tick.timestamp() * SECOND)
-            if at > instant:  # when clocks are put back, it may repeat an hour
+            at = round((tick if by_the_clock else _first(tick, zone)).timestamp() * SECOND)
+            if at > last:  # the hour may be the repeated one, or several times may be missing
+                last = at
                 yield at
+
+
+def _first(local: datetime, zone: tzinfo) -> datetime:
+    """The first moment at which the clocks of a zone show a local time or a later one."""
+    before, after = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    if before <= after:  # the time exists; if twice, the first counts
+        return before
+    # The time is missing: the clocks are put forward between the two.
+    low, high, offset = after, before, after.astimezone(zone).utcoffset()
+    while high - low > timedelta(seconds=1):
+        middle = (low + (high - low) / 2).replace(microsecond=0)
+        if middle.astimezone(zone).utcoffset() == offset:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 class Record(msgspec.Struct):

@@ -14,9 +14,11 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerRefused, CrossSlot, MissingRights, _work
+from rq_dlq._calls import Command
 from rq_dlq._redis import Retries
 from rq_dlq._redis.cluster import slot_of
 from tests.audit import audit
+from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.servers import wait_until
 from tests.servers.clusters import SETSLOT, Cluster, Migration, PlainClient, said
@@ -201,6 +203,48 @@ def test_any_node_will_do(cluster: Cluster) -> None:
         pool.disconnect()
     with rq_dlq.Broker(cluster.url) as broker:
         assert [broker.queue(name).stats().ready for name in "abcd"] == [6] * 4
+
+
+async def test_the_node_that_does_not_answer_is_named(broker: Any, cluster: Cluster) -> None:
+    """Whether it is at the URL or elsewhere, and whichever way it is asked."""
+    await broker.queues()
+    for node in cluster.nodes:
+        name = next(name for name in "abcdefgh" if cluster.owner(f"{{{name}}}") is node)
+        impatient = type(broker.inner) if isinstance(broker, Awaited) else type(broker)
+        place = rf"node 127\.0\.0\.1:{node.port} of the cluster at {re.escape(cluster.url)}"
+        other = impatient(cluster.url, retries=Retries(attempts=2))
+        face: Any = Awaited(other) if isinstance(broker, Awaited) else other
+        await face.queue(name).send("x")
+        node.kill()
+        try:
+            with pytest.raises(rq_dlq.BrokerUnavailable, match=f"cannot reach {place}"):
+                await face.queue(name).send("y")
+        finally:
+            node.start()
+            cluster.wait_well()
+            await face.close()
+
+
+async def test_a_master_that_is_asked_alone_is_named(broker: Any, cluster: Cluster) -> None:
+    await broker.queues()
+    core = broker.inner if isinstance(broker, Awaited) else broker
+    masters = core._connections.masters()
+    masters = masters if isinstance(broker, Awaited) else await masters
+    node = cluster.nodes[1]
+    master = masters[f"127.0.0.1:{node.port}"]
+
+    async def ask() -> None:
+        running = master.run(alone(Command((b"PING",), bool)))
+        if not isinstance(broker, Awaited):
+            await running
+
+    node.kill()
+    try:
+        with pytest.raises(rq_dlq.BrokerUnavailable, match=rf"node 127\.0\.0\.1:{node.port} of the cluster"):
+            await ask()
+    finally:
+        node.start()
+        cluster.wait_well()
 
 
 def test_a_node_is_gone_and_comes_back(cluster: Cluster) -> None:

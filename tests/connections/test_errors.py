@@ -88,6 +88,8 @@ def test_an_unknown_error_stays_as_it_is() -> None:
         (exceptions.BusyLoadingError("Redis is loading the dataset in memory"), "wait until it has"),
         (exceptions.ConnectionError("Error 111 connecting. Connection refused."), "start Redis"),
         (exceptions.TimeoutError("Timeout reading from socket"), "start Redis"),
+        (exceptions.ConnectionError("Too many connections"), "raise max_connections in the URL"),
+        (exceptions.ConnectionError("No connection available."), "raise max_connections in the URL"),
     ],
 )
 def test_a_connection_that_does_not_come_about(error: Exception, advice: str) -> None:

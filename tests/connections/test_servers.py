@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq import BrokerRefused, BrokerUnavailable
 from tests.connections.conftest import Opening
 from tests.servers import Server, free_port
@@ -29,6 +33,36 @@ async def test_a_user_with_a_password(opened: Opening, server: Server) -> None:
             async with opened(f"{scheme}://{account}{place}") as broker:
                 with pytest.raises(BrokerRefused, match="user or password is wrong"):
                     await broker.queues()
+
+
+async def test_a_password_where_there_is_none(opened: Opening, server: Server) -> None:
+    """The default user of this server has none."""
+    for url in (f"redis://:secret@127.0.0.1:{server.port}", f"unix://:secret@{server.socket}"):
+        async with opened(url) as broker:
+            with pytest.raises(BrokerRefused, match="default user has no password: drop") as told:
+                await broker.queues()
+            assert "secret" not in str(told.value)
+
+
+async def test_fewer_connections_than_tasks(server: Server) -> None:
+    """The server is well, so nobody is told to start one."""
+    async with rq_dlq.asyncio.Broker(f"redis://127.0.0.1:{server.port}?max_connections=1") as broker:
+        queue = broker.queue("c")
+        await queue.open()
+        calls = [asyncio.create_task(queue.claim(wait="3s")) for _ in range(2)]
+        with pytest.raises(BrokerUnavailable, match="in use: raise max_connections in the URL"):
+            await asyncio.gather(*calls)
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+def test_fewer_connections_than_threads(server: Server) -> None:
+    with rq_dlq.Broker(f"redis://127.0.0.1:{server.port}?max_connections=1") as broker:
+        queue = broker.queue("d")
+        queue.open()
+        with ThreadPoolExecutor(2) as threads:
+            calls = [threads.submit(queue.claim, wait="3s") for _ in range(2)]
+            with pytest.raises(BrokerUnavailable, match="in use: raise max_connections in the URL"):
+                [call.result(timeout=10) for call in calls]
 
 
 async def test_a_database_of_its_own(opened: Opening, server: Server) -> None:

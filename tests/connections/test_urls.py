@@ -110,6 +110,73 @@ def test_urls_that_say_nothing(url: str, colour: Colour) -> None:
 
 
 @COLOURS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h/abc", "redis://h/1/0", "rediss://h/-1", "redis://h//1", "redis://h/+1", "redis://h/%31",
+        "redis+sentinel://h/orders/abc", "redis+sentinel://h/orders/1/0", "redis://me:secret@h/abc",
+    ],
+)  # fmt: skip
+def test_a_database_is_a_number(url: str, colour: Colour) -> None:
+    """redis-py reads the first as 0, and the second as 10."""
+    with pytest.raises(ConfigurationError, match=r"the number of a database") as told:
+        pool_of(url, colour)
+    assert "secret" not in str(told.value)
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("redis://h", None), ("redis://h/", None), ("redis://h/2", 2), ("redis://h/2/", 2),
+        ("redis+sentinel://h/orders/", None), ("redis+sentinel://h/orders/2/", 2),
+    ],
+)  # fmt: skip
+def test_databases(url: str, database: int | None, colour: Colour) -> None:
+    assert pool_of(url, colour).connection_kwargs.get("db") == database
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ("socket_timeout=nan", "socket_timeout is seconds, from 0.001 to a day"),
+        ("socket_timeout=inf", "socket_timeout is"),
+        ("socket_timeout=1e30", "socket_timeout is"),
+        ("socket_timeout=-1", "socket_timeout is"),
+        ("socket_connect_timeout=nan", "socket_connect_timeout is seconds, from 0.001 to a day"),
+        ("socket_connect_timeout=inf", "socket_connect_timeout is"),
+        ("socket_connect_timeout=-1", "socket_connect_timeout is"),
+        ("socket_connect_timeout=0", "socket_connect_timeout is"),
+        ("health_check_interval=-1", "health_check_interval is seconds, from 0"),
+        ("protocol=9", "protocol is 2 or 3"),
+        ("protocol=two", "protocol"),
+        ("max_connections=0", "max_connections is 1 or more"),
+        ("max_connections=-1", "max_connections is 1 or more"),
+        ("socket_read_size=0", "socket_read_size is bytes, 1 or more"),
+        ("db=-1", "db is 0 or more"),
+        ("socket_type=1", "socket_type cannot be in a URL"),
+        ("socket_keepalive_options=x", "socket_keepalive_options cannot be in a URL"),
+        ("parser_class=x", "parser_class cannot be in a URL"),
+        ("redis_connect_func=x", "redis_connect_func cannot be in a URL"),
+        ("credential_provider=x", "credential_provider cannot be in a URL"),
+    ],
+)
+@pytest.mark.parametrize("url", ["redis://h/0", "redis+sentinel://h/orders"])
+def test_options_that_no_connection_can_use(url: str, said: str, allowed: str, colour: Colour) -> None:
+    with pytest.raises(ConfigurationError, match="is not a Redis URL") as told:
+        pool_of(f"{url}?{said}", colour)
+    assert allowed in str(told.value)
+
+
+@COLOURS
+def test_what_is_allowed_is_told_beside_a_password(colour: Colour) -> None:
+    with pytest.raises(ConfigurationError, match="protocol is 2 or 3") as told:
+        pool_of("redis://:secret@h?protocol=9", colour)
+    assert "secret" not in str(told.value)
+
+
+@COLOURS
 def test_another_node_is_reached_in_the_same_way(colour: Colour) -> None:
     url = "rediss://me:secret@one:7?ssl_ca_certs=/ca.pem&client_name=x"
     first = pool_of(url, colour)

@@ -14,7 +14,15 @@ from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
 from rq_dlq._redis.awaiting.own import sleep
 from rq_dlq._redis.cluster import is_node
-from rq_dlq._redis.errors import TRANSIENT, Passing, is_final, node_unavailable, refusal, unavailable
+from rq_dlq._redis.errors import (
+    TRANSIENT,
+    Passing,
+    at_node,
+    is_final,
+    node_unavailable,
+    refusal,
+    unavailable,
+)
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import AWAITING, pool_of
@@ -61,8 +69,9 @@ class AsyncConnections:
         ours = pool is None
         self.use(AsyncLink(pool_of(url, AWAITING) if ours else pool, ours=ours), retries)
 
-    def use(self, link: AsyncLink | AsyncNodes, retries: Retries) -> None:
-        """Talk through this link from now on, with these retries."""
+    def use(self, link: AsyncLink | AsyncNodes, retries: Retries, node: str = "") -> None:
+        """Talk through this link from now on, with these retries; errors name the node, if it is one."""
+        self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
@@ -98,7 +107,7 @@ class AsyncConnections:
             return await self._once(step, repeated=False)
         except TRANSIENT as error:
             if is_final(error):
-                raise unavailable(self._url, error) from None
+                raise self._unavailable(error) from None
             await self._failed(tries := Tries(step), error)
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return await self._spread(step)
@@ -107,11 +116,14 @@ class AsyncConnections:
         try:
             return await tenacity.AsyncRetrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise tries.of_last_try(unavailable(self._url, error)) from error
+            raise tries.of_last_try(self._unavailable(error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
             raise tries.of_last_try(refusal(error)) from error
         except BrokerRefused as error:
             raise tries.of_last_try(error)  # noqa: B904 - the same
+
+    def _unavailable(self, error: BaseException) -> Exception:
+        return unavailable(self._url, at_node(error, self._node) if self._node else error)
 
     async def _again(self, step: Step, tries: Tries) -> Any:
         try:
@@ -178,7 +190,7 @@ class AsyncConnections:
         try:
             return await self._link.alone(talk)
         except TRANSIENT as error:
-            raise unavailable(self._url, error) from error
+            raise self._unavailable(error) from error
 
     def guard_by(self, check: Callable[[], Steps[object]]) -> None:
         """Run these steps again before a server takes messages in; see `Guard`."""
@@ -201,8 +213,8 @@ class AsyncConnections:
         try:
             links = await self._link.by_name()
         except TRANSIENT as error:
-            raise unavailable(self._url, error) from error
-        each = {name: self._over(link, FAIL_FAST) for name, link in links.items()}
+            raise self._unavailable(error) from error
+        each = {name: self._over(link, FAIL_FAST, name) for name, link in links.items()}
         return each or {masked(self._url): self}  # in a new cluster no node has slots
 
     async def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
@@ -223,14 +235,14 @@ class AsyncConnections:
             raise failure
         return results
 
-    def _over(self, link: AsyncLink | AsyncNodes, retries: Retries) -> AsyncConnections:
+    def _over(self, link: AsyncLink | AsyncNodes, retries: Retries, node: str) -> AsyncConnections:
         other = copy(self)
-        other.use(link, retries)
+        other.use(link, retries, node)
         return other
 
     def with_retries(self, retries: Retries) -> AsyncConnections:
         """The same connections with other retries."""
-        return self._over(self._link, retries)
+        return self._over(self._link, retries, self._node)
 
     async def close(self) -> None:
         """Close the connections; the next run opens new ones."""

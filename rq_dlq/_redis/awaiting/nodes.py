@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
-from rq_dlq._redis.errors import TRANSIENT
+from rq_dlq._redis.errors import TRANSIENT, at_node
 from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class AsyncNodes:
     async def by_name(self) -> dict[str, AsyncLink]:
         """The link to each node that has slots now, by its address."""
         await self._run(self.cluster.look())
-        return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
+        return {str(node): self.link(node) for node in self.cluster.nodes}
 
     async def talk(self, commands: Commands, *, apart: bool = False) -> list[Any]:
         """Send each command to the node that has its key; otherwise like `AsyncLink.talk`.
@@ -61,7 +61,9 @@ class AsyncNodes:
         try:
             result = await self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(node, error)  # the next exchange goes to another one
+            self.cluster.note_failure(
+                node, at_node(error, str(node))
+            )  # the next exchange goes to another one
             raise
         self.cluster.failures.forget(node)
         return result
@@ -77,7 +79,7 @@ class AsyncNodes:
             try:
                 await self.link(node).prove(share, scripts)
             except TRANSIENT as error:
-                self.cluster.note_failure(node, error)
+                self.cluster.note_failure(node, at_node(error, str(node)))
                 if not apart:
                     raise
 
@@ -88,7 +90,7 @@ class AsyncNodes:
                 try:
                     replies = await self.link(node).talk(part)
                 except TRANSIENT as error:
-                    node, part = talk.throw(error)
+                    node, part = talk.throw(at_node(error, str(node)))
                 else:
                     node, part = talk.send(replies)
         except StopIteration as stop:

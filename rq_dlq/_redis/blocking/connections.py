@@ -15,7 +15,15 @@ from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.blocking.own import sleep
 from rq_dlq._redis.cluster import is_node
-from rq_dlq._redis.errors import TRANSIENT, Passing, is_final, node_unavailable, refusal, unavailable
+from rq_dlq._redis.errors import (
+    TRANSIENT,
+    Passing,
+    at_node,
+    is_final,
+    node_unavailable,
+    refusal,
+    unavailable,
+)
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import BLOCKING, pool_of
@@ -62,8 +70,9 @@ class Connections:
         ours = pool is None
         self.use(Link(pool_of(url, BLOCKING) if ours else pool, ours=ours), retries)
 
-    def use(self, link: Link | Nodes, retries: Retries) -> None:
-        """Talk through this link from now on, with these retries."""
+    def use(self, link: Link | Nodes, retries: Retries, node: str = "") -> None:
+        """Talk through this link from now on, with these retries; errors name the node, if it is one."""
+        self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
@@ -99,7 +108,7 @@ class Connections:
             return self._once(step, repeated=False)
         except TRANSIENT as error:
             if is_final(error):
-                raise unavailable(self._url, error) from None
+                raise self._unavailable(error) from None
             self._failed(tries := Tries(step), error)
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
@@ -108,11 +117,14 @@ class Connections:
         try:
             return tenacity.Retrying(**self._retries)(self._again, step, tries)
         except TRANSIENT as error:
-            raise tries.of_last_try(unavailable(self._url, error)) from error
+            raise tries.of_last_try(self._unavailable(error)) from error
         except exceptions.ResponseError as error:  # a new connection was refused
             raise tries.of_last_try(refusal(error)) from error
         except BrokerRefused as error:
             raise tries.of_last_try(error)  # noqa: B904 - the same
+
+    def _unavailable(self, error: BaseException) -> Exception:
+        return unavailable(self._url, at_node(error, self._node) if self._node else error)
 
     def _again(self, step: Step, tries: Tries) -> Any:
         try:
@@ -179,7 +191,7 @@ class Connections:
         try:
             return self._link.alone(talk)
         except TRANSIENT as error:
-            raise unavailable(self._url, error) from error
+            raise self._unavailable(error) from error
 
     def guard_by(self, check: Callable[[], Steps[object]]) -> None:
         """Run these steps again before a server takes messages in; see `Guard`."""
@@ -202,8 +214,8 @@ class Connections:
         try:
             links = self._link.by_name()
         except TRANSIENT as error:
-            raise unavailable(self._url, error) from error
-        each = {name: self._over(link, FAIL_FAST) for name, link in links.items()}
+            raise self._unavailable(error) from error
+        each = {name: self._over(link, FAIL_FAST, name) for name, link in links.items()}
         return each or {masked(self._url): self}  # in a new cluster no node has slots
 
     def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
@@ -224,14 +236,14 @@ class Connections:
             raise failure
         return results
 
-    def _over(self, link: Link | Nodes, retries: Retries) -> Connections:
+    def _over(self, link: Link | Nodes, retries: Retries, node: str) -> Connections:
         other = copy(self)
-        other.use(link, retries)
+        other.use(link, retries, node)
         return other
 
     def with_retries(self, retries: Retries) -> Connections:
         """The same connections with other retries."""
-        return self._over(self._link, retries)
+        return self._over(self._link, retries, self._node)
 
     def close(self) -> None:
         """Close the connections; the next run opens new ones."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
-from rq_dlq._redis.errors import TRANSIENT
+from rq_dlq._redis.errors import TRANSIENT, at_node
 from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Nodes:
     def by_name(self) -> dict[str, Link]:
         """The link to each node that has slots now, by its address."""
         self._run(self.cluster.look())
-        return {f"{node.host}:{node.port}": self.link(node) for node in self.cluster.nodes}
+        return {str(node): self.link(node) for node in self.cluster.nodes}
 
     def talk(self, commands: Commands, *, apart: bool = False) -> list[Any]:
         """Send each command to the node that has its key; otherwise like `Link.talk`.
@@ -62,7 +62,9 @@ class Nodes:
         try:
             result = self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(node, error)  # the next exchange goes to another one
+            self.cluster.note_failure(
+                node, at_node(error, str(node))
+            )  # the next exchange goes to another one
             raise
         self.cluster.failures.forget(node)
         return result
@@ -78,7 +80,7 @@ class Nodes:
             try:
                 self.link(node).prove(share, scripts)
             except TRANSIENT as error:
-                self.cluster.note_failure(node, error)
+                self.cluster.note_failure(node, at_node(error, str(node)))
                 if not apart:
                     raise
 
@@ -89,7 +91,7 @@ class Nodes:
                 try:
                     replies = self.link(node).talk(part)
                 except TRANSIENT as error:
-                    node, part = talk.throw(error)
+                    node, part = talk.throw(at_node(error, str(node)))
                 else:
                     node, part = talk.send(replies)
         except StopIteration as stop:
