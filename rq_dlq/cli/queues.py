@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,14 @@ from rq_dlq.cli._options import (
     where_option,
     yes_option,
 )
+from rq_dlq.errors import MissingRights
 from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rq_dlq.client.queue import Queue
+    from rq_dlq.values.process import ProcessReport
 
 
 @click.group(cls=Group)
@@ -44,15 +47,19 @@ def ls(context: Context, *, maintainers: bool) -> None:
     The last line says how many processes maintain them; --maintainers lists these.
     """
     broker = context.broker
-    found = broker._run(_work.maintainers(broker.settings.namespace))
     if maintainers:
-        rows = [_reports.maintainer_row(one) for one in found]
+        rows = [_reports.maintainer_row(one) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
     rows = [_show.queue_row(broker.queue(name).stats()) for name in broker.queues()]
     context.output.rows(rows, _show.QUEUES, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
-        context.output.say(_reports.maintained_by(found))
+        with suppress(MissingRights):  # a user of some queues may count them, and not look at processes
+            context.output.say(_reports.maintained_by(_maintainers(context)))
+
+
+def _maintainers(context: Context) -> list[ProcessReport]:
+    return context.broker._run(_work.maintainers(context.broker.settings.namespace))
 
 
 @queue.command("show")

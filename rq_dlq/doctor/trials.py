@@ -44,7 +44,10 @@ def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
     found = "; ".join([", ".join(granted) or "no role", *refused])
     if granted:
         return Check("rights", "ok", found)
-    return Check("rights", "fail", found, "`rq-dlq acl ROLE` prints the line of a role for the ACLs of Redis")
+    advice = "`rq-dlq acl ROLE` prints the line of a role for the ACLs of Redis"
+    if any(all(right.startswith("~") for right in rights) for rights in lacking.values()):
+        advice += "; for a user of some queues alone, name one of them: `rq-dlq doctor --queue NAME`"
+    return Check("rights", "fail", found, advice)
 
 
 def _few(rights: list[str], most: int = 5) -> str:

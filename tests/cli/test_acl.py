@@ -83,6 +83,13 @@ def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:
     joe("send", "orders.new", typed="1\n")
     refused = joe("send", "bills", typed="1\n", code=3).output
     assert "lacks ~rq:{bills}:*" in refused
+    listed = joe("queue", "ls").output
+    assert "orders.new" in listed
+    assert "maintain" not in listed
+    assert "lacks ~rq:processes" in joe("queue", "ls", "--maintainers", code=3).output
+    hint = "`rq-dlq doctor --queue NAME`"
+    assert hint in " ".join(joe("doctor", code=1).output.split())
+    assert hint not in " ".join(joe("doctor", "--queue", "orders.new").output.split())
 
 
 def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
