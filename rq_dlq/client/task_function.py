@@ -39,6 +39,9 @@ class TaskFunction:
     def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
+        if _takes_self(function):
+            message = f"{shown(function)} cannot be a task: a task is a function: use a staticmethod"
+            raise ConfigurationError(message)
         self.function = function
         self.rule = rule
         self.name = function.__name__ if name is None else name
@@ -146,6 +149,17 @@ class TaskFunction:
         fields = [_field(parameter) for parameter in self._sent.parameters.values()]
         kind = msgspec.defstruct(str(self), fields, kw_only=True, forbid_unknown_fields=True)
         return Codec(kind, sys.maxsize)  # the queue's codec has a limit
+
+
+def _takes_self(function: object) -> bool:
+    """Whether this is a method in the body of its class, which nobody could give its `self` or `cls`."""
+    if isinstance(function, classmethod):
+        return True
+    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not inspect.isfunction(function) or not outer or outer.endswith("<locals>"):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name == "self" and first.annotation is first.empty
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
