@@ -119,7 +119,11 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda at: at["Broker"].lifespan(), TypeError, "Broker.lifespan() missing 1 required"),
     (lambda _: RedeliveryPolicy(max_retries=5), TypeError, "RedeliveryPolicy(max_redeliveries=…"),  # type: ignore[call-arg]
     (lambda _: RedeliveryPolicy(retry_backoff=True), TypeError, "multiplier=…"),  # type: ignore[call-arg]
-    (lambda _: Redeliver(countdown=5), TypeError, 'delay="5m"'),  # type: ignore[call-arg]
+    (lambda _: Redeliver(countdown=5), TypeError, 'the delay is after="2m"'),  # type: ignore[call-arg]
+    (lambda _: Redeliver(delay="1s"), TypeError, 'the delay is after="2m"'),  # type: ignore[call-arg]
+    (lambda at: at["Task"].apply_async((1,), countdown=3), AttributeError, ".options(delay=…).send(…)"),
+    (lambda at: at["Task"].delay(1), AttributeError, ".options(delay=…).send(…)"),
+    (lambda at: at["Broker"].queue("a", ttl="1h"), PolicyError, 'expiry=ExpiryPolicy(expiry_delay="1h")'),
     (
         lambda at: at["Broker"].queue("a", timeout=5),
         PolicyError,

@@ -117,6 +117,9 @@ def test_what_is_not_dead_is_told(broker: TestBroker) -> None:
         broker.assert_dead(orders, 2)
     with pytest.raises(AssertionError, match=r"by reason 'expired', found 0 of 1"):
         broker.assert_dead(orders, reason="expired")
+    for count in (None, 0):
+        with pytest.raises(InvalidInput, match="reason 'posion': pass one of exhausted, poison,"):
+            broker.assert_dead(orders, count, reason="posion")
 
 
 def test_a_crash_is_a_lapse(broker: TestBroker) -> None:

@@ -77,7 +77,7 @@ class Choice:
         self.ids = _ids_of(ids)
         self.where = None if where is None else Filter.parse(where)
         self.group = _group_of(group)
-        self.reason = _reason_of(reason)
+        self.reason = reason_of(reason)
         self.since = _moment_of(since)
         self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
         self.indexed = False
@@ -219,7 +219,12 @@ def is_group(text: str) -> bool:
     return _FINGERPRINT.fullmatch(text) is not None
 
 
-def _reason_of(reason: str | None) -> str | None:
+def reason_of(reason: str | None) -> str | None:
+    """A reason why messages die, or None.
+
+    Raises:
+        InvalidInput: there is no such reason.
+    """
     if reason is not None and reason not in REASONS:
         raise InvalidInput(f"reason {shown(reason)}: pass one of {', '.join(REASONS)}")
     return reason

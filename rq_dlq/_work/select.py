@@ -17,7 +17,7 @@ from rq_dlq._work import senders
 from rq_dlq._work.choice import Choice
 from rq_dlq._work.reading import following, read, sources
 from rq_dlq._work.steps import CHANGED, Steps, bounded
-from rq_dlq._work.targets import check_target
+from rq_dlq._work.targets import check_target, open_target
 from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.failure import Cause
@@ -198,14 +198,18 @@ def prioritize(queue: Queue[Any], choice: Choice, priority: int) -> Steps[int]:
     return (yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True))
 
 
-def transfer(queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: bool) -> Steps[int]:
+def transfer(
+    queue: Queue[Any], choice: Choice, target: Queue[Any], *, keep: bool, create: bool = False
+) -> Steps[int]:
     """Move them to another queue, or copy them, except those whose ids that queue already has.
 
     Raises:
         InvalidInput: it is the same queue, or there is no such queue.
         CrossSlot: a cluster keeps the two on different nodes.
     """
-    yield from check_target(target, (yield from sources(queue, choice)))
+    yield from check_target(target, (yield from sources(queue, choice)), create=create)
+    if create:
+        yield from open_target(target)
     opening = yield manage.opening(target.keys)
     verb_name = "copied" if keep else "moved"
 

@@ -35,7 +35,11 @@ def check_target(
     only_live(target, verb)
     families = yield upkeep.registered(target.keys.namespace)
     if target.name not in families and not create:
-        hint = "send to it first, or open() it" if verb == WHAT else "check the name, or pass create=True"
+        hint = (
+            "send to it first, open() it, or pass create=True"
+            if verb == WHAT
+            else "check the name, or pass create=True"
+        )
         raise InvalidInput(f"there is no queue {target.name!r} to {verb}: {hint}")
     if sources and all(source.keys == target.keys for source in sources):
         message = f"{target.name!r} is where they come from: pass another queue, or redrive dead letters"

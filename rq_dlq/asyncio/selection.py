@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._work import Choice, select
 from rq_dlq._work.groups import NEW_WITHIN, groups
+from rq_dlq._work.redrive_start import in_words
 from rq_dlq.client.arguments import work_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class Selection(Generic[T]):
         self._core = core
         self._broker = broker
         self._choice = chosen
+
+    def __repr__(self) -> str:
+        places = ", ".join(self._choice.places or ())
+        return f"<Selection of {self._core.name!r}{places and f' ({places})'}: {in_words(self._choice)}>"
 
     async def browse(self) -> list[Received[T]]:
         """Read the messages. All of them are held in memory: set a limit if there may be many.
@@ -112,33 +117,35 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(select.prioritize(self._core, self._for("prioritize"), priority))
 
-    async def move(self, to: Queue[T] | str) -> int:
+    async def move(self, to: Queue[T] | str, *, create: bool = False) -> int:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue knows already stays where it is.
 
         Args:
             to: the queue, or its name.
+            create: make that queue if there is none of its name, which else is an error.
 
         Raises:
             InvalidInput: it is the same queue, or it does not exist; nothing was moved.
             CrossSlot: the queues are on different nodes of the cluster; nothing was moved.
         """
         return await self._broker._run(
-            select.transfer(self._core, self._for("move"), self._target(to), keep=False)
+            select.transfer(self._core, self._for("move"), self._target(to), keep=False, create=create)
         )
 
-    async def copy(self, to: Queue[T] | str) -> int:
+    async def copy(self, to: Queue[T] | str, *, create: bool = False) -> int:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
             to: the queue, or its name.
+            create: make that queue if there is none of its name, which else is an error.
 
         Raises:
             InvalidInput, CrossSlot: as for `move`.
         """
         return await self._broker._run(
-            select.transfer(self._core, self._for("copy"), self._target(to), keep=True)
+            select.transfer(self._core, self._for("copy"), self._target(to), keep=True, create=create)
         )
 
     async def purge(self) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_NOT_GIVEN: Any = ...  # None is a value that a later call may give
 
 
 class Task(Answering, Generic[P, R]):
@@ -31,15 +32,15 @@ class Task(Answering, Generic[P, R]):
         self,
         function: TaskFunction,
         queue: Queue[Any],
-        id: str | None = None,
-        options: _work.SendOptions | None = None,
+        given: Mapping[str, Any] | None = None,
         plain: Task[P, R] | None = None,
     ) -> None:
         update_wrapper(self, function.function)
         self._function = function
         self._queue = queue
-        self._id = id
-        self._options = options or _work.SendOptions(headers=function.headers(None))
+        self._given = given or {}  # options, by their names
+        self._id: str | None = self._given.get("id")
+        self._options = _options_of(function, self._given)
         self._plain = plain  # the same without options
 
     def __repr__(self) -> str:
@@ -48,7 +49,7 @@ class Task(Answering, Generic[P, R]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._plain is None:
             return str(getattr(self, "__qualname__", self.name))
-        return (self._plain._with, (self._id, self._options))
+        return (self._plain._with, (self._given,))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, here and now."""
@@ -79,23 +80,43 @@ class Task(Answering, Generic[P, R]):
     def options(
         self,
         *,
-        id: str | None = None,
-        delay: Duration | None = None,
-        ttl: Duration | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        headers: Mapping[str, str] | None = None,
-        persistent: bool = True,
-        new: bool = False,
+        id: str | None = _NOT_GIVEN,
+        delay: Duration | None = _NOT_GIVEN,
+        ttl: Duration | None = _NOT_GIVEN,
+        priority: int = _NOT_GIVEN,
+        headers: Mapping[str, str] | None = _NOT_GIVEN,
+        persistent: bool = _NOT_GIVEN,
+        new: bool = _NOT_GIVEN,
     ) -> Task[P, R]:
         """The same task, whose `send` has these options; they are those of `Queue.send`.
+
+        Options that were given before stay, unless they are given again.
 
         Raises:
             InvalidInput: a duration is not valid, or the headers have the task's.
         """
-        options = _work.send_options(
-            delay, ttl, priority, self._function.headers(headers), persistent=persistent, new=new
-        )
-        return (self._plain or self)._with(id, options)
+        now = {
+            "id": id,
+            "delay": delay,
+            "ttl": ttl,
+            "priority": priority,
+            "headers": headers,
+            "persistent": persistent,
+            "new": new,
+        }
+        given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
+        return (self._plain or self)._with({**self._given, **given})
 
-    def _with(self, id: str | None, options: _work.SendOptions) -> Task[P, R]:
-        return Task(self._function, self._queue, id, options, self)
+    def _with(self, given: Mapping[str, Any]) -> Task[P, R]:
+        return Task(self._function, self._queue, given, self)
+
+
+def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> _work.SendOptions:
+    return _work.send_options(
+        given.get("delay"),
+        given.get("ttl"),
+        given.get("priority", DEFAULT_PRIORITY),
+        function.headers(given.get("headers")),
+        persistent=given.get("persistent", True),
+        new=given.get("new", False),
+    )

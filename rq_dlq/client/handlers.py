@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
-from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
+from rq_dlq.client.parameters import annotations_of, called, is_async, takes_delivery
 from rq_dlq.errors import ConfigurationError, InvalidMessage
 from rq_dlq.errors.guesses import answering, part_of
 from rq_dlq.values.codec import Codec
@@ -75,7 +74,7 @@ class Handler:
             concurrency,
             limit,
             is_async(function, "a handler"),
-            _takes_delivery(function),
+            takes_delivery(function),
         )
 
     def body_type(self) -> Any:
@@ -101,29 +100,6 @@ class Handler:
             return Codec(kind, 1).type
         except InvalidMessage as error:
             raise ConfigurationError(f"the annotation of handler {name!r}: {error}") from None
-
-
-def annotations_of(
-    function: Callable[..., Any], parameters: Iterable[inspect.Parameter], what: str
-) -> Mapping[str, Any]:
-    """The types that these parameters of a function are annotated with.
-
-    Raises:
-        ConfigurationError: an annotation cannot be evaluated.
-    """
-    annotations = {one.name: one.annotation for one in parameters if one.annotation is not one.empty}
-    plain: Any = inspect.unwrap(function)
-    while isinstance(plain, partial):
-        plain = plain.func
-    names = getattr(plain if hasattr(plain, "__globals__") else plain.__call__, "__globals__", {})
-    try:
-        return get_type_hints(SimpleNamespace(__annotations__=annotations), names, include_extras=True)
-    except (NameError, AttributeError) as error:
-        message = (
-            f"an annotation of {what}: {error}; define it at the top level of the module, and import it "
-            "outside of `if TYPE_CHECKING`"
-        )
-        raise ConfigurationError(message) from None
 
 
 class Registers(Generic[T]):
@@ -169,8 +145,9 @@ class HandledQueue(Generic[T]):
     ) -> Callable[..., R] | Registers[T]:
         """Register a function as the handler of this queue's messages, for `broker.run()`.
 
-        The function takes the body, or the body and the delivery. If the queue has no type, the annotation of
-        the body says what it is, as with a task: a message that does not fit is dead at once.
+        The function takes the body, or the body and the delivery. A second parameter with a default takes the
+        delivery only if its name is `delivery`, or if its annotation says so. If the queue has no type, the
+        annotation of the body says what it is, as with a task: a message that does not fit is dead at once.
 
         It may be an `async def`: then it runs in the worker's event loop, and its delivery is one of
         `rq_dlq.asyncio`. What it returns is ignored; a coroutine or a generator counts as an error, since
@@ -191,53 +168,6 @@ class HandledQueue(Generic[T]):
         return register if function is None else register(function)
 
 
-def is_async(function: object, what: str) -> bool:
-    """Whether a call of a function has to be awaited; also of a partial, or of an object with `__call__`.
-
-    Args:
-        what: it is to be.
-
-    Raises:
-        ConfigurationError: it has a `yield`, so that a call would run nothing of it.
-    """
-    called = _called(function)
-    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
-        message = f"{shown(function)} cannot be {what}: leave out the `yield`, since a call would run nothing"
-        raise ConfigurationError(message)
-    return inspect.iscoroutinefunction(called)
-
-
-def _called(function: object) -> Any:
-    """What runs when a partial, or an object with `__call__`, is called; else the function."""
-    while isinstance(function, partial):
-        function = function.func
-    if inspect.isroutine(function) or inspect.iscoroutinefunction(function):  # as an AsyncMock is
-        return function
-    return getattr(type(function), "__call__", None)  # noqa: B004 - as Python looks it up
-
-
-def _takes_delivery(function: object) -> bool:
-    if not callable(function):
-        message = f"{shown(function)} cannot be a handler: pass a function of (body) or (body, delivery)"
-        raise ConfigurationError(message)
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return False
-    try:
-        signature.bind("body", "delivery")
-    except TypeError:
-        pass
-    else:
-        return True
-    try:
-        signature.bind("body")
-    except TypeError:
-        message = f"{function!r} cannot be a handler: a handler takes (body) or (body, delivery)"
-        raise ConfigurationError(message) from None
-    return False
-
-
 def check_lifespan(function: object) -> None:
     """Check that a function can be a lifespan.
 
@@ -245,7 +175,7 @@ def check_lifespan(function: object) -> None:
         ConfigurationError: it cannot.
     """
     try:
-        fits = callable(function) and not inspect.iscoroutinefunction(_called(function))
+        fits = callable(function) and not inspect.iscoroutinefunction(called(function))
         if fits and callable(function):
             inspect.signature(function).bind()
     except TypeError:

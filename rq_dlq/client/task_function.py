@@ -12,18 +12,18 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq.client.handlers import annotations_of, is_async
+from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import shown
-from rq_dlq.values.message import Leased
 
 if TYPE_CHECKING:
+    from rq_dlq.values.message import Leased
     from rq_dlq.values.schedule import Rule
 
 HEADER = "task"
@@ -39,6 +39,9 @@ class TaskFunction:
     def __init__(self, function: Callable[..., Any], name: str | None, rule: Rule | None = None) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
+        if _takes_self(function):
+            message = f"{shown(function)} cannot be a task: a task is a function: use a staticmethod"
+            raise ConfigurationError(message)
         self.function = function
         self.rule = rule
         self.name = function.__name__ if name is None else name
@@ -133,7 +136,7 @@ class TaskFunction:
     @cached_property
     def _injected(self) -> str | None:
         """The parameter that takes the delivery, if one is annotated so; it is not sent."""
-        found = (one.name for one in self._signature.parameters.values() if _is_delivery(one.annotation))
+        found = (one.name for one in self._signature.parameters.values() if is_delivery(one.annotation))
         return next(found, None)
 
     @cached_property
@@ -148,9 +151,15 @@ class TaskFunction:
         return Codec(kind, sys.maxsize)  # the queue's codec has a limit
 
 
-def _is_delivery(kind: Any) -> bool:
-    parts = [get_origin(part) or part for part in (kind, *get_args(kind))]
-    return any(isinstance(part, type) and issubclass(part, Leased) for part in parts)
+def _takes_self(function: object) -> bool:
+    """Whether this is a method in the body of its class, which nobody could give its `self` or `cls`."""
+    if isinstance(function, classmethod):
+        return True
+    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not inspect.isfunction(function) or not outer or outer.endswith("<locals>"):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name == "self" and first.annotation is first.empty
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

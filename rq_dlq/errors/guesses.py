@@ -103,7 +103,8 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         ("select(…).count() counts dead letters", "count qsize size"),
     ),
     "Task": table(
-        ("send(…) runs it in a worker", "apply apply_async delay enqueue push s signature"),
+        ("send(…) runs it in a worker", "apply enqueue push s signature"),
+        ("send(…) runs it in a worker, .options(delay=…).send(…) later", "apply_async delay"),
         ("send(…) sends one call; for many, call it for each", "send_many"),
         ('options(delay="5m").send(…) runs it later', "enqueue_in schedule send_with_options"),
     ),
@@ -164,6 +165,15 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
     "RedeliveryPolicy.__init__": table(
         ("initial_delay=… is the first delay, delays=[…] are all of them", "delay"),
         ("collision_avoidance=0.5 spreads the delays by up to a half", "jitter"),
+    ),
+    "Redeliver.__init__": table(
+        (
+            'the delay is after="2m", seconds or a timedelta',
+            "countdown defer_by defer_until delay delay_seconds eta seconds",
+        ),
+    ),
+    "the policy of a queue": table(
+        ('expiry=ExpiryPolicy(expiry_delay="1h") is the time to live of messages sent without ttl=…', "ttl"),
     ),
     "Task.send": table(
         (

@@ -119,7 +119,7 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     pairs = cast("Mapping[object, object]", given).items()
     for name, _ in pairs:
         if name not in known:
-            hint = sentence_for([name]) or closest(str(name), {one: one for one in known})
+            hint = sentence_for([name], what) or closest(str(name), {one: one for one in known})
             raise PolicyError(f"{what} has no field {shown(name)}. {hint}")
     return {str(name): value for name, value in pairs if value is not UNSET}
 

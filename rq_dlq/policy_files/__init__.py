@@ -30,6 +30,9 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
     Returns:
         The entries, or the problems of the file.
     """
+    if data.lstrip().startswith(b"{"):
+        message = "JSON: a NATS configuration is not read; see docs/migrating.md"
+        return Reading(problems=[Problem(1, "", message)])
     root = read_xml(data)
     if isinstance(root, Problem):
         return Reading(problems=[root])

@@ -14,6 +14,7 @@ import rq_dlq.asyncio
 from rq_dlq import _work
 from rq_dlq._calls import upkeep
 from rq_dlq._keys import QueueKeys
+from rq_dlq._work.choice import reason_of
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import Duration, milliseconds, shown
@@ -118,8 +119,9 @@ class TestBroker(Broker):
         Raises:
             AssertionError: there are others, or none; the text lists what there is.
             ConfigurationError: this is not a queue or task.
+            InvalidInput: there is no such reason.
         """
-        queue = _queue_of(queue)
+        queue, reason = _queue_of(queue), reason_of(reason)
         core = queue._core
         own = Broker(settings=queue._broker.settings).queue(queue.name, type=core.codec.type)
         dead = [*own.dlq.browse(limit=None), *own.expired.browse(limit=None)]

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, product
 from typing import Any, Generic, TypeVar
 
@@ -72,6 +72,7 @@ class Codec(Generic[T]):
         self._max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._raw = type is bytes
+        self._known: set[Any] = set()  # classes of bodies that lose nothing
         self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
         self._read = None if self._raw else _reader(type)
 
@@ -103,11 +104,16 @@ class Codec(Generic[T]):
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
-        room, encode = self._max_bytes - taken, self.encode
+        room, encode, known, look = self._max_bytes - taken, self._encode, self._known, self._look
         check = None if self._raw or self.type is Any else self._check
 
-        def pack(body: T) -> bytes:
-            head, data = (as_bytes, body) if isinstance(body, bytes) else (as_json, encode(body))
+        def pack(body: Any) -> bytes:
+            if isinstance(body, bytes):
+                head, data = as_bytes, body
+            elif type(body) not in known and (copy := look(body)) is not None:
+                head, data = as_bytes, copy
+            else:
+                head, data = as_json, encode(body)
             if len(data) > room:
                 raise MessageTooLarge(
                     f"a message of {taken + len(data):,} bytes is over the limit of "
@@ -137,6 +143,35 @@ class Codec(Generic[T]):
         Raises:
             InvalidMessage: it cannot be encoded.
         """
+        if type(body) not in self._known:
+            self._look(body)
+        return self._encode(body)
+
+    def _look(self, body: Any) -> bytes | None:
+        """Look at the class of a body, once for most: would it arrive whole?
+
+        Returns:
+            Its bytes, if it is a buffer of bytes; None: it is something else.
+
+        Raises:
+            InvalidMessage: a field of it would not arrive.
+        """
+        if isinstance(body, bytearray | memoryview):
+            return bytes(body)
+        lost = models.lost_of(type(body))
+        if careful := not lost and isinstance(body, models.CONTAINERS) and self._type_loses:
+            lost = models.lost_inside(body)  # dicts in the place of such objects lose nothing
+        if lost:
+            raise InvalidMessage(lost)
+        if not careful:
+            self._known.add(type(body))
+        return None
+
+    @cached_property
+    def _type_loses(self) -> bool:
+        return bool(models.lost_in(self.type))
+
+    def _encode(self, body: Any) -> bytes:
         if self._raw:
             raise InvalidMessage(f"the queue carries bytes, not {type(body).__name__}")
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -27,14 +27,14 @@ _UNREAD = object()  # marks a body that was not decoded yet
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
     """A message for `send_many` with its own id, headers or priority."""
 
     body: T
-    id: str | None = None
-    headers: Mapping[str, str] | None = None
-    priority: int | None = None
+    id: str | None = field(default=None, kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    priority: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:

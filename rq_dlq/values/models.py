@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import msgspec.inspect
@@ -12,6 +14,8 @@ KINDS = (
     "and what msgspec knows inside them (datetime, UUID, Decimal, Enum, list, …)"
 )
 _METHODS = ("__get_pydantic_core_schema__", "model_validate_json", "model_dump_json")
+_WITH_FIELDS = ("__attrs_attrs__", "__dataclass_fields__", "__struct_fields__", "__total__", "_fields")
+CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def is_model(kind: Any) -> bool:
@@ -25,13 +29,111 @@ def is_strange(kind: Any) -> bool:
     return isinstance(found, msgspec.inspect.CustomType) and not (is_model(found.cls) or found.cls is object)
 
 
+def lost_in(kind: Any) -> str:
+    """Which fields of a type, or of a class that its fields name, would not arrive; empty: all of them do."""
+    return next((lost for one in _classes(kind) if (lost := _lost_fields(one))), "")
+
+
+lost_of: Callable[[Any], str] = lru_cache(maxsize=1024)(lost_in)
+"""The same of a class, which is looked at once."""
+
+
+def lost_inside(value: Any) -> str:
+    """Which fields of the objects in a container would not arrive; empty: all of them do."""
+    if not isinstance(value, CONTAINERS):
+        return lost_of(type(value))
+    values: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    return next((lost for one in values if (lost := lost_inside(one))), "")
+
+
+def _lost_fields(kind: type) -> str:
+    if is_model(kind):
+        return _lost_of_model(kind)
+    hidden = [one.name for one in getattr(kind, "__attrs_attrs__", ()) if one.name.startswith("_")]
+    them = "it" if len(hidden) == 1 else "them"
+    return f"{_fields(hidden, kind)} would not be sent: rename {them} or use a dataclass" if hidden else ""
+
+
+def _lost_of_model(kind: Any) -> str:
+    """Which fields of a model its JSON leaves out or hides, unless a serializer says how they are sent."""
+    said: Any = getattr(kind, "__pydantic_decorators__", None)
+    if getattr(said, "model_serializers", None):
+        return ""
+    fields = _fields_of(kind)
+    served = {name for one in getattr(said, "field_serializers", {}).values() for name in one.info.fields}
+    left_out = [name for name, field in fields.items() if getattr(field, "exclude", None) is True]
+    if left_out:
+        return (
+            f"{_fields(left_out, kind)} would not be sent (exclude=True): send a model without this, "
+            "or leave `exclude` out"
+        )
+    if "*" in served or getattr(kind, "model_config", {}).get("json_encoders"):
+        return ""
+    secret = [name for name, field in fields.items() if name not in served and _is_secret(field)]
+    return (
+        f"{_fields(secret, kind)} would arrive as '**********': send the secret's name, or its "
+        "get_secret_value() in a field of type str"
+        if secret
+        else ""
+    )
+
+
+def _is_secret(field: Any) -> bool:
+    if any("Serializer" in type(one).__name__ for one in getattr(field, "metadata", ())):
+        return False
+    return any(hasattr(one, "get_secret_value") for one in _mentioned(getattr(field, "annotation", None)))
+
+
+def _fields(names: list[str], kind: type) -> str:
+    return f"field{'s' if len(names) > 1 else ''} {', '.join(names)} of {kind.__name__}"
+
+
+def _fields_of(model: Any) -> Mapping[str, Any]:
+    fields: Any = getattr(model, "model_fields", None)
+    return fields if isinstance(fields, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _classes(kind: Any) -> Iterator[type]:
+    """The classes that a type consists of, and those that their fields name."""
+    seen: set[type] = set()
+    level = [*_mentioned(kind)]
+    while level:
+        one = level.pop()
+        if one not in seen:
+            seen.add(one)
+            yield one
+            level += [inner for hint in _hints(one) for inner in _mentioned(hint)]
+
+
+def _mentioned(hint: Any) -> Iterator[type]:
+    """The classes in an annotation."""
+    plain = get_origin(hint) or hint
+    if isinstance(plain, type):
+        yield plain
+    for inner in get_args(hint):
+        yield from _mentioned(inner)
+
+
+def _hints(kind: Any) -> Iterable[Any]:
+    if is_model(kind):
+        return [getattr(field, "annotation", None) for field in _fields_of(kind).values()]
+    if not any(hasattr(kind, name) for name in _WITH_FIELDS):
+        return ()
+    try:
+        return get_type_hints(kind).values()
+    except Exception:  # noqa: BLE001 - an annotation may say anything; msgspec judges it
+        return ()
+
+
 def encode(value: Any) -> msgspec.Raw:
     """Encode a model by its own method; the hook of an encoder.
 
     Raises:
-        TypeError: it is no model.
+        TypeError: it is no model, or its JSON would lack what it holds.
     """
     if is_model(type(value)):
+        if lost := lost_of(type(value)):
+            raise TypeError(lost)
         return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
     raise TypeError(f"{type(value).__name__} is not known; send {KINDS}")
 

@@ -164,6 +164,18 @@ async def test_json_in_bytes_is_checked_as_well(broker: Any) -> None:
     assert delivery.body == Plain(1, NOON)
 
 
+async def test_an_instance_of_a_subclass_is_decoded_as_the_queue_s_type(broker: Any) -> None:
+    @dataclass
+    class More(Plain):
+        note: str = ""
+
+    queue = broker.queue("a", type=Plain)
+    await queue.send(More(1, NOON, "fragile"))
+    (delivery,) = await queue.claim()
+    assert delivery.body == Plain(1, NOON)
+    assert b"fragile" in delivery.data
+
+
 async def test_none_is_no_type(broker: Any) -> None:
     queue = broker.queue("a", type=None)
     await queue.send_many([{"id": 1}, b"raw"])

@@ -80,6 +80,19 @@ async def test_options_are_those_of_send(broker: Any, clock: Clock) -> None:
     assert delivery.expires_at - delivery.enqueued_at == timedelta(hours=2)
 
 
+async def test_options_are_merged_and_the_later_one_wins(broker: Any, clock: Clock) -> None:
+    task = broker.task(queue="mail")(welcome).options(delay="1h", priority=2, headers={"tenant": "a"})
+    await task.options(priority=9, id="late").send(7)
+    assert await broker.queue("mail").claim() == []
+    await task.options(delay=None, headers=None).send(8)
+    (delivery,) = await broker.queue("mail").claim()
+    assert (delivery.priority, delivery.headers) == (2, {"task": "welcome"})
+    clock.advance("1h")
+    (delivery,) = await broker.queue("mail").claim()
+    assert (delivery.id, delivery.priority) == ("late", 9)
+    assert delivery.headers == {"task": "welcome", "tenant": "a"}
+
+
 async def test_options_leave_the_task_as_it_was(broker: Any) -> None:
     task = broker.task(queue="mail")(welcome)
     task.options(delay="1h").options(id="x")
@@ -146,9 +159,24 @@ async def counting(n: int) -> AsyncIterator[int]:
         yield number
 
 
+class Mailer:
+    """Methods, of which only the last can be a task."""
+
+    @classmethod
+    def of_class(cls, n: int) -> None: ...
+
+    def of_object(self, n: int) -> None: ...
+
+    @staticmethod
+    def of_none(n: int) -> int:
+        return n
+
+
 REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
     "no function": (lambda broker: broker.task(5), "5 cannot be a task: decorate a function"),  # type: ignore[call-overload]
     "a class": (lambda broker: broker.task(User), "cannot be a task: decorate a function"),
+    "a class method": (lambda broker: broker.task(vars(Mailer)["of_class"]), "use a staticmethod"),
+    "a method": (lambda broker: broker.task(Mailer.of_object), "a task is a function: use a staticmethod"),
     "a generator": (lambda broker: broker.task(counting), "cannot be a task: leave out the `yield`"),
     "a lambda": (lambda broker: broker.task(lambda: 1), r"'<lambda>' cannot name a task: pass name='…'"),
     "no name": (lambda broker: broker.task(name="")(welcome), "'' cannot name a task"),
@@ -175,6 +203,12 @@ REFUSED: dict[str, tuple[Callable[[Broker], Any], str]] = {
         broker.task(queue="a")(welcome), broker.queue("a").handler(print)
     ], "queue 'a' has a handler already"),
 }  # fmt: skip
+
+
+async def test_static_and_bound_methods_are_tasks(broker: Any) -> None:
+    for method in (vars(Mailer)["of_none"], Mailer.of_none, Mailer().of_object):
+        task = broker.task(queue=f"q{id(method)}")(method)
+        assert await task.send(1)
 
 
 async def meanwhile() -> None:

@@ -32,6 +32,24 @@ async def totals(queue: Any) -> dict[str, int]:
     return {name: n for name, n in (await queue.stats()).totals.items() if n}
 
 
+@pytest.mark.parametrize("verb", ["move", "copy"])
+async def test_a_queue_that_does_not_exist_is_made_if_that_was_said(verb: str, broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many([Message("x", id="m"), "y"])
+    with pytest.raises(InvalidInput, match=r"there is no queue 'new' .* or pass create=True"):
+        await getattr(queue.select("id = 'm'"), verb)("new")
+    assert await getattr(queue.select("id = 'm'"), verb)("new", create=True) == 1
+    assert (await one(broker.queue("new"))).body == "x"
+    assert await getattr(queue.select(all=True), verb)("new", create=True) == 1  # there is one, which knows m
+
+
+def test_a_selection_says_what_it_takes(sync_broker: rq_dlq.Broker) -> None:
+    queue = sync_broker.queue("a")
+    assert repr(queue.select(all=True)) == "<Selection of 'a': all>"
+    chosen = queue.select("tenant = 'a'", places=["ready", "dead"], limit=5)
+    assert repr(chosen) == "<Selection of 'a' (ready, dead): where tenant = 'a', limit 5>"
+
+
 async def test_moved_with_its_story(broker: Any, clock: Clock) -> None:
     """Id, body, headers, priority, counts, due time and history; one more event says where from and who."""
     queue, other = await two(broker)

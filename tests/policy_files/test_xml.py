@@ -22,6 +22,7 @@ OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</c
     [
         ("", 1, "not XML: no element found"),
         ("hello", 1, "not XML: syntax error"),
+        (' {"jetstream": {}}', 1, "JSON: a NATS configuration is not read; see docs/migrating.md"),
         ("<core>\n<a>\n</core>", 3, "not XML: mismatched tag"),
         ("<core>\n&nope;</core>", 2, "not XML: undefined entity"),
         ("<core/>\n<core/>", 2, "not XML: junk after document element"),

@@ -112,7 +112,7 @@ def test_only_the_named_queues(broker: rq_dlq.Broker, working: Working) -> None:
 
 def test_concurrent_defs_run_at_the_same_time(broker: rq_dlq.Broker, working: Working) -> None:
     queue, all_here = broker.queue("a"), threading.Barrier(4)
-    register(queue, "def", lambda *_: all_here.wait(10), concurrency=4)
+    register(queue, "def", lambda _, __: all_here.wait(10), concurrency=4)
     queue.send_many(range(4))
     with working(broker):
         wait_until(lambda: totals(queue).get("acked") == 4)
@@ -259,7 +259,7 @@ def test_a_timeout_of_the_handler_s_own_is_its_own(
 ) -> None:
     queue = broker.queue("a", redelivery=after("0s", most=0))
 
-    def fail(*_: Any) -> None:
+    def fail(_: Any, __: Any) -> None:
         raise TimeoutError
 
     register(queue, colour, fail, timeout="10s")
@@ -343,7 +343,7 @@ def test_a_delay_that_is_none_is_logged(
     caplog.set_level(logging.INFO, "rq_dlq")
     queue = broker.queue("a", redelivery=after("1h"))
 
-    def fail(*_: Any) -> None:
+    def fail(_: Any, __: Any) -> None:
         raise make()
 
     register(queue, colour, fail)
@@ -405,7 +405,7 @@ def test_an_async_handler_may_settle_itself(broker: rq_dlq.Broker, working: Work
 
 def test_burst_stops_when_nothing_is_ready(broker: rq_dlq.Broker) -> None:
     queue, others = broker.queue("a", redelivery=after("0s", most=1)), broker.queue("b")
-    register(queue, "def", lambda *_: 1 / 0, concurrency=2)
+    register(queue, "def", lambda _, __: 1 / 0, concurrency=2)
     seen: list[int] = []
     register(others, "async def", lambda body, _: seen.append(body), concurrency=3)
     queue.send_many(range(20))
@@ -425,7 +425,7 @@ def test_each_failure_is_a_line_and_a_death_has_its_traceback(
     caplog.set_level(level, "rq_dlq")
     queue = broker.queue("a", redelivery=after("0s", "0s", most=1))
 
-    def fail(*_: Any) -> None:
+    def fail(_: Any, __: Any) -> None:
         message = "no stock"
         raise ValueError(message)
 
@@ -445,7 +445,7 @@ def test_the_line_of_a_failure_names_the_policy_in_force(broker: rq_dlq.Broker, 
     queue = broker.queue("a")
     broker.policies.set("a", redelivery={"max_redeliveries": 0}, dead_letter=SharedDeadLetterStrategy("LOST"))
 
-    def fail(*_: Any) -> None:
+    def fail(_: Any, __: Any) -> None:
         raise Poison
 
     register(queue, "def", fail)
@@ -458,7 +458,7 @@ def test_a_redelivery_that_was_asked_for_is_no_warning(broker: rq_dlq.Broker, ca
     caplog.set_level(logging.INFO, "rq_dlq")
     queue = broker.queue("a")
 
-    def later(*_: Any) -> None:
+    def later(_: Any, __: Any) -> None:
         raise Redeliver(after="1h")
 
     register(queue, "def", later)
@@ -498,11 +498,11 @@ def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
 ) -> None:
     """So that whoever started it starts it again."""
 
-    def broken(*_: Any) -> None:
+    def broken(_: Any, __: Any) -> None:
         raise KeyError
 
     monkeypatch.setattr("rq_dlq.worker.consumer.Consumer.claim", broken)
-    register(broker.queue("a"), colour, lambda *_: None)
+    register(broker.queue("a"), colour, lambda _, __: None)
     with pytest.raises(RqDlqError, match="a consumer failed"):
         broker.run()
 
@@ -566,7 +566,7 @@ def test_a_worker_without_handlers_is_refused(broker: rq_dlq.Broker) -> None:
 
 
 def test_a_queue_without_a_handler_is_refused(broker: rq_dlq.Broker) -> None:
-    register(broker.queue("a"), "def", lambda *_: None)
+    register(broker.queue("a"), "def", lambda _, __: None)
     with pytest.raises(ConfigurationError, match="no handler takes the messages of 'b'"):
         Worker(broker, queues={"b": None})
 
@@ -686,9 +686,9 @@ def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: r
 
 
 def test_two_handlers_for_a_queue_are_refused(broker: rq_dlq.Broker) -> None:
-    register(broker.queue("a"), "def", lambda *_: None)
+    register(broker.queue("a"), "def", lambda _, __: None)
     with pytest.raises(ConfigurationError, match="has a handler already"):
-        register(broker.queue("a"), "def", lambda *_: None)
+        register(broker.queue("a"), "def", lambda _, __: None)
 
 
 @COLOURS

@@ -146,7 +146,7 @@ def test_no_other_suspect_runs_until_the_ack_of_one_succeeds(
             raise BrokerUnavailable(message)
         return ack(*held)
 
-    def handle(*_: Any) -> None:
+    def handle(_: Any, __: Any) -> None:
         left.append(sum(state.split()[1].startswith(b"+") for state in raw.hvals("rq:{a}:states")))
 
     monkeypatch.setattr(_work, "ack", unreachable)
@@ -187,7 +187,7 @@ def test_a_burst_ends_when_the_last_suspect_is_done(
 ) -> None:
     queue = broker.queue("a", redelivery=ONCE)
     suspects(queue, *range(10))
-    register(queue, colour, lambda *_: None)
+    register(queue, colour, lambda _, __: None)
     with working(broker, until=until) as worker:
         wait_until(lambda: worker.tally.counts == {"acked": 10})
     assert queue.stats().waiting + queue.stats().leased == 0

@@ -97,7 +97,7 @@ def test_to_wait_for_the_end_is_no_storm(
     colour: str, broker: rq_dlq.Broker, raw: Redis, working: Working
 ) -> None:
     queue, rounds = broker.queue("a"), 5
-    register(queue, colour, lambda *_: None)
+    register(queue, colour, lambda _, __: None)
     queue.send("x")
     (theirs,) = queue.claim()
     raw.config_resetstat()
@@ -112,7 +112,7 @@ def test_to_wait_for_the_end_is_no_storm(
 def test_an_idle_consumer_claims_once_a_wait(
     colour: str, broker: rq_dlq.Broker, raw: Redis, working: Working
 ) -> None:
-    register(broker.queue("a"), colour, lambda *_: None)
+    register(broker.queue("a"), colour, lambda _, __: None)
     raw.config_resetstat()
     with working(broker):
         wait_until(lambda: calls(raw, "blpop") >= 10)
@@ -137,7 +137,7 @@ def test_the_end_is_looked_for_less_and_less_often(monkeypatch: pytest.MonkeyPat
 @COLOURS
 def test_empty_leaves_redeliveries(colour: str, broker: rq_dlq.Broker) -> None:
     queue = broker.queue("a", redelivery=after("1h", most=2))
-    register(queue, colour, lambda *_: 1 / 0)
+    register(queue, colour, lambda _, __: 1 / 0)
     queue.send("x")
     broker.run(burst=True)
     assert queue.stats().scheduled == 1
@@ -192,7 +192,7 @@ def test_bodies_that_do_not_decode_are_counted_and_logged(
     colour: str, broker: rq_dlq.Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = broker.queue("a", type=int)
-    register(queue, colour, lambda *_: None)
+    register(queue, colour, lambda _, __: None)
     queue.send(1)
     broker.queue("a").send("two", id="m")
     assert drain(broker).tally.counts == {"acked": 1, "dead": 1}

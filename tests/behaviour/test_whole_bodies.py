@@ -1,0 +1,169 @@
+"""A body arrives whole or is refused: no field is hidden or left out in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, make_dataclass
+from typing import Annotated, Any
+
+import pytest
+
+from rq_dlq import InvalidMessage
+
+
+def model(name: str, **fields: Any) -> Any:
+    return pytest.importorskip("pydantic").create_model(name, **fields)
+
+
+def login(secret: Any = None, **more: Any) -> Any:
+    """A model with a secret."""
+    kind = pytest.importorskip("pydantic").SecretStr if secret is None else secret
+    return model("Login", user=(str, "anna"), password=(kind, ...), **more)
+
+
+def account(kind: str = "define") -> Any:
+    """A class of attrs with a field whose name begins with an underscore."""
+    attrs = pytest.importorskip("attrs")
+    fields = {"id": attrs.field(type=int), "_token": attrs.field(type=str, default="none")}
+    return attrs.make_class("Acc", fields, frozen=kind == "frozen", slots=kind != "dict")
+
+
+PLACES: dict[str, Any] = {
+    "by itself": lambda body: body,
+    "in a dict": lambda body: {"it": body},
+    "in a list": lambda body: [1, [body]],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("of", ["SecretStr", "SecretBytes", "Secret"])
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_secret_is_refused(place: str, of: str, many: bool, broker: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    kind = login(getattr(pydantic, of)[str] if of == "Secret" else getattr(pydantic, of))
+    body, queue = PLACES[place](kind(password="hunter2")), broker.queue("a")  # noqa: S106
+    for _ in range(2):  # the second is refused by what was found of the class
+        with pytest.raises(InvalidMessage, match=r"field password of Login .*get_secret_value\(\)") as raised:
+            await (queue.send_many([body]) if many else queue.send(body))
+        assert "hunter2" not in str(raised.value)
+    assert await queue.claim() == []
+
+
+async def test_a_queue_of_the_model_s_type_refuses_it_as_well(broker: Any) -> None:
+    kind = login()
+    with pytest.raises(InvalidMessage, match="field password of Login"):
+        await broker.queue("a", type=kind).send(kind(password="hunter2"))  # noqa: S106
+    await broker.queue("a", type=kind).send({"password": "in plain text"})
+    (delivery,) = await broker.queue("a", type=kind).claim()
+    assert delivery.body.password.get_secret_value() == "in plain text"
+
+
+@pytest.mark.parametrize("inside", ["model", "dataclass", "list"])
+async def test_a_nested_secret_is_refused(inside: str, broker: Any) -> None:
+    kind: Any = login()
+    held = [kind(password="hunter2")] if inside == "list" else kind(password="hunter2")  # noqa: S106
+    hint: Any = list[kind] | None if inside == "list" else kind
+    outer: Any = (
+        make_dataclass("Outer", [("it", hint)]) if inside == "dataclass" else model("Outer", it=(hint, ...))
+    )
+    with pytest.raises(InvalidMessage, match="field password of Login"):
+        await broker.queue("a").send(outer(it=held))
+
+
+async def test_all_secrets_are_named(broker: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    kind = login(pin=(pydantic.SecretStr | None, None))
+    with pytest.raises(InvalidMessage, match=r"fields password, pin of Login would arrive as '\*+'"):
+        await broker.queue("a").send(kind(password="x"))  # noqa: S106
+
+
+def _shown(self: Any, secret: Any) -> Any:
+    del self
+    return secret.get_secret_value()
+
+
+@pytest.mark.parametrize("how", ["field", "annotation", "encoders"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_a_secret_with_a_serializer_is_sent(how: str, broker: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    show: Any = lambda secret: secret.get_secret_value()  # noqa: E731
+    kind: Any = pydantic.SecretStr
+    more: dict[str, Any] = {}
+    if how == "annotation":
+        kind = Annotated[kind, pydantic.PlainSerializer(show)]
+    elif how == "field":
+        more["__validators__"] = {"_": pydantic.field_serializer("password")(_shown)}
+    else:
+        more["__config__"] = {"json_encoders": {kind: show}}
+    made = login(kind, **more)
+    await broker.queue("a", type=made).send(made(password="hunter2"))  # noqa: S106
+    (delivery,) = await broker.queue("a", type=made).claim()
+    assert delivery.body.password.get_secret_value() == "hunter2"
+
+
+async def test_a_field_that_its_model_excludes_is_refused(broker: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    kind = model("Order", id=(int, ...), note=(str, pydantic.Field("", exclude=True)))
+    for queue in (broker.queue("a"), broker.queue("a", type=kind)):
+        with pytest.raises(InvalidMessage, match=r"field note of Order would not be sent \(exclude=True\)"):
+            await queue.send(kind(id=1, note="fragile"))
+
+
+@pytest.mark.parametrize("kind", ["define", "frozen", "dict"])
+@pytest.mark.parametrize("typed", [False, True])
+async def test_a_field_with_an_underscore_is_refused(kind: str, typed: bool, broker: Any) -> None:
+    made = account(kind)
+    queue = broker.queue("a", type=made if typed else None)
+    why = "field _token of Acc would not be sent: rename it or use a dataclass"
+    for _ in range(2):
+        with pytest.raises(InvalidMessage, match=why):
+            await queue.send(made(1, "t"))
+
+
+async def test_a_nested_field_with_an_underscore_is_refused(broker: Any) -> None:
+    made: Any = account()
+    queue = broker.queue("a", type=dict[str, list[made]])
+    with pytest.raises(InvalidMessage, match="field _token of Acc"):
+        await queue.send({"all": [made(1, "t")]})
+    await queue.send({"all": [{"id": 1, "_token": "t"}]})  # loses nothing
+    (delivery,) = await queue.claim()
+    assert delivery.body == {"all": [made(1, "t")]}
+    outer: Any = make_dataclass("Outer", [("it", made)])
+    with pytest.raises(InvalidMessage, match="field _token of Acc"):
+        await broker.queue("b").send(outer(made(1, "t")))
+
+
+async def test_an_argument_of_a_task_with_such_a_field_is_refused(broker: Any) -> None:
+    made: Any = account()
+
+    def charge(account: Any) -> None: ...
+
+    charge.__annotations__["account"] = made
+    with pytest.raises(InvalidMessage, match="field _token of Acc"):
+        await broker.task(charge).send(made(1, "t"))
+
+
+async def test_a_dataclass_may_have_such_a_field(broker: Any) -> None:
+    kind: Any = make_dataclass("Plain", [("_token", str)])
+    await broker.queue("a", type=kind).send(kind("t"))
+    (delivery,) = await broker.queue("a", type=kind).claim()
+    assert delivery.body == kind("t")
+
+
+async def test_a_class_that_names_itself_is_looked_at_once(broker: Any) -> None:
+    await broker.queue("a", type=Node).send(Node([Node([])]))
+    (delivery,) = await broker.queue("a", type=Node).claim()
+    assert delivery.body == Node([Node([])])
+
+
+@dataclass
+class Node:
+    inner: list[Node]
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+@pytest.mark.parametrize("of", [None, bytes])
+async def test_a_buffer_is_sent_as_bytes(kind: Any, of: Any, broker: Any) -> None:
+    queue = broker.queue("a", type=of)
+    await queue.send(kind(b"\x00raw"))
+    await queue.send_many([kind(b"more")])
+    assert [delivery.body for delivery in await queue.claim(9)] == [b"\x00raw", b"more"]
