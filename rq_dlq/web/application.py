@@ -72,8 +72,8 @@ def app(
             the user, or None for nobody who may see the pages.
         write: dead letters can be redriven, redrives steered, and queues paused and resumed; else the pages
             are read-only.
-        mask: words in the names of fields whose values are hidden, beside password, token, secret,
-            authorization, api_key and cookie.
+        mask: words in the names of fields whose values are hidden, beside password, passwd, pwd, passphrase,
+            token, secret, authorization, api_key, private_key and cookie.
         hosts: the names of hosts that the pages may be asked for by; None: any.
 
     Raises:
