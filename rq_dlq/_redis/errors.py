@@ -56,6 +56,8 @@ _KINDS: dict[str, type[exceptions.RedisError]] = {
 }
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
 # Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
+START = "start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server"
+"""What helps who has typed a command, or runs a program."""
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
 _CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
@@ -135,8 +137,5 @@ def unavailable(url: str, error: BaseException) -> Exception:
             "signed it, as in ?ssl_ca_certs=/path/ca.pem"
         )
     else:
-        message = (
-            f"cannot reach {masked(url)} ({reason}): start Redis, set RQ_DLQ_URL, "
-            "or drop the URL to use the embedded server"
-        )
+        message = f"cannot reach {masked(url)} ({reason}): {START}"
     return BrokerUnavailable(message)
