@@ -48,6 +48,12 @@ async def test_the_search_finds_queues_and_groups(pages: Browser, orders: Any, a
     assert "No queue has" in await pages.text("/", q="nothing of it")
 
 
+async def test_the_search_does_not_find_what_is_hidden(pages: Browser, orders: Any) -> None:
+    await die(orders, 1, error="no login with password=hunter2")
+    for words, found in (("no login with", True), ("hunter2", False), ("password=h", False)):
+        assert ("Groups of dead letters" in await pages.text("/", q=words)) == found, words
+
+
 async def test_the_page_of_a_queue(pages: Browser, orders: Any) -> None:
     await die(orders, 1, 2)
     waiting = await orders.send({"next": True})
