@@ -60,6 +60,7 @@ NAMES = [
     None, 1, b"a", "", " ", "a b", "a\n", "a\tb", "a\0b", "\x7f", "a{b", "a}", "{a}", "*", "a.*", "a.#", "a>",
     '"a"', "'a'", "a\\b", "\ud800", "a" * 201, "ä" * 101, "DLQ.DLQ.a", "EXP.DLQ.a", "DLQ.EXP.a",
     "DLQ.DLQ.DLQ.a", "DLQ. ", ["a"], object(), "a\u2028b", "a\u00a0b",
+    "\u202eevil", "a\u200eb", "a\u2066", "\u061ca", "{\u200fa}.b", "DLQ.\u202dx",
     "a.{b}.c", "{a}b", "{}.a", "{a}.", "{a}.{b}", "{a.b", "{{a}}.b", "DLQ.{a}", "DLQ.a{b", "{DLQ.a}.b}",
     "DLQ." + "a" * 201, "DLQ.DLQ.{a}.b",
 ]  # fmt: skip

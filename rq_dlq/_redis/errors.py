@@ -58,6 +58,10 @@ _KINDS: dict[str, type[exceptions.RedisError]] = {
     "CROSSSLOT": exceptions.ClusterCrossSlotError,
     "NOSCRIPT": exceptions.NoScriptError,
 }
+START = "start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server"
+"""What helps who has typed a command, or runs a program."""
+START_NODE = "start it, or a replica of it; see `redis-cli --cluster check`"
+
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
 # Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
@@ -145,7 +149,7 @@ def unavailable(url: str, error: BaseException) -> Exception:
         return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
         error = refusal(error)  # a new connection was refused here, too
-    return BrokerUnavailable(_what_to_do(place, error, reason))
+    return BrokerUnavailable(_what_to_do(place, error, reason, START_NODE if node else START))
 
 
 def _why_not_let_in(reason: str) -> str:
@@ -154,7 +158,7 @@ def _why_not_let_in(reason: str) -> str:
     return "WRONGPASS" if "WRONGPASS" in reason or "invalid" in reason else "NOAUTH"
 
 
-def _what_to_do(place: str, error: BaseException, reason: str) -> str:
+def _what_to_do(place: str, error: BaseException, reason: str, start: str) -> str:
     if isinstance(error, Passing):
         return f"{place} cannot do this at the moment: {error}"
     # Its class, MaxConnectionsError, is younger than the oldest redis-py that we support.
@@ -168,11 +172,4 @@ def _what_to_do(place: str, error: BaseException, reason: str) -> str:
             f"{place} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
             "signed it, as in ?ssl_ca_certs=/path/ca.pem"
         )
-    if place.startswith("node "):
-        return (
-            f"cannot reach {place} ({reason}): start it, or a replica of it; see `redis-cli --cluster check`"
-        )
-    return (
-        f"cannot reach {place} ({reason}): start Redis, set RQ_DLQ_URL, "
-        "or drop the URL to use the embedded server"
-    )
+    return f"cannot reach {place} ({reason}): {start}"

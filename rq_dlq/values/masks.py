@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-USUAL = ("password", "passwd", "token", "secret", "authorization", "api_key", "cookie")
+import msgspec
+
+from rq_dlq.values.codec import NO_JSON
+
+USUAL = (
+    "password", "passwd", "pwd", "passphrase", "token", "secret", "authorization", "api_key", "private_key",
+    "cookie",
+)  # fmt: skip
 HIDDEN = "***"
 MOST = 100_000  # characters of a text that are shown
+DEEPEST = 5  # texts in texts that are decoded; those further inside are still searched as text
+WHOLE_LINE = ("authorization", "cookie")  # headers: their values have blanks, commas and quotes
+_NEAR = 60  # characters before a name in which the rest of it is looked for, as in `api key`
 _SEPARATORS = re.compile(r"[-_.\s]+")
-_IN_URL = re.compile(r"(\w{1,20}://)[^/\s@]{1,300}@")
-_VALUE = r"""("[^"]*"|'[^']*'|(?:(?:Bearer|Basic)\s{1,5})?[^\s,;&"'}\])]+)"""
+_NO_NAME = re.compile(r"[^\w.-]+")
+_IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords have some
+# What may be a field: its name, a quote that ends it, and = or : behind. It begins only where a name does,
+# and gives nothing back, so that each character is read once, however long the name is.
+_FIELD = re.compile(r"""(?<![\w.-])([\w.-]++)(\\*+["']\]?)?\s*+[:=]{1,3}>?\s*+""")
+# A quote may be escaped, once more with each text that it is in, and stand behind b or SecretStr(.
+_OPENS = re.compile(r"""(?:[bruf]{1,2}|[a-z_][\w.]{0,60}\()?(\\*+)(["'])""", re.IGNORECASE)
+_QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
+_BEFORE = re.compile(r"""(\\*+)(["'])\Z""")
+_PLAIN = re.compile(
+    r"""-----BEGIN[^-]{0,80}-----.*?(?:-----END[^-]{0,80}-----|\Z)"""
+    r"""|(?:(?:Bearer|Basic|Token|Digest|ApiKey)\s++)?[^\s,;&"'}\])]+""",
+    re.IGNORECASE | re.DOTALL,
+)
+_LINE = re.compile(r"[^\r\n]*")
+_BRACKET = re.compile(r"""[\[{(]|[\]})]|(?<!\\)(\\*+)(["'])""")
 
 
 class Masks:
@@ -26,26 +50,103 @@ class Masks:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         words = {tuple(_SEPARATORS.split(name.lower().strip("-_. "))) for name in (*USUAL, *names)} - {("",)}
-        self._words = ["".join(word) for word in words]
+        self._words = re.compile("|".join(sorted(re.escape("".join(word)) for word in words)))
         spelled = "|".join(sorted(r"[-_. ]?".join(map(re.escape, word)) for word in words))
-        named = rf"""((?:{spelled})[\w.-]{{0,40}}\\?["']?\s{{0,5}}(?:[:=]|=>)\s{{0,5}})"""
-        self._in_text = re.compile(named + _VALUE, re.IGNORECASE)
+        self._ends_named = re.compile(rf"""(?:{spelled})[\w.-]*+\Z""", re.IGNORECASE)
+        tails = {tail for word in words for tail in _NO_NAME.split(" ".join(word))[1:]}
+        self._tails = re.compile("|".join(sorted(map(re.escape, tails))), re.IGNORECASE)
 
     def hides(self, name: str) -> bool:
         """Whether the value of a field of this name is hidden."""
-        plain = _SEPARATORS.sub("", name.lower())
-        return any(word in plain for word in self._words)
+        return bool(self._words.search(_SEPARATORS.sub("", name.lower())))
 
     def value(self, value: Any) -> Any:
-        """A JSON value with its secrets hidden."""
-        if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value).items()
-            return {key: HIDDEN if self.hides(str(key)) else self.value(part) for key, part in fields}
-        if isinstance(value, list | tuple):
-            return [self.value(part) for part in cast("Iterable[Any]", value)]
-        return self.text(value) if isinstance(value, str) else value
+        """A JSON value with its secrets hidden, also those in texts that are JSON themselves."""
+        return self._value(value, DEEPEST)
 
     def text(self, text: str) -> str:
         """A text, such as that of an error, with what looks like `password=…` hidden; a long one is cut."""
-        cut = text if len(text) <= MOST else f"{text[:MOST]}… ({len(text):,} characters)"
-        return _IN_URL.sub(rf"\1{HIDDEN}@", self._in_text.sub(rf"\1{HIDDEN}", cut))
+        cut = text if len(text) <= MOST else text[:MOST]
+        shown = _IN_URL.sub(rf"\1{HIDDEN}@", "".join(self._parts(cut)))
+        return shown if len(text) <= MOST else f"{shown}… ({len(text):,} characters)"
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value).items()
+            return {key: HIDDEN if self.hides(str(key)) else self._value(part, depth) for key, part in fields}
+        if isinstance(value, list | tuple):
+            return [self._value(part, depth) for part in cast("Iterable[Any]", value)]
+        return self._decoded(value, depth) if isinstance(value, str) else value
+
+    def _decoded(self, text: str, depth: int) -> str:
+        """A text; if it is JSON, with the secrets hidden that are in its fields."""
+        if not (depth and text[:_NEAR].lstrip()[:1] in ("{", "[")):
+            return self.text(text)
+        try:
+            found = msgspec.json.decode(text)
+            shown = self._value(found, depth - 1)
+            if shown != found:
+                text = msgspec.json.encode(shown).decode()
+        except NO_JSON:
+            return self.text(text)
+        return text if len(text) <= MOST else self.text(text)
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """A text in parts, its secrets replaced."""
+        shown = at = 0
+        while field := _FIELD.search(text, at):
+            at = field.end()
+            if self._hides_in(text, field) and (end := _end_of_value(text, field)) > at:
+                yield f"{text[shown:at]}{HIDDEN}"
+                shown = at = end
+        yield text[shown:]
+
+    def _hides_in(self, text: str, field: re.Match[str]) -> bool:
+        if self.hides(field[1]):
+            return True
+        if not self._tails.match(field[1]):
+            return False
+        return bool(self._ends_named.search(text[max(0, field.start() - _NEAR) : field.end(1)]))
+
+
+def _end_of_value(text: str, field: re.Match[str]) -> int:
+    """Where the value of a field ends. A quote or a bracket that is not closed goes on to the end."""
+    at = field.end()
+    if opens := _OPENS.match(text, at):
+        return _closing(text, opens)
+    if not field[2] and any(word in field[1].lower() for word in WHOLE_LINE):
+        line = _LINE.match(text, at, _end_of_quoted(text, field))
+        return line.end() if line else at
+    if text[at : at + 1] in ("[", "{", "("):
+        return _closed(text, at)
+    plain = _PLAIN.match(text, at)
+    return plain.end() if plain else at
+
+
+def _end_of_quoted(text: str, field: re.Match[str]) -> int:
+    """The end of a quote that a field stands first in, as in curl -H 'Cookie: a=b; c=d' https://shop."""
+    before = _BEFORE.search(text[max(0, field.start() - _NEAR) : field.start()])
+    closed = _closing(text, before, field.end()) if before else len(text)
+    return closed - 1 if before and text[closed - 1] == before[2] else closed
+
+
+def _closing(text: str, opens: re.Match[str], at: int = 0) -> int:
+    """The end of what a quote opens: the next one of its kind that is not escaped more often."""
+    for quote in _QUOTE.finditer(text, at or opens.end()):
+        if quote[2] == opens[2] and len(quote[1]) <= len(opens[1]):
+            return quote.end()
+    return len(text)
+
+
+def _closed(text: str, at: int) -> int:
+    """The end of what a bracket opens."""
+    depth = 0
+    while part := _BRACKET.search(text, at):
+        at = part.end()
+        if part[2]:
+            at = _closing(text, part)
+            continue
+        depth += 1 if part[0] in "[{(" else -1
+        if not depth:
+            return at
+    return len(text)

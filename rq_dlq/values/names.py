@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rq_dlq.errors import InvalidMessage, InvalidName
+from rq_dlq.values.visible import STEERS
 
 MAX_BYTES = 200
-_PLAIN = r"[^\s\x00-\x1f\x7f-\x9f*#>{}\"'\\]+"
+_PLAIN = rf"[^\s{STEERS}*#>{{}}\"'\\]+"
 # "{shop}.orders" is on the same node of a cluster as "{shop}.mail".
 _NAME = re.compile(rf"(?:\{{{_PLAIN}\}}\.)?{_PLAIN}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

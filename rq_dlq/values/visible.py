@@ -6,9 +6,9 @@ import re
 
 # What steers a terminal or begins a line: control characters (C0, DEL, C1), the separators of lines and
 # paragraphs, and what changes the direction of text. All of them are one UTF-16 unit, as JSON escapes them.
-_STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-_IN_LINE = re.compile(f"[{_STEERS}]")
-_IN_TEXT = re.compile(rf"(?![\n\t])[{_STEERS}]")
+STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_IN_LINE = re.compile(f"[{STEERS}]")
+_IN_TEXT = re.compile(rf"(?![\n\t])[{STEERS}]")
 
 
 def visible(text: str) -> str:

@@ -17,7 +17,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, Missin
 from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
-from rq_dlq.web.guard import Guard
+from rq_dlq.web.guard import SAFE, Guard
 from rq_dlq.web.pages import group, login, message, overview, policies, queue, redrives, schedules, workers
 from rq_dlq.web.site import Handler, Site
 
@@ -46,10 +46,11 @@ ACTS: dict[str, Handler] = {
     "/queue/{verb}": queue.steer,
     "/logout": login.logout,
 }
+AWAY = 503
 STATUS: tuple[tuple[type[RqDlqError], int], ...] = (
     (MissingRights, 403),
-    (BrokerUnavailable, 503),
-    (BrokerRefused, 503),
+    (BrokerUnavailable, AWAY),
+    (BrokerRefused, AWAY),
     (InvalidInput, 400),
 )
 
@@ -72,8 +73,8 @@ def app(
             the user, or None for nobody who may see the pages.
         write: dead letters can be redriven, redrives steered, and queues paused and resumed; else the pages
             are read-only.
-        mask: words in the names of fields whose values are hidden, beside password, token, secret,
-            authorization, api_key and cookie.
+        mask: words in the names of fields whose values are hidden, beside password, passwd, pwd, passphrase,
+            token, secret, authorization, api_key, private_key and cookie.
         hosts: the names of hosts that the pages may be asked for by; None: any.
 
     Raises:
@@ -119,5 +120,10 @@ async def _refused(site: Site, request: Request, error: Exception) -> Response:
 
 async def _failed(site: Site, request: Request, error: Exception) -> Response:
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    if status == AWAY:  # only what reads is repeated: a form may have done what it asked for
+        asked = request.query_params
+        queue = asked.get("queue") or asked.get("name")
+        acted = request.method not in SAFE
+        return site.page(request, "failed.html", status, error=error, acted=acted, queue=queue)
     detail = site.masks.text(str(error))
     return site.page(request, "error.html", status, detail=detail)

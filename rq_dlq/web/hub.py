@@ -30,14 +30,15 @@ class Hub:
     Attributes:
         overview: the last look; None: there was none yet.
         history: the points for the charts.
-        failure: why Redis did not answer the last time; empty: it did.
+        failure: why the last look failed; None: it did not.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.overview: Overview | None = None
         self.history = History()
-        self.failure = ""
+        self.failure: RqDlqError | None = None
+        self._began = 0.0
         self._looked = -FRESH  # by the monotonic clock
         self._took = 0.0
         self._lock = asyncio.Lock()
@@ -56,6 +57,8 @@ class Hub:
         self._start()
         asked = time.monotonic()
         async with self._lock:
+            if self.failure and self._began >= asked:  # who waited for a look has its failure, too
+                raise self.failure.with_traceback(None)
             if self.overview is None or self.failure or self._looked < asked - within:
                 return await self._look()
             return self.overview
@@ -105,19 +108,19 @@ class Hub:
             self._wanted.clear()
 
     async def _look(self) -> Overview:
-        began = time.monotonic()
+        self._began = time.monotonic()
         try:
             found = await self._broker.overview(self.overview)
             self.history.add(self.overview, found)
-            self.overview, self.failure = found, ""
+            self.overview, self.failure = found, None
         except RqDlqError as error:
-            self.failure = str(error)
+            self.failure = error
             raise
         else:
             return found
         finally:
             self._looked = time.monotonic()
-            self._took = 0.0 if self.failure else self._looked - began
+            self._took = 0.0 if self.failure else self._looked - self._began
             self._rendered.clear()
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

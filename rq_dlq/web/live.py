@@ -51,7 +51,7 @@ def overview(site: Site, seen: Overview, asked: Asked) -> Values:
         "hidden": len(chosen) - len(shown),
         "queues": len(seen.queues),
         "words": words,
-        "groups": _groups_found(seen, words) if words else [],
+        "groups": _groups_found(site, seen, words) if words else [],
     }
 
 
@@ -70,12 +70,17 @@ def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...
     )
 
 
-def _groups_found(seen: Overview, words: str) -> list[Any]:
+def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
+    """Groups by what is shown of them: what is hidden cannot be found by trying."""
+
+    def has_words(error: str) -> bool:
+        return words in error.lower() and words in site.masks.text(error).lower()
+
     found = [
         (queue.name, group)
         for queue in seen.queues
         for group in queue.groups
-        if words in group.error.lower() or group.fingerprint.startswith(words)
+        if has_words(group.error) or group.fingerprint.startswith(words)
     ]
     return found[:MOST_ROWS]
 

@@ -11,6 +11,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from rq_dlq import __version__
+from rq_dlq._redis.errors import START
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many, span
@@ -20,10 +22,23 @@ from rq_dlq.values.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rq_dlq.errors import RqDlqError
     from rq_dlq.values.trouble import Trouble
 
 _TICKS = re.compile("`([^`]+)`")
 LONG = 60.0  # seconds from which on tenths do not matter
+
+
+def heading(error: RqDlqError) -> str:
+    """What a failure is, in a word or two."""
+    if isinstance(error, BrokerUnavailable):
+        return "Redis does not answer"
+    return "Redis refuses" if isinstance(error, BrokerRefused) else "This cannot be read"
+
+
+def why(error: RqDlqError) -> str:
+    """The reason of a failure, without advice for who types commands."""
+    return str(error).removesuffix(f": {START}")
 
 
 def templates(shared: Mapping[str, object]) -> jinja2.Environment:
@@ -45,8 +60,10 @@ def templates(shared: Mapping[str, object]) -> jinja2.Environment:
         "link": link,
         "page_of": page_of,
         "ago": ago,
+        "heading": heading,
         "moment": moment,
         "name_of": name_of,
+        "why": why,
         "version": __version__,
     }
     found.globals.update(ours, **shared)

@@ -89,7 +89,7 @@ def body_text(message: Received[Any], masks: Masks) -> str:
     """The body as JSON in several lines, without its secrets."""
     body = body_of(message)
     if isinstance(body, str):
-        return masks.text(body)
+        return str(masks.value(body))
     try:
         text = msgspec.json.format(msgspec.json.encode(masks.value(body))).decode()
         return text if len(text) <= MOST else masks.text(text)

@@ -141,6 +141,43 @@ def test_errors_are_sentences(server: Server, tmp_path: Path) -> None:
         assert said in answer
 
 
+def test_a_body_that_is_nested_deep_is_text(server: Server, tmp_path: Path) -> None:
+    with rq_dlq.Broker(server.url) as broker:
+        deep = broker.queue("deep")
+        deep.send("[" * 2_000, id="open")
+        deep.send(json.loads("[" * 900 + "1" + "]" * 900), id="deep")
+        for delivery in deep.claim(2):
+            delivery.poison("no")
+    _, letters, explained = ask(
+        reader(server, tmp_path),
+        ("dead_letters", {"queue": "deep"}),
+        ("explain", {"queue": "deep", "id": "deep"}),
+    )
+    bodies = {letter["id"]: letter["body"] for letter in letters["dead_letters"]}
+    assert bodies == {"open": "[" * 2_000, "deep": "[" * 900 + "1" + "]" * 900}
+    assert explained["message"]["body"] == bodies["deep"]
+
+
+def test_an_unknown_argument_is_refused(server: Server, tmp_path: Path) -> None:
+    tools, answer = ask(reader(server, tmp_path), ("plan_redrive", {"queue": "orders", "grup": "abcdef"}))
+    assert "grup" in answer
+    assert not any(tool.input_schema["additionalProperties"] for tool in tools)
+
+
+def test_what_nobody_thought_of_is_a_sentence_and_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    need("mcp", "mcp")
+    ours: Any = import_module("rq_dlq.cli.mcp.server")
+
+    def groups() -> str:
+        raise KeyError("hunter2")
+
+    with pytest.raises(ours.ToolError, match=r"^this failed unexpectedly \(KeyError\)") as failed:
+        ours._telling(groups)()
+    (line,) = caplog.messages
+    assert line.startswith("groups: KeyError, test_mcp.py:")
+    assert "hunter2" not in f"{failed.value}{line}"
+
+
 def test_redis_away_is_a_sentence_and_it_goes_on(tmp_path: Path) -> None:
     shell = Shell(f"unix://{tmp_path}/none.sock", "rq", tmp_path)
     _, *answers = ask(shell, ("queues", {}), ("queues", {}))

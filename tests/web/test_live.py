@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from rq_dlq.errors import BrokerUnavailable
-from tests.web.conftest import Browser, die
+from rq_dlq._redis.errors import START
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+from tests.web.conftest import Browser, die, until
 
 
 @asynccontextmanager
@@ -105,6 +106,68 @@ async def test_redis_goes_away_and_comes_back(
         async with asyncio.timeout(30):
             while "Redis does not answer" in (text := await events.get()) or "All is well" not in text:
                 pass
+
+
+async def test_pages_that_wait_for_one_look_fail_with_it(
+    pages: Browser, async_broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[Any]()
+    go_on = asyncio.Event()
+
+    async def hang(before: Any = None) -> Any:
+        looks.append(before)
+        await go_on.wait()
+        raise BrokerUnavailable("no answer in time")
+
+    monkeypatch.setattr(async_broker, "overview", hang)
+    asked = [asyncio.create_task(pages.get("/")) for _ in range(6)]
+    await until(lambda: asyncio.sleep(0.1, looks))
+    go_on.set()
+    assert {(await answer).status_code for answer in asked} == {503}
+    assert len(looks) <= 2  # that of the reader itself, which may have begun before, and one for all
+
+
+async def test_a_form_while_redis_is_away(
+    pages: Browser, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing repeats it by itself, and the page says where to look."""
+    await orders.send(1)
+    mark = await pages.mark()
+    for error, heading, known in (
+        (BrokerUnavailable(f"cannot reach redis://host (refused): {START}"), "Redis does not answer", False),
+        (BrokerRefused("the server refused: no"), "Redis refuses", True),
+    ):
+
+        async def fail(*_: Any, error: Exception = error, **__: Any) -> Any:
+            raise error
+
+        for method in ("post", "get"):
+            with monkeypatch.context() as away:
+                away.setattr(type(orders), "pause", fail)
+                away.setattr(type(orders), "settings", fail)
+                form: dict[str, Any] = {"data": {"mark": mark}} if method == "post" else {}
+                path = "/queue/pause?name=orders" if method == "post" else "/queue?name=orders"
+                answer = await pages.client.request(method, path, **form)
+            assert answer.status_code == 503
+            assert f"<h1>{heading}</h1>" in answer.text
+            assert "embedded server" not in answer.text
+            assert ('http-equiv="refresh"' in answer.text) == (method == "get")
+            assert ("tries again by itself" in answer.text) == (method == "get")
+            unknown = "not known whether it was done" in answer.text
+            assert unknown == (method == "post" and not known)
+            assert ('href="/queue?name=orders">To the queue' in answer.text) == (method == "post")
+
+
+async def test_a_refusal_is_not_called_silence(
+    pages: Browser, async_broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(before: Any = None) -> Any:
+        del before
+        raise BrokerRefused("the server refused: no")
+
+    monkeypatch.setattr(async_broker, "overview", fail)
+    async with stream(pages, "page=overview") as events:
+        assert "Redis does not answer" not in await told(events, "Redis refuses")
 
 
 async def test_a_stream_of_what_is_gone_says_so(pages: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.behaviour.helpers import one
@@ -47,6 +48,12 @@ async def test_the_search_finds_queues_and_groups(pages: Browser, orders: Any, a
     assert "No queue has" in await pages.text("/", q="nothing of it")
 
 
+async def test_the_search_does_not_find_what_is_hidden(pages: Browser, orders: Any) -> None:
+    await die(orders, 1, error="no login with password=hunter2")
+    for words, found in (("no login with", True), ("hunter2", False), ("password=h", False)):
+        assert ("Groups of dead letters" in await pages.text("/", q=words)) == found, words
+
+
 async def test_the_page_of_a_queue(pages: Browser, orders: Any) -> None:
     await die(orders, 1, 2)
     waiting = await orders.send({"next": True})
@@ -80,6 +87,14 @@ async def test_the_story_of_a_message(pages: Browser, orders: Any, clock: Any) -
     assert "4711" not in text
     await one(orders)
     assert "a consumer works on its delivery 2" in await pages.text("/message", queue="orders", id=name)
+
+
+async def test_secrets_in_a_text_that_is_json(pages: Browser, orders: Any) -> None:
+    inner = json.dumps({"a": json.dumps({"password": "LEAK"}), "b": 7})
+    for body in ({"inner": inner}, inner, inner.encode()):
+        text = await pages.text("/message", queue="orders", id=await orders.send(body))
+        assert "LEAK" not in text
+        assert "password" in text
 
 
 async def test_a_body_that_is_no_json(pages: Browser, orders: Any) -> None:

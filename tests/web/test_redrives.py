@@ -49,6 +49,38 @@ async def test_the_terms_of_a_dry_run_can_be_changed(pages: Browser, orders: Any
     assert all(f'value="{value}"' in form for value in terms.values())
 
 
+async def test_a_canary_that_was_left_out_stays_out(pages: Browser, orders: Any) -> None:
+    await die(orders, *range(12))
+    (group,) = await orders.dlq.groups()
+    planned = (await pages.get("/group?canary=", queue="orders", id=group.fingerprint, plan=1)).text
+    address = unescape(planned.partition('#redrive">Change')[0].rpartition('href="')[2])
+    form = (await pages.get(address)).text
+    assert 'value="0"' in form.partition('name="canary"')[2].partition(">")[0]
+
+
+async def test_a_dry_run_checks_its_terms(pages: Browser, orders: Any) -> None:
+    """What a dry run offers can be begun; what is wrong is told in the form."""
+    await die(orders, *range(12))
+    (group,) = await orders.dlq.groups()
+
+    async def planned(**terms: Any) -> str:
+        return await pages.text("/group", queue="orders", id=group.fingerprint, plan=1, **terms)
+
+    for terms, says in (
+        ({"canary": 0, "min_success": 50}, "min_success needs a canary or a rate"),
+        ({"canary": 3, "min_success": 150}, "pass a part, more than 0 and at most 1"),
+        ({"canary": "many"}, "canary 'many' is not a number"),
+        ({"rate": -1}, "pass messages a second"),
+    ):
+        text = await planned(**terms)
+        assert says in text
+        assert "Redrive all" not in text
+        assert "Begin with the canary" not in text
+        assert f'value="{[*terms.values()][-1]}"' in text
+    assert "If fewer than 50 % of those that come to an end" in await planned(rate=2, min_success=50)
+    assert "If fewer than 99.5 % of them are acked" in await planned(canary=5, min_success=99.5)
+
+
 async def test_what_died_again_is_a_click_away(pages: Browser, orders: Any) -> None:
     name, _ = await die(orders, *range(2))
     (group,) = await orders.dlq.groups()

@@ -130,7 +130,7 @@ class Tools:
     def _message(self, message: Received[Any]) -> dict[str, Any]:
         row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
         for name in ("headers", "body"):
-            row[name] = self._value(row[name]) if self._bodies else "not shown"
+            row[name] = self._value(row[name], message.data) if self._bodies else "not shown"
         if "error" in row:
             row["error"] = self._text(row["error"])
         history = _show.history_rows(message)[-EVENTS:]
@@ -140,10 +140,13 @@ class Tools:
         ]
         return row | {"history": events}
 
-    def _value(self, value: Any) -> Any:
-        """A body without secrets; a long one as text that is cut."""
-        shown = self._masks.value(value)
-        text = shown if isinstance(shown, str) else _show.as_json(shown)
+    def _value(self, value: Any, data: bytes) -> Any:
+        """A body without secrets; a long one as text that is cut, and so is one that is nested too deep."""
+        try:
+            shown = self._masks.value(value)
+            text = shown if isinstance(shown, str) else _show.as_json(shown)
+        except RecursionError:
+            return self._text(data.decode(errors="replace"))
         return shown if len(text) <= LONGEST else _cut(text)
 
     def _text(self, text: str, *, end: bool = False) -> str:

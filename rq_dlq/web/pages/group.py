@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from rq_dlq._work.choice import is_group
+from rq_dlq.errors import InvalidInput
 from rq_dlq.web.site import Site, asked, number_of
 from rq_dlq.web.story import story_of
 
@@ -67,9 +68,12 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if "plan" not in given:
-        return {"plan": None, "terms": None}
-    plan = await queue.dlq.redrive(group=mark, dry_run=True)
-    terms = terms_of(given)
+        return {"plan": None, "terms": None, "wrong": ""}
+    try:
+        terms = terms_of(given)
+        plan = await queue.dlq.redrive(group=mark, dry_run=True, **terms)
+    except InvalidInput as error:  # in the form, where it can be mended
+        return {"plan": None, "terms": None, "wrong": str(error)}
     if terms["canary"]:
         terms["canary"] = min(terms["canary"], plan.eligible) or None
-    return {"plan": plan, "terms": terms}
+    return {"plan": plan, "terms": terms, "wrong": ""}

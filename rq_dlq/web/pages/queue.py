@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rq_dlq.errors import RqDlqError
 from rq_dlq.web import live
 from rq_dlq.web.site import act, go_to, verb_of
 
@@ -36,5 +38,6 @@ async def steer(site: Site, request: Request) -> Response:
     """Pause or resume a queue."""
     found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
     await getattr(found, verb)(by=site.by(request))
-    await site.hub.now(within=0)
+    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+        await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

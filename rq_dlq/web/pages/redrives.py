@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -64,7 +65,8 @@ async def steer(site: Site, request: Request) -> Response:
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
         _drive(site, job)
-    await site.hub.now(within=0)
+    with suppress(RqDlqError):  # it is done; the next page says that Redis is away
+        await site.hub.now(within=0)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
 
