@@ -157,9 +157,9 @@ class Codec(Generic[T]):
             InvalidMessage: a field of it would not arrive.
         """
         if isinstance(body, bytearray | memoryview):
-            return bytes(body)
+            return bytes(body)  # pyright: ignore[reportUnknownArgumentType]
         lost = models.lost_of(type(body))
-        if careful := not lost and isinstance(body, models.CONTAINERS) and self._type_loses:
+        if careful := not lost and issubclass(type(body), models.CONTAINERS) and self._type_loses:
             lost = models.lost_inside(body)  # dicts in the place of such objects lose nothing
         if lost:
             raise InvalidMessage(lost)

@@ -40,9 +40,9 @@ lost_of: Callable[[Any], str] = lru_cache(maxsize=1024)(lost_in)
 
 def lost_inside(value: Any) -> str:
     """Which fields of the objects in a container would not arrive; empty: all of them do."""
-    if not isinstance(value, CONTAINERS):
+    if not issubclass(type(value), CONTAINERS):
         return lost_of(type(value))
-    values: Iterable[Any] = value.values() if isinstance(value, dict) else value
+    values: Iterable[Any] = value.values() if issubclass(type(value), dict) else value
     return next((lost for one in values if (lost := lost_inside(one))), "")
 
 
