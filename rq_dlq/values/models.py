@@ -55,21 +55,14 @@ def _lost_fields(kind: type) -> str:
 
 
 def _lost_of_model(kind: Any) -> str:
-    """Which fields of a model its JSON leaves out or hides, unless a serializer says how they are sent."""
+    """Which fields of a model its JSON hides, unless it excludes them, or a serializer says how they are sent."""
     said: Any = getattr(kind, "__pydantic_decorators__", None)
     if getattr(said, "model_serializers", None):
         return ""
-    fields = _fields_of(kind)
     served = {name for one in getattr(said, "field_serializers", {}).values() for name in one.info.fields}
-    left_out = [name for name, field in fields.items() if getattr(field, "exclude", None) is True]
-    if left_out:
-        return (
-            f"{_fields(left_out, kind)} would not be sent (exclude=True): send a model without this, "
-            "or leave `exclude` out"
-        )
     if "*" in served or getattr(kind, "model_config", {}).get("json_encoders"):
         return ""
-    secret = [name for name, field in fields.items() if name not in served and _is_secret(field)]
+    secret = [name for name, field in _fields_of(kind).items() if name not in served and _is_secret(field)]
     return (
         f"{_fields(secret, kind)} would arrive as '**********': send the secret's name, or its "
         "get_secret_value() in a field of type str"
@@ -79,7 +72,9 @@ def _lost_of_model(kind: Any) -> str:
 
 
 def _is_secret(field: Any) -> bool:
-    if any("Serializer" in type(one).__name__ for one in getattr(field, "metadata", ())):
+    if getattr(field, "exclude", None) or any(
+        "Serializer" in type(one).__name__ for one in getattr(field, "metadata", ())
+    ):
         return False
     return any(hasattr(one, "get_secret_value") for one in _mentioned(getattr(field, "annotation", None)))
 
