@@ -26,12 +26,31 @@ def _address(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str
     return host.strip("[]"), int(port)
 
 
+def _given(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """What an option says; nothing would mean no login."""
+    if text is not None and not text.strip():
+        raise click.BadParameter("it is empty", ctx, param)
+    return text and text.strip()
+
+
+def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
+    del ctx, param
+    inner = text.strip("/")
+    return f"/{inner}" if inner else ""
+
+
 @click.command(cls=Command)
 @click.option("--listen", metavar="HOST:PORT", callback=_address, default="127.0.0.1:8080", show_default=True)
-@click.option("--token", envvar="RQ_DLQ_WEB_TOKEN", help="What opens the page; else $RQ_DLQ_WEB_TOKEN.")
+@click.option(
+    "--token",
+    envvar="RQ_DLQ_WEB_TOKEN",
+    callback=_given,
+    help="What opens the page; else $RQ_DLQ_WEB_TOKEN.",
+)
 @click.option(
     "--login-header",
     metavar="NAME",
+    callback=_given,
     help="A proxy in front does the login, and names the user in this header.",
 )
 @click.option(
@@ -40,8 +59,15 @@ def _address(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str
     default=None,
     help="Allow redrives, or reading only. On loopback they are allowed by default, elsewhere not.",
 )
+@click.option(
+    "--host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which the page is asked for, behind a proxy on this machine; may be repeated.",
+)
 @mask_option
-@click.option("--root-path", default="", metavar="/PATH", help="Where a proxy puts the page.")
+@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="Where a proxy puts the page.")
 @pass_context
 def web(
     context: Context,
@@ -50,6 +76,7 @@ def web(
     token: str | None,
     login_header: str | None,
     write: bool | None,
+    names: tuple[str, ...],
     mask: tuple[str, ...],
     root_path: str,
 ) -> None:
@@ -58,15 +85,15 @@ def web(
         import uvicorn  # noqa: PLC0415
 
         from rq_dlq.web import app  # noqa: PLC0415
-        from rq_dlq.web.guard import LOCAL  # noqa: PLC0415
     host, port = listen
     local = host in LOOPBACK
     if token and login_header:
         raise click.UsageError("pass either --token or --login-header")
-    if not (local or token or login_header):
+    if not ((local and not names) or token or login_header):
         message = (
-            f"{host} can be reached from elsewhere, so the page wants a login: pass --token (or set "
-            "$RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in front does the login"
+            f"{names[0] if names else host} can be reached from elsewhere, so the page wants a login: pass "
+            "--token (or set $RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in front does "
+            "the login"
         )
         raise ConfigurationError(message)
     options: dict[str, Any] = {"token": token} if token else {"user": _user(login_header)}
@@ -74,7 +101,7 @@ def web(
         _awaiting(context),
         write=local if write is None else write,
         mask=mask,
-        hosts=LOCAL if local and not login_header else None,
+        hosts=_hosts(names) if names or (local and not login_header) else None,
         **options,
     )
     context.output.say(f"http://{f'[{host}]' if ':' in host else host}:{port}{root_path}/ (Ctrl-C ends it)")
@@ -82,6 +109,13 @@ def web(
         pages, host=host, port=port, root_path=root_path, log_level="warning", access_log=False,
         timeout_graceful_shutdown=CLOSING,
     )  # fmt: skip
+
+
+def _hosts(names: tuple[str, ...]) -> frozenset[str]:
+    """The names that the page may be asked for by: those of this machine, and others."""
+    from rq_dlq.web.guard import LOCAL, name_of  # noqa: PLC0415
+
+    return LOCAL | {name_of(name) for name in names}
 
 
 def _awaiting(context: Context) -> Any:

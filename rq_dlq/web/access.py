@@ -54,6 +54,8 @@ class Access:
                 "gets the request and returns the name of the user that the host has logged in, or None"
             )
             raise ConfigurationError(message)
+        if self.token is not None:  # from a file or $(…) it may end with a line break, which no browser sends
+            object.__setattr__(self, "token", self.token.strip())
         if self.token is not None and len(self.token) < SHORTEST:
             message = (
                 f"the token has {len(self.token)} characters, which can be guessed: use at least {SHORTEST}, "

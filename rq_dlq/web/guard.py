@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.web.access import Access
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+MOST_NAME = 253  # characters of a host's name
 SAFE = frozenset({"GET", "HEAD"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -71,8 +72,11 @@ class Guard:
 
     async def _refusal(self, request: Request, path: str) -> Response | None:
         host = request.headers.get("host", "")
-        if self._hosts is not None and _name_of(host) not in self._hosts:
-            return _refuse("this page is asked for by the name of another host", 400)
+        if self._hosts is not None and name_of(host) not in self._hosts:
+            name = name_of(host)[:MOST_NAME]
+            return _refuse(
+                f"this page does not answer as {name!r}: `rq-dlq web --host NAME` adds a name", 400
+            )
         if request.method not in SAFE:
             if request.method != "POST":
                 return _refuse("only GET and POST are known here", 405)
@@ -92,7 +96,8 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
-def _name_of(host: str) -> str:
+def name_of(host: str) -> str:
+    """The name of a host without its port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()
 
@@ -101,8 +106,12 @@ def _is_ours(request: Request, host: str) -> bool:
     """Whether a browser sent this from one of our pages, or it is no browser."""
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         return False
-    origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == host.lower() != ""
+    if (origin := request.headers.get("origin")) is None:
+        return True
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower() != ""
+    except ValueError:  # as of http://[
+        return False
 
 
 def _refuse(why: str, status: int) -> Response:

@@ -14,6 +14,8 @@ from tests.needs import need
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105 - of the tests
 
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
 
 @pytest.fixture(autouse=True)
 def _needed() -> None:
@@ -28,6 +30,10 @@ def _needed() -> None:
         (("--listen", "localhost:99999"), "is not of the form HOST:PORT"),
         (("--token", "short"), "which can be guessed: use at least 16"),
         (("--token", TOKEN, "--login-header", "x-user"), "either --token or --login-header"),
+        (("--token", ""), "'--token'"),
+        (("--token", " \n"), "'--token'"),
+        (("--login-header", ""), "'--login-header'"),
+        (("--host", "ops.example.com"), "ops.example.com can be reached from elsewhere"),
     ],
 )
 def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:
@@ -50,6 +56,17 @@ def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: py
         (("--login-header", "X-User"), {}, 401, False),
         (("--login-header", "X-User", "--listen-all", "yes"), {"x-user": "anna"}, 200, False),
         (("--root-path", "/queues"), {}, 200, True),
+        (("--root-path", "queues/"), {}, 200, True),
+        (("--token", f"{TOKEN}\n"), {"authorization": f"Bearer {TOKEN}"}, 200, True),
+        (("--token", TOKEN, "--host", "Ops.example.com"), {**BEARER, "host": "ops.example.com"}, 200, True),
+        (("--token", TOKEN, "--host", "ops.example.com"), {**BEARER, "host": "evil.example"}, 400, False),
+        (("--token", TOKEN), {**BEARER, "host": "ops.example.com"}, 400, False),
+        (
+            ("--login-header", "X-User", "--host", "a.example"),
+            {"x-user": "a", "host": "b.example"},
+            400,
+            False,
+        ),
     ],
 )
 def test_it_serves(

@@ -36,6 +36,13 @@ async def test_a_token_in_a_header(opened: Open) -> None:
         assert answer.status_code == status, header
 
 
+async def test_a_token_with_a_line_break(opened: Open) -> None:
+    pages = opened(token=f" {TOKEN}\n")
+    answer = await pages.client.post("/login", data={"token": TOKEN, "next": "/"})
+    assert answer.status_code == 303
+    assert (await pages.get("/")).status_code == 200
+
+
 async def test_a_session_that_is_not_ours(opened: Open) -> None:
     pages = opened(token=TOKEN)
     login = await pages.client.post("/login", data={"token": TOKEN})
@@ -65,6 +72,7 @@ async def test_forms_of_other_sites_are_refused(opened: Open, orders: Any) -> No
     for headers in (
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"origin": "http://localhost:81"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
@@ -95,6 +103,8 @@ async def test_another_name_for_this_host(opened: Open) -> None:
         ("", 400),
     ):
         assert (await pages.client.get("/", headers={"host": host})).status_code == status, host
+    refusal = (await pages.client.get("/", headers={"host": "evil.example"})).text
+    assert refusal == "this page does not answer as 'evil.example': `rq-dlq web --host NAME` adds a name\n"
 
 
 async def test_the_headers_of_each_answer(opened: Open) -> None:
