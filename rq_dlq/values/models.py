@@ -55,7 +55,7 @@ def _lost_fields(kind: type) -> str:
 
 
 def _lost_of_model(kind: Any) -> str:
-    """Which fields of a model its JSON hides, unless it excludes them, or a serializer says how they are sent."""
+    """Which fields of a model its JSON hides, unless it excludes them, or says how they are sent."""
     said: Any = getattr(kind, "__pydantic_decorators__", None)
     if getattr(said, "model_serializers", None):
         return ""

@@ -90,13 +90,13 @@ def test_a_name_as_it_is_spelled_elsewhere() -> None:
 
 def test_a_text_without_fields_takes_no_longer_for_its_words() -> None:
     """Of a body like the first, each word was looked at anew for each of its letters."""
-    took = []
-    for word in ("token", "tokem"):
+    took: dict[str, list[float]] = {"token": [], "tokem": []}
+    for word, times in [*took.items()] * 5:
         body = [word * 19_000] * 10
-        began = time.process_time()
+        began = time.thread_time()
         assert Masks().value(body) == body
-        took.append(time.process_time() - began)
-    assert took[0] < 2 * took[1] + 0.1
+        times.append(time.thread_time() - began)
+    assert min(took["token"]) < 3 * min(took["tokem"])  # it was four times as long
 
 
 def test_long_texts_are_cut_and_take_no_time() -> None:
