@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from rq_dlq._calls import manage
 from rq_dlq._calls.delivery import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._calls.delivery import claim as claim_call
-from rq_dlq._work.policies import open_found
+from rq_dlq._work.opening import open_found
 from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.shared import claim_view

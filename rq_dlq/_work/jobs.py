@@ -16,7 +16,7 @@ import msgspec
 
 from rq_dlq._calls import jobs
 from rq_dlq._work.confirm import taken_in
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.opening import open_again, open_live
 from rq_dlq._work.registry import enlist
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed

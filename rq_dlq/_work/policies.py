@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from rq_dlq._calls import manage, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.audit import who, whoami
 from rq_dlq._work.given_names import check_names, declares, free_names, usual_names, why_taken
-from rq_dlq._work.queue import forget, only_live
-from rq_dlq._work.registry import give_way, register, unlist
+from rq_dlq._work.registry import give_way
 from rq_dlq._work.steps import Batch, Steps, chunks, together
-from rq_dlq._work.views import find
 from rq_dlq.errors import PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
 from rq_dlq.policy.policy_map import VERSION
@@ -28,63 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rq_dlq._calls import Call
-    from rq_dlq._work.queue import Queue
     from rq_dlq.values.names import Naming
 
-T = TypeVar("T")
 logger = logging.getLogger("rq_dlq")
 TOGETHER = 25  # queues whose settings are written in one round trip: about 1 ms of Redis
-
-
-def open_queue(queue: Queue[Any]) -> Steps[None]:
-    """Register a queue's name and apply its policies, before the first send or claim.
-
-    Raises:
-        PolicyError: the program gives dead letters the name of a queue, or declares a policy for a view.
-    """
-    if queue.opened and not queue.view:
-        return
-    yield from find(queue)
-    yield from open_found(queue)
-
-
-def open_found(queue: Queue[Any]) -> Steps[None]:
-    """The same where it was just found out whether the queue is a view."""
-    if not queue.view:
-        yield from register(queue)
-    if queue.view and queue.declared is not None:
-        message = f"{queue.name!r} has no policy: it shows what failed in other queues. Set it on those"
-        raise PolicyError(message)
-    if not queue.view:
-        replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
-        if replaced is not None and queue.declared is not None and replaced != queue.declared:
-            logger.warning("%s: this program declares another policy than the last one did", queue.name)
-    queue.opened = True
-
-
-def open_live(queue: Queue[Any], verb: str) -> Steps[None]:
-    """Open a queue for a verb that makes no sense on dead letters.
-
-    Raises:
-        InvalidInput: it is a dead-letter or expiry queue, which may show only when it is opened.
-    """
-    if not queue.view:  # which may be a queue by now
-        only_live(queue, verb)
-    yield from open_queue(queue)
-    only_live(queue, verb)
-
-
-def open_again(queue: Queue[Any], verb: str) -> Steps[None]:
-    """Open a queue that was deleted after it was opened.
-
-    Raises:
-        InvalidInput: a policy has given its name to dead letters since.
-    """
-    forget(queue)
-    yield from open_queue(queue)
-    if queue.view:  # the name was deleted before it was listed here, perhaps, so nobody else takes it off
-        yield from unlist(queue.keys)
-    only_live(queue, verb)
 
 
 class _Map:
@@ -270,23 +214,6 @@ def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
     if before:
         yield from _apply(keys, _Map(naming), b"")
     return bool(before)
-
-
-def set_paused(queue: Queue[Any], *, paused: bool, by: str | None = None) -> Steps[bool]:
-    """Pause deliveries, or resume them; whether that changed anything."""
-    name = who(queue, by)
-    forget(queue)
-    only_live(queue, "pause")
-    yield from open_queue(queue) if paused else find(queue)  # a full server cannot register a name
-    only_live(queue, "pause")
-    user = yield from whoami()
-    return (yield manage.pause(queue.keys, paused=paused, by=name, user=user))  # type: ignore[no-any-return]
-
-
-def reset(queue: Queue[Any]) -> Steps[int]:
-    """Set the totals to zero; how many messages are in the queue."""
-    yield from open_again(queue, "reset")
-    return (yield manage.reset(queue.keys))  # type: ignore[no-any-return]
 
 
 def read_policies(namespace: str, naming: Naming) -> Steps[PolicyMap]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import delivery
 from rq_dlq._work import senders
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.opening import open_again, open_live
 from rq_dlq._work.steps import Steps, bounded
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import msgspec
 
 from rq_dlq._calls import schedules, upkeep
 from rq_dlq._keys import QueueKeys
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.opening import open_again, open_live
 from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec

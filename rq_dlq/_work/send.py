@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq._calls import delivery
 from rq_dlq._work.confirm import taken_in, unconfirmed
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.opening import open_again, open_live
 from rq_dlq._work.steps import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, KnownId, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS

@@ -11,7 +11,7 @@ from rq_dlq._calls import repetition
 from rq_dlq._calls import sessions as calls
 from rq_dlq._work.confirm import taken_in, unconfirmed
 from rq_dlq._work.indeterminate import is_indeterminate
-from rq_dlq._work.policies import open_again, open_live
+from rq_dlq._work.opening import open_again, open_live
 from rq_dlq._work.send import observed, packed
 from rq_dlq._work.settle import family_of, nack, release, settle_by_error, values_of
 from rq_dlq._work.steps import MOST

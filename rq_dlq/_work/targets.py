@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import upkeep
-from rq_dlq._work.policies import open_live
+from rq_dlq._work.opening import open_live
 from rq_dlq._work.queue import only_live
 from rq_dlq._work.views import find
 from rq_dlq.errors import InvalidInput
