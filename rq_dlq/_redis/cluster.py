@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from redis import crc, exceptions
 
 from rq_dlq._calls import Call, Command
-from rq_dlq._redis.errors import TRANSIENT, Passing, refusal
+from rq_dlq._redis.errors import TRANSIENT, Passing, at_node, refusal
 from rq_dlq._redis.failures import Failures, silence
 from rq_dlq._work import Batch
 from rq_dlq.errors import BrokerRefused
@@ -85,9 +85,9 @@ class Cluster:
         return min(dict.fromkeys(filter(None, self.owners)), key=self.failures.at, default=self.seed)
 
     def note_failure(self, node: Node, error: Exception) -> None:
-        """A node could not be reached, so the map may be old."""
+        """A node could not be reached, so the map may be old. The error names it from here on."""
         self.suspect = node
-        self.failures.note(node, error)
+        self.failures.note(node, at_node(error, str(node)))
 
     def rests(self, node: Node) -> Exception | None:
         """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
-from rq_dlq._redis.errors import TRANSIENT, at_node
+from rq_dlq._redis.errors import TRANSIENT
 from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class AsyncNodes:
         try:
             result = await self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(
-                node, at_node(error, str(node))
-            )  # the next exchange goes to another one
+            self.cluster.note_failure(node, error)  # the next exchange goes to another one
             raise
         self.cluster.failures.forget(node)
         return result
@@ -79,7 +77,7 @@ class AsyncNodes:
             try:
                 await self.link(node).prove(share, scripts)
             except TRANSIENT as error:
-                self.cluster.note_failure(node, at_node(error, str(node)))
+                self.cluster.note_failure(node, error)
                 if not apart:
                     raise
 
@@ -90,7 +88,7 @@ class AsyncNodes:
                 try:
                     replies = await self.link(node).talk(part)
                 except TRANSIENT as error:
-                    node, part = talk.throw(at_node(error, str(node)))
+                    node, part = talk.throw(error)
                 else:
                     node, part = talk.send(replies)
         except StopIteration as stop:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares
-from rq_dlq._redis.errors import TRANSIENT, at_node
+from rq_dlq._redis.errors import TRANSIENT
 from rq_dlq._work import Batch
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class Nodes:
         try:
             result = self.link(node).alone(talk)
         except TRANSIENT as error:
-            self.cluster.note_failure(
-                node, at_node(error, str(node))
-            )  # the next exchange goes to another one
+            self.cluster.note_failure(node, error)  # the next exchange goes to another one
             raise
         self.cluster.failures.forget(node)
         return result
@@ -80,7 +78,7 @@ class Nodes:
             try:
                 self.link(node).prove(share, scripts)
             except TRANSIENT as error:
-                self.cluster.note_failure(node, at_node(error, str(node)))
+                self.cluster.note_failure(node, error)
                 if not apart:
                     raise
 
@@ -91,7 +89,7 @@ class Nodes:
                 try:
                     replies = self.link(node).talk(part)
                 except TRANSIENT as error:
-                    node, part = talk.throw(at_node(error, str(node)))
+                    node, part = talk.throw(error)
                 else:
                     node, part = talk.send(replies)
         except StopIteration as stop:
