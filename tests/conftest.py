@@ -25,6 +25,7 @@ from tests.audit import audit_queue, check_names
 from tests.colours import Awaited
 from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
+from tests.servers.fakes import running as running_fakes
 
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
@@ -110,9 +111,10 @@ def redis_client(redis_socket: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture(scope="session")
-def fakes() -> Fakes:
+def fakes() -> Iterator[Fakes]:
     """Makes fake servers."""
-    return Fakes()
+    with running_fakes() as fakes:
+        yield fakes
 
 
 @pytest.fixture(params=["fake", "real"])

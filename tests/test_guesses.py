@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +15,6 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
-from tests.needs import need
 
 DLQ = "DLQ.orders"
 
@@ -230,25 +226,3 @@ def test_an_error_inside_a_property_is_not_taken_for_a_guess(shop: dict[str, Any
 
 def test_objects_are_copied_and_pickled_as_before(shop: dict[str, Any]) -> None:
     assert copy.copy(shop["Queue"]).name == pickle.loads(pickle.dumps(shop["Queue"])).name == "orders"  # noqa: S301
-
-
-USER = """
-from rq_dlq import Broker, RedeliveryPolicy
-queue = Broker().queue("orders")
-queue.enqueue("x")
-queue.send("x", countdown=5)
-queue.claim(max_messages=5)
-RedeliveryPolicy(max_retries=5)
-queue.send("x", delay="5m")
-"""
-
-
-def test_a_type_checker_sees_the_same_mistakes(tmp_path: Path) -> None:
-    need("mypy", extra="lint")
-    program = tmp_path / "user.py"
-    program.write_text(USER)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
-    root = Path(rq_dlq.__file__).parent.parent
-    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-    lines = [int(line.split(":")[1]) for line in found.splitlines() if ": error:" in line]
-    assert lines == [4, 5, 6, 7], found

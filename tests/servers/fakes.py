@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import fakeredis
+import pytest
+from fakeredis.commands_mixins import scripting_mixin
 
 SCRIPTS = 256  # kept at a time; the package has some sixty
 
@@ -26,6 +30,20 @@ class Fakes:
         server = fakeredis.FakeServer()
         vars(server).update(self._shared)
         return server
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Fakes]:
+    """Fakes that look for new Lua globals once a script, and not at each of its calls as well."""
+    check: Any = scripting_mixin._check_for_lua_globals
+
+    def at_the_end(runtime: Any, expected: set[Any]) -> None:
+        if isinstance(runtime, Compiled):  # inside a script it is the state itself
+            check(runtime, expected)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripting_mixin, check.__name__, at_the_end)
+        yield Fakes()
 
 
 class Compiled:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from rq_dlq import Broker, Delivery
+from rq_dlq import Broker, Delivery, RedeliveryPolicy
 from rq_dlq.asyncio import Broker as AwaitingBroker
 from rq_dlq.asyncio import Delivery as AwaitingDelivery
 
@@ -121,3 +121,13 @@ async def resources_async() -> AsyncIterator[dict[str, int]]:
 
 @broker.lifespan  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportUntypedFunctionDecorator]
 def not_a_lifespan(_: int) -> None: ...
+
+
+# Names that other queues use
+
+plain = broker.queue("10")
+plain.enqueue("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+plain.send("x", countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+plain.claim(max_messages=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+RedeliveryPolicy(max_retries=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+plain.send("x", delay="5m")
