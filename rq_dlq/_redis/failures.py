@@ -53,6 +53,10 @@ class Failures:
 
 def silence(node: Address, error: Exception) -> Exception:
     """The error in place of a node's replies, which names the node; the one at a Unix socket has no name."""
+    if is_final(error):
+        return error
     host, port = node
-    name = f"its node {host}:{port}" if port else "its node"
-    return error if is_final(error) else Passing(f"{name} does not answer")
+    address = f"{host}:{port}" if port else ""
+    failure = Passing(f"{f'its node {address}' if address else 'its node'} does not answer")
+    failure.node = address
+    return failure

@@ -40,17 +40,42 @@ class QueueOverview:
         return self.stats.name
 
 
+@dataclass(frozen=True, slots=True)
+class UnreachableQueue:
+    """A queue of a cluster that could not be read.
+
+    Attributes:
+        name: of the queue.
+        node: the address of its node, which does not answer; empty: it does, and `error` says what is wrong.
+        error: the whole sentence.
+    """
+
+    name: str
+    node: str
+    error: str
+
+    @property
+    def why(self) -> str:
+        """What is wrong, in a few words."""
+        return f"unreachable: node {self.node}" if self.node else f"unreachable: {self.error}"
+
+
 @dataclass(frozen=True)
 class Overview:
     """All queues of a broker.
 
     Attributes:
         at: when it was read, by the server's clock.
-        queues: sorted by name.
+        queues: those that were read, sorted by name.
+        unreachable: in a cluster, the queues that could not be read, sorted by name.
+        unlisted: why the list of queues could not be read: the queues are those of the overview before, and
+            new ones are missing; empty: it was read.
     """
 
     at: datetime
     queues: Sequence[QueueOverview]
+    unreachable: Sequence[UnreachableQueue] = ()
+    unlisted: str = ""
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueOverview]:
