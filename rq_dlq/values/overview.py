@@ -8,9 +8,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rq_dlq.values.readable import many
+
 if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.redrive import Redrive
+
+FEW = 10  # names in a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,20 @@ class Overview:
     queues: Sequence[QueueOverview]
     unreachable: Sequence[UnreachableQueue] = ()
     unlisted: str = ""
+
+    @cached_property
+    def gaps(self) -> Sequence[str]:
+        """What could not be read, in a line for each reason."""
+        names: dict[str, list[str]] = {}
+        for queue in self.unreachable:
+            names.setdefault(queue.why, []).append(queue.name)
+        lines = [
+            f"{why}, with {many(len(lost), 'queue')}: {', '.join(lost[:FEW])}{', …' if lost[FEW:] else ''}"
+            for why, lost in names.items()
+        ]
+        if self.unlisted:
+            lines.append(f"the list of queues cannot be read, so new ones are missing: {self.unlisted}")
+        return lines
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueOverview]:
