@@ -81,6 +81,10 @@ class Overview:
     unreachable: Sequence[UnreachableQueue] = ()
     unlisted: str = ""
 
+    def why_lost(self, name: str) -> str:
+        """Why a queue could not be read, as a sentence; empty: it was, or nobody knows of it."""
+        return next((f"{name} is {one.why}" for one in self.unreachable if one.name == name), "")
+
     @cached_property
     def gaps(self) -> Sequence[str]:
         """What could not be read, in a line for each reason."""
