@@ -14,6 +14,7 @@ import pytest_asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
+from rq_dlq._redis.cluster import Node
 from tests.colours import Awaited
 from tests.servers import Server
 from tests.servers.clusters import Cluster, PlainClient
@@ -68,3 +69,16 @@ async def broker(request: pytest.FixtureRequest, nodes: Cluster, raw: PlainClien
     else:
         with rq_dlq.Broker(url) as blocking:
             yield Awaited(blocking)
+
+
+def asked(connections: Any, node: Server) -> list[Any]:
+    """From now on all that is sent to a node."""
+    link, seen = connections._link.link(Node("127.0.0.1", node.port)), list[Any]()
+    talk = link.talk
+
+    def noted(commands: Any) -> Any:
+        seen.append(commands)
+        return talk(commands)
+
+    link.talk = noted
+    return seen

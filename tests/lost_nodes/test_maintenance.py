@@ -10,13 +10,13 @@ import pytest
 
 import rq_dlq
 from rq_dlq import _work
-from rq_dlq._redis.cluster import SLOTS, Node, slot_of
+from rq_dlq._redis.cluster import SLOTS, slot_of
 from rq_dlq._redis.failures import REST
 from rq_dlq.worker.maintenance import Maintenance
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
-from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill
-from tests.servers import Server, wait_until
+from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill, asked
+from tests.servers import wait_until
 from tests.servers.clusters import Cluster, Migration, PlainClient
 
 
@@ -53,19 +53,6 @@ async def test_an_exchange_of_its_own_goes_to_a_node_that_answers(broker: Any, k
 # Maintenance
 
 SEVERAL = [name for name in map("q{}".format, range(90)) if slot_of(f"{{{name}}}") < SLOTS // 3]
-
-
-def asked(connections: Any, node: Server) -> list[Any]:
-    """From now on all that is sent to a node."""
-    link, seen = connections._link.link(Node("127.0.0.1", node.port)), list[Any]()
-    talk = link.talk
-
-    def noted(commands: Any) -> Any:
-        seen.append(commands)
-        return talk(commands)
-
-    link.talk = noted
-    return seen
 
 
 async def scene(broker: Any, *names: str) -> _work.MaintainedNamespace:
