@@ -11,7 +11,7 @@ import pytest
 import rq_dlq
 from rq_dlq import _work
 from rq_dlq._redis.cluster import SLOTS, slot_of
-from rq_dlq._redis.failures import REST
+from rq_dlq._redis.failures import LONGEST, REST, Failures
 from rq_dlq.worker.maintenance import Maintenance
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
@@ -85,7 +85,7 @@ async def test_queues_of_other_nodes_are_maintained(
     assert said[0].endswith(f"its node 127.0.0.1:{node.port} does not answer")
     node.start()
     nodes.wait_well()
-    connections._link.cluster.failures.clock = lambda: time.monotonic() + REST
+    connections._link.cluster.failures.clock = lambda: time.monotonic() + LONGEST
     await one_round(broker, watch)
     assert watch.done["expired"] == 3
 
@@ -102,6 +102,23 @@ async def test_a_dead_node_is_asked_once_for_all_its_queues(broker: Any, kill: K
     await one_round(broker, watch)
     assert len(seen) == 2
     assert watch.done["expired"] == 1
+
+
+def test_a_node_rests_longer_each_time() -> None:
+    """Until it answers. What asks it meanwhile, since it cannot wait, changes no rest."""
+    now, node = 0.0, ("127.0.0.1", 7000)
+    failures = Failures(lambda: now)
+    for rest in (10, 20, 40, 60, 60):
+        for _ in range(2):
+            failures.note(node, OSError())
+        now += rest - 1
+        assert failures.recent(node)
+        now += 1
+        assert not failures.recent(node)
+    failures.forget(node)
+    failures.note(node, OSError())
+    now += REST
+    assert not failures.recent(node)
 
 
 async def test_where_no_queue_can_be_reached_the_process_waits(broker: Any, kill: Kill) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq._redis.failures import REST
+from rq_dlq._redis.failures import LONGEST
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
 from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill
@@ -64,7 +64,7 @@ async def test_a_queue_is_read_again_when_its_node_is_back(broker: Any, nodes: C
     seen = await broker.overview()
     node.start()
     nodes.wait_well()
-    connections._link.cluster.failures.clock = lambda: time.monotonic() + REST
+    connections._link.cluster.failures.clock = lambda: time.monotonic() + LONGEST
     seen = await broker.overview(seen)
     assert [queue.name for queue in seen.queues] == sorted(QUEUES)
     assert not seen.unreachable
