@@ -71,7 +71,13 @@ _CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
 
 class Passing(Exception):  # noqa: N818 - never leaves this room
-    """The server replied that it cannot do this now."""
+    """The server replied that it cannot do this now.
+
+    Attributes:
+        node: the address of a node that did not reply; empty: it did.
+    """
+
+    node = ""
 
 
 class Unheard(exceptions.ConnectionError):
@@ -121,7 +127,9 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
 
 def node_unavailable(url: str, error: Passing) -> NodeUnavailable:
     """The same for a node of a cluster, where others may be reached."""
-    return NodeUnavailable(str(unavailable(url, error)))
+    found = NodeUnavailable(str(unavailable(url, error)))
+    found.node = error.node
+    return found
 
 
 def at_node(error: E, node: str) -> E:

@@ -13,26 +13,30 @@ from typing import TypeAlias
 from rq_dlq._redis.errors import Passing, is_final
 
 Address: TypeAlias = tuple[str, int]
-REST = 10.0  # seconds after a failure; a node that is frozen costs a timeout each time it is asked
-NEVER = (float("-inf"), Passing())
+REST, LONGEST = 10.0, 60.0  # seconds; a node that is frozen costs a timeout each time it is asked
+NEVER = (float("-inf"), Passing(), REST / 2)
 
 
 @dataclass
 class Failures:
-    """The nodes that have not answered since they failed.
+    """The nodes that have not answered since they failed. Each rests for twice as long as the time before.
 
     Attributes:
         clock: seconds; tests pass another one.
     """
 
     clock: Callable[[], float] = time.monotonic
-    _last: dict[Address, tuple[float, Exception]] = field(
-        default_factory=dict[Address, tuple[float, Exception]]
+    _last: dict[Address, tuple[float, Exception, float]] = field(
+        default_factory=dict[Address, tuple[float, Exception, float]]
     )
 
     def note(self, node: Address, error: Exception) -> None:
         """A node could not be reached."""
-        self._last[node] = self.clock(), error
+        at, _, rest = self._last.get(node, NEVER)
+        now = self.clock()
+        if now - at >= rest:  # else it is asked by what does not wait until it has rested
+            rest = min(LONGEST, 2 * rest)
+        self._last[node] = now, error, rest
 
     def forget(self, node: Address) -> None:
         """A node answers."""
@@ -47,12 +51,16 @@ class Failures:
 
     def recent(self, node: Address) -> Exception | None:
         """The error of a node that failed a moment ago: what has no hurry does not wait for it again."""
-        at, error = self._last.get(node, NEVER)
-        return silence(node, error) if self.clock() - at < REST else None
+        at, error, rest = self._last.get(node, NEVER)
+        return silence(node, error) if self.clock() - at < rest else None
 
 
 def silence(node: Address, error: Exception) -> Exception:
     """The error in place of a node's replies, which names the node; the one at a Unix socket has no name."""
+    if is_final(error):
+        return error
     host, port = node
-    name = f"its node {host}:{port}" if port else "its node"
-    return error if is_final(error) else Passing(f"{name} does not answer")
+    address = f"{host}:{port}" if port else ""
+    failure = Passing(f"{f'its node {address}' if address else 'its node'} does not answer")
+    failure.node = address
+    return failure

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._calls import redrives, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.groups import NEW_WITHIN, index_groups
-from rq_dlq._work.steps import Batch, Steps, chunks
+from rq_dlq._work.steps import Batch, NodeUnavailable, Steps, chunks, lost_among, unrepeated
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.failure import moment
-from rq_dlq.values.overview import Overview, QueueOverview
+from rq_dlq.values.overview import Overview, QueueOverview, UnreachableQueue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,28 +26,58 @@ FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read 
 def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) -> Steps[Overview]:
     """Read the counts, groups and redrives of all queues, and how late their schedules are.
 
+    In a cluster a queue whose node does not answer is among the unreachable ones, and the others are read.
+
     Args:
         before: an earlier overview, whose groups are taken where the queue's counts are the same.
     """
     at: int = yield upkeep.clock()
     found: list[QueueOverview] = []
-    for names in chunks((yield upkeep.registered(namespace)), AT_ONCE):
-        families = [QueueKeys(namespace, name) for name in names]
-        counts: list[tuple[int, QueueStats]]
-        counts = yield Batch([upkeep.stats(keys, keys.family) for keys in families])
-        jobs: list[list[str]] = yield Batch([redrives.jobs(keys) for keys in families])
-        ticks: list[float | None] = yield Batch([upkeep.first_score(keys, "ticks") for keys in families])
-        for keys, (now, stats), ids, tick in zip(families, counts, jobs, ticks, strict=True):
-            at = now
-            records = yield from _records(keys, ids)
-            late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
+    lost: list[UnreachableQueue] = []
+    names, unlisted = yield from _names(namespace, before)
+    for part in chunks(names, AT_ONCE):
+        families = [QueueKeys(namespace, name) for name in part]
+        counts = yield Batch([upkeep.stats(keys, keys.family) for keys in families], apart=True)
+        jobs = yield Batch([redrives.jobs(keys) for keys in families], apart=True)
+        ticks = yield Batch([upkeep.first_score(keys, "ticks") for keys in families], apart=True)
+        for keys, *read in zip(families, counts, jobs, ticks, strict=True):
             known = before.by_name.get(keys.family) if before else None
-            if known and _is_good(known, now, stats):
-                groups, grouped = known.groups, (known.grouped_at, known.grouped)
+            queue = lost_among(read) or (yield from _queue(keys, codec, known, read))
+            if isinstance(queue, NodeUnavailable):
+                lost.append(UnreachableQueue(keys.family, queue.node, str(queue)))
             else:
-                groups, grouped = (yield from _groups(keys, codec, stats)), (moment(now), stats)
-            found.append(QueueOverview(stats, groups, records, *grouped, late))
-    return Overview(moment(at), found)
+                at = read[0][0]
+                found.append(queue)
+    return Overview(moment(at), found, lost, unlisted)
+
+
+def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str], str]]:
+    """The names of all queues; those that were known before, and why, if the list cannot be read now."""
+    if before is None:
+        return (yield upkeep.registered(namespace)), ""
+    (names,) = yield Batch([upkeep.registered(namespace)], apart=True)
+    if isinstance(names, NodeUnavailable):
+        return sorted({*before.by_name, *(queue.name for queue in before.unreachable)}), str(names)
+    return names, ""
+
+
+def _queue(
+    keys: QueueKeys, codec: Codec[Any], known: QueueOverview | None, read: Sequence[Any]
+) -> Steps[QueueOverview | NodeUnavailable]:
+    """One queue, of which the counts, the redrives and the first tick were read."""
+    now: int
+    stats: QueueStats
+    (now, stats), ids, tick = read
+    late = 0.0 if tick is None else max(0.0, (now - tick) / 1000)
+    try:
+        records = yield from unrepeated(_records(keys, ids))
+        if known and _is_good(known, now, stats):
+            groups, grouped = known.groups, (known.grouped_at, known.grouped)
+        else:
+            groups, grouped = (yield from unrepeated(_groups(keys, codec, stats))), (moment(now), stats)
+    except NodeUnavailable as error:
+        return error
+    return QueueOverview(stats, groups, records, *grouped, late)
 
 
 def _records(keys: QueueKeys, ids: Sequence[str]) -> Steps[list[Redrive]]:

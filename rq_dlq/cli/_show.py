@@ -18,6 +18,7 @@ from rq_dlq.values.visible import visible, visible_json, visible_line
 if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
+    from rq_dlq.values.overview import UnreachableQueue
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
@@ -119,6 +120,11 @@ def attributes(thing: object, *names: str) -> dict[str, Any]:
 def queue_row(stats: QueueStats) -> dict[str, Any]:
     """A queue's counts."""
     return attributes(stats, *(column.key for column in QUEUES)) | {"totals": dict(stats.totals)}
+
+
+def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:
+    """A queue that cannot be read."""
+    return {"name": queue.name, "unreachable": queue.why, "error": queue.error}
 
 
 def message_row(message: Received[Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rq_dlq._calls import manage, schedules
 from rq_dlq._work.choice import PLACES
 from rq_dlq._work.queue import only_live
 from rq_dlq.cli import _reports, _show
-from rq_dlq.cli._context import Command, Context, Failure, Group, pass_context
+from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
     all_option,
     by_option,
@@ -24,13 +24,16 @@ from rq_dlq.cli._options import (
     yes_option,
 )
 from rq_dlq.errors import MissingRights
+from rq_dlq.values.overview import UnreachableQueue
 from rq_dlq.values.readable import many, why_still
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.values.process import ProcessReport
+
+UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state")
 
 
 @click.group(cls=Group)
@@ -44,22 +47,46 @@ def queue() -> None:
 def ls(context: Context, *, maintainers: bool) -> None:
     """List the queues with their counts.
 
-    The last line says how many processes maintain them; --maintainers lists these.
+    The last line says how many processes maintain them; --maintainers lists these. In a cluster a queue whose
+    node does not answer is listed as unreachable, and the exit code is 3.
     """
-    broker = context.broker
     if maintainers:
         rows = [_reports.maintainer_row(one) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
-    rows = [_show.queue_row(broker.queue(name).stats()) for name in broker.queues()]
-    context.output.rows(rows, _show.QUEUES, "there are no queues yet: `rq-dlq send` creates one")
+    rows = [_row(context, name) for name in context.broker.queues()]
+    lost = [row for row in rows if "unreachable" in row]
+    columns: Sequence[_show.Column] = _show.QUEUES
+    if lost and context.output.format == "table":
+        columns = (*columns, UNREACHABLE_NODE)
+        rows = [dict.fromkeys(column.key for column in columns) | row for row in rows]
+    context.output.rows(rows, columns, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
         with suppress(MissingRights):  # a user of some queues may count them, and not look at processes
-            context.output.say(_reports.maintained_by(_maintainers(context)))
+            context.output.say(_maintained_by(context))
+    if lost:
+        raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
+
+
+def _row(context: Context, name: str) -> dict[str, Any]:
+    """A queue with its counts, or why they cannot be read."""
+    broker = context.broker
+    try:
+        return _show.queue_row(broker._run(_work.unrepeated(_work.stats(broker.queue(name)._core))))
+    except _work.NodeUnavailable as error:
+        return _show.unreachable_row(UnreachableQueue(name, error.node, str(error)))
 
 
 def _maintainers(context: Context) -> list[ProcessReport]:
     return context.broker._run(_work.maintainers(context.broker.settings.namespace))
+
+
+def _maintained_by(context: Context) -> str:
+    try:
+        found = context.broker._run(_work.unrepeated(_work.maintainers(context.broker.settings.namespace)))
+    except _work.NodeUnavailable as error:
+        return f"the processes that maintain them cannot be read: {error}"
+    return _reports.maintained_by(found)
 
 
 @queue.command("show")

@@ -62,24 +62,45 @@ class Reading:
     """What was read from Redis.
 
     Attributes:
+        processes: None: in a cluster, their node does not answer.
         seconds: that it took.
     """
 
     overview: Overview
-    processes: Sequence[ProcessReport]
+    processes: Sequence[ProcessReport] | None
     seconds: float
 
 
 def families(reading: Reading) -> Iterator[Metric]:
     """All families, with what was read. Processes that report no more may be dead, and do not count."""
-    alive = [process for process in reading.processes if process.state != "silent"]
+    overview = reading.overview
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
-    yield from _counts(reading.overview.queues)
-    yield _groups(reading.overview)
-    yield from _redrives(reading.overview)
-    yield from _workers([queue.name for queue in reading.overview.queues], alive)
-    yield from _maintenance([process for process in alive if process.roles])
+    yield from _ups(overview, processes_up=reading.processes is not None)
+    yield from _counts(overview.queues)
+    yield _groups(overview)
+    yield from _redrives(overview)
+    if reading.processes is not None:
+        alive = [process for process in reading.processes if process.state != "silent"]
+        names = [*overview.by_name, *(queue.name for queue in overview.unreachable)]
+        yield from _workers(names, alive)
+        yield from _maintenance([process for process in alive if process.roles])
+
+
+def _ups(overview: Overview, *, processes_up: bool) -> Iterator[Metric]:
+    """What was read; what was not has no other figures, since nobody knows them."""
+    what = "1: the queue was read; 0: it cannot be reached, and has no figures of its own."
+    queues = GaugeMetricFamily("rq_dlq_queue_up", what, labels=("queue",))
+    for queue in overview.queues:
+        queues.add_metric((queue.name,), 1.0)
+    for lost in overview.unreachable:
+        queues.add_metric((lost.name,), 0.0)
+    yield queues
+    what = "1: the list was read; 0: its node of a cluster does not answer."
+    lists = GaugeMetricFamily("rq_dlq_list_up", what, labels=("list",))
+    lists.add_metric(("queues",), float(not overview.unlisted))
+    lists.add_metric(("processes",), float(processes_up))
+    yield lists
 
 
 def _counts(seen: Sequence[QueueOverview]) -> Iterator[Metric]:

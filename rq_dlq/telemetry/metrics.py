@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.values.message import Leased
     from rq_dlq.values.observer import Settled
+    from rq_dlq.values.process import ProcessReport
 
 logger = logging.getLogger("rq_dlq.metrics")
 MAX_AGE = 1.0  # seconds for which a reading is good, whoever asks
@@ -83,11 +84,16 @@ class QueueCollector(Collector):
         self._last = None
         try:
             self._overview = self._broker.overview(self._overview)
-            processes = self._broker._run(_work.processes(self._broker.settings.namespace))
-            self._last = Reading(self._overview, processes, time.monotonic() - began)
+            self._last = Reading(self._overview, self._processes(), time.monotonic() - began)
         finally:
             self._ended = time.monotonic()
         return self._last
+
+    def _processes(self) -> list[ProcessReport] | None:
+        try:
+            return self._broker._run(_work.unrepeated(_work.processes(self._broker.settings.namespace)))
+        except _work.NodeUnavailable:  # other nodes have queues that were read
+            return None
 
     def _reading(self) -> Reading | None:
         """The last reading, or a new one if it is too old; None: Redis cannot be read.

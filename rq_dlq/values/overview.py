@@ -8,9 +8,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rq_dlq.values.readable import many
+
 if TYPE_CHECKING:
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.redrive import Redrive
+
+FEW = 10  # names in a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +44,60 @@ class QueueOverview:
         return self.stats.name
 
 
+@dataclass(frozen=True, slots=True)
+class UnreachableQueue:
+    """A queue of a cluster that could not be read.
+
+    Attributes:
+        name: of the queue.
+        node: the address of its node, which does not answer; empty: it does, and `error` says what is wrong.
+        error: the whole sentence.
+    """
+
+    name: str
+    node: str
+    error: str
+
+    @property
+    def why(self) -> str:
+        """What is wrong, in a few words."""
+        return f"unreachable: node {self.node}" if self.node else f"unreachable: {self.error}"
+
+
 @dataclass(frozen=True)
 class Overview:
     """All queues of a broker.
 
     Attributes:
         at: when it was read, by the server's clock.
-        queues: sorted by name.
+        queues: those that were read, sorted by name.
+        unreachable: in a cluster, the queues that could not be read, sorted by name.
+        unlisted: why the list of queues could not be read: the queues are those of the overview before, and
+            new ones are missing; empty: it was read.
     """
 
     at: datetime
     queues: Sequence[QueueOverview]
+    unreachable: Sequence[UnreachableQueue] = ()
+    unlisted: str = ""
+
+    def why_lost(self, name: str) -> str:
+        """Why a queue could not be read, as a sentence; empty: it was, or nobody knows of it."""
+        return next((f"{name} is {one.why}" for one in self.unreachable if one.name == name), "")
+
+    @cached_property
+    def gaps(self) -> Sequence[str]:
+        """What could not be read, in a line for each reason."""
+        names: dict[str, list[str]] = {}
+        for queue in self.unreachable:
+            names.setdefault(queue.why, []).append(queue.name)
+        lines = [
+            f"{why}, with {many(len(lost), 'queue')}: {', '.join(lost[:FEW])}{', …' if lost[FEW:] else ''}"
+            for why, lost in names.items()
+        ]
+        if self.unlisted:
+            lines.append(f"the list of queues cannot be read, so new ones are missing: {self.unlisted}")
+        return lines
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueOverview]:

@@ -14,7 +14,7 @@ from rq_dlq.errors import RqDlqError
 from rq_dlq.values.trouble import OLD, Trouble, troubles
 from rq_dlq.web.history import ALL
 from rq_dlq.web.shown import link
-from rq_dlq.web.site import Site, root_of
+from rq_dlq.web.site import Site, missing, root_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -50,6 +50,8 @@ def overview(site: Site, seen: Overview, asked: Asked) -> Values:
         "rows": [(queue, history.rates(queue.name), wrong.get(queue.name, "")) for queue in shown],
         "hidden": len(chosen) - len(shown),
         "queues": len(seen.queues),
+        "gaps": seen.gaps,
+        "lost": [one for one in seen.unreachable if words in one.name.lower()][:MOST_ROWS],
         "words": words,
         "groups": _groups_found(site, seen, words) if words else [],
     }
@@ -132,8 +134,7 @@ def _where_dead(found: QueueOverview, one: Redrive) -> str:
 
 def _queue_of(seen: Overview, name: str) -> QueueOverview:
     if (found := seen.by_name.get(name)) is None:
-        message = f"there is no queue {name!r}: it was never used, or it was deleted"
-        raise HTTPException(404, message)
+        raise missing(seen, name)
     return found
 
 

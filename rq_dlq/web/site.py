@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.values.masks import Masks
+    from rq_dlq.values.overview import Overview
     from rq_dlq.web.access import Access
 
 
@@ -79,12 +80,13 @@ class Site:
         """The queue that a request names.
 
         Raises:
-            HTTPException: there is none of this name.
+            HTTPException: there is none of this name, or it cannot be reached.
         """
         name = asked(request, key)
-        if name not in (await self.hub.now()).by_name and name not in (await self.hub.now(within=0)).by_name:
-            message = f"there is no queue {name!r}: it was never used, or it was deleted"
-            raise HTTPException(404, message)
+        if name not in (await self.hub.now()).by_name:
+            seen = await self.hub.now(within=0)
+            if name not in seen.by_name:
+                raise missing(seen, name)
         return self.broker.queue(name)
 
     def by(self, request: Request) -> str:
@@ -108,6 +110,13 @@ def act(handler: Handler) -> Handler:
         return await handler(site, request)
 
     return checked
+
+
+def missing(seen: Overview, name: str) -> HTTPException:
+    """What to raise for a queue that is not among those that were read."""
+    if lost := seen.why_lost(name):
+        return HTTPException(503, lost)
+    return HTTPException(404, f"there is no queue {name!r}: it was never used, or it was deleted")
 
 
 def root_of(request: Request) -> str:

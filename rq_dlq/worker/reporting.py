@@ -42,7 +42,11 @@ class Reporting:
         self._stopping = self._refused = False
 
     def report(self, connections: Connections, *, stopping: bool) -> None:
-        """Store the report if it is time, or if the process has begun to stop."""
+        """Store the report if it is time, or if the process has begun to stop.
+
+        The rest of the worker's round does not wait for the node that has the reports: no call to it is
+        repeated, since the next report comes soon.
+        """
         now = time.monotonic()
         if now < self._due and stopping == self._stopping:
             return
@@ -52,11 +56,13 @@ class Reporting:
         trouble = ""
         try:
             note = self._reporter.note(self._namespace, queues=self._queues(now), stopping=stopping, **news)
-            connections.run(note)
+            connections.run(_work.unrepeated(note))
         except MissingRights as error:
             if not self._refused:
                 logger.warning("`rq-dlq worker ls` does not show this process: %s", error)
             self._refused = True
+        except _work.NodeUnavailable as error:  # other nodes may have the queues
+            logger.debug("cannot report: %s", error)
         except RqDlqError as error:  # the consumers notice it, too, and log it
             logger.debug("cannot report: %s", error)
             trouble = str(error)
@@ -65,7 +71,7 @@ class Reporting:
     def leave(self, connections: Connections) -> None:
         """Remove the report."""
         try:
-            connections.run(self._reporter.leave(self._namespace))
+            connections.run(_work.unrepeated(self._reporter.leave(self._namespace)))
         except RqDlqError as error:
             logger.debug("cannot remove the report: %s", error)
 

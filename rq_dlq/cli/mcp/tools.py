@@ -54,6 +54,7 @@ class Tools:
 
         `trouble` says what is wrong and since when. `contains` is a part of the names to list. `totals` count
         since the queue began; `oldest` is how many seconds the oldest ready message has waited.
+        `unreachable` are queues of a cluster whose counts cannot be read now, and `gaps` says why.
         """
         overview = self._before = self._context.broker.overview(self._before)
         found = [queue for queue in overview.queues if contains in queue.name]
@@ -65,7 +66,11 @@ class Tools:
                 for one in troubles([queue], overview.at)
             ]
             rows.append(_show.queue_row(queue.stats) | {"trouble": trouble})
-        return _answer({"at": overview.at, "queues": rows}, left_out=len(found) - len(rows))
+        answer: dict[str, Any] = {"at": overview.at, "queues": rows}
+        if overview.gaps:
+            answer["unreachable"] = [one.name for one in overview.unreachable if contains in one.name][:limit]
+            answer["gaps"] = overview.gaps
+        return _answer(answer, left_out=len(found) - len(rows))
 
     def groups(self, queue: Name, limit: Limit = 20) -> str:
         """List the dead letters of a queue by kind of failure, the largest group first.

@@ -10,7 +10,7 @@ import time
 
 import click
 
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, pass_context
 from rq_dlq.cli._options import seconds
 
 
@@ -43,3 +43,5 @@ def top(context: Context, *, every: float, once: bool) -> None:
     time.sleep(every)  # rates need two readings
     reader.read()
     console.print(picture(reader.last, look, console.width))
+    if reader.last.gaps:
+        raise Failure("not all could be read", UNREACHABLE)

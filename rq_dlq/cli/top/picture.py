@@ -68,10 +68,13 @@ def _head(
     if reading.failure:
         away = text_of("ago", reading.away)
         yield _line(f"NO ANSWER for {away}, this was at {at}: {reading.failure}", "bold red")
-    if not reading.overview.queues:
+    for gap in reading.gaps:
+        yield _line(gap, "bold red")
+    if not reading.overview.queues and not reading.overview.unreachable:
         yield _line("there are no queues yet", "green")
         return
     of = many(len(queues), "queue") + (f" with {look.filter!r} in the name" if look.filter else "")
+    of += " that can be read" if reading.overview.unreachable else ""
     levels = {trouble.queue: trouble.level for trouble in reversed(wrong)}  # the worst of each queue
     bad = sum(level == "bad" for level in levels.values())
     noted = f"; {len(levels) - bad:,} worth a look" if len(levels) > bad else ""

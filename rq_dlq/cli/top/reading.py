@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rq_dlq import _work
 from rq_dlq.cli._context import sentence
 from rq_dlq.errors import RqDlqError
 
@@ -28,6 +29,7 @@ class Reading:
         where: the server and the namespace.
         workers: the worker processes.
         before: an earlier overview, from which rates are taken.
+        gaps: what could not be read of a cluster, in lines.
         failure: why the last try to read failed; empty: it did not.
         away: seconds since a try succeeded.
     """
@@ -36,6 +38,7 @@ class Reading:
     overview: Overview
     before: Overview
     workers: Sequence[ProcessReport] = ()
+    gaps: Sequence[str] = ()
     failure: str = ""
     away: float = 0.0
 
@@ -54,14 +57,14 @@ class Reader:
         self._known = deque([first])
         self._read_at = time.monotonic()
         where = f"{broker.url}  {broker.settings.namespace}"
-        self.last = Reading(where, first, first, broker.workers())
+        self.last = Reading(where, first, first, *self._workers(first))
         self.broken: BaseException | None = None
 
     def read(self) -> None:
         """Read once more; a failure is part of the reading."""
         try:
             overview = self._broker.overview(self._known[-1])
-            workers = self._broker.workers()
+            workers, gaps = self._workers(overview)
         except RqDlqError as error:
             away = time.monotonic() - self._read_at
             self.last = replace(self.last, failure=sentence(error), away=away)
@@ -70,7 +73,15 @@ class Reader:
         while len(self._known) > 1 and (overview.at - self._known[1].at).total_seconds() >= WINDOW:
             self._known.popleft()
         self._known.append(overview)
-        self.last = Reading(self.last.where, overview, self._known[0], workers)
+        self.last = Reading(self.last.where, overview, self._known[0], workers, gaps)
+
+    def _workers(self, overview: Overview) -> tuple[Sequence[ProcessReport], Sequence[str]]:
+        """The worker processes, and what could not be read."""
+        try:
+            steps = _work.unrepeated(_work.workers(self._broker.settings.namespace))
+            return self._broker._run(steps), overview.gaps
+        except _work.NodeUnavailable as error:
+            return (), [*overview.gaps, f"the worker processes cannot be read: {error}"]
 
     def start(self, tell: Callable[[], None]) -> None:
         """Read at intervals until the process ends, and tell of each reading."""

@@ -30,7 +30,8 @@ async def policies(site: Site, request: Request) -> Response:
         settings = await site.broker.policies.explain(name)
         preview = settings.redelivery.preview(ROWS)
         values = {"settings": settings, "preview": preview, **await _simulated(settings.redelivery, given)}
-    queues = [queue.name for queue in (await site.hub.now()).queues]
+    seen = await site.hub.now()
+    queues = sorted({*seen.by_name, *(queue.name for queue in seen.unreachable)})
     entries = sorted(stored.entries.items())
     return site.page(
         request, "policies.html", entries=entries, unreadable=stored.unreadable, name=name, queues=queues,

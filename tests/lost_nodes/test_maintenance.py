@@ -1,81 +1,23 @@
-"""A cluster one of whose nodes is dead, with no replica to take its place: what concerns the others goes on.
-
-Mostly it is the node of the lowest slots, where what needs no key went first. The second one has the list of
-queues, the third one those of processes.
-"""
+"""Calls without a key, and maintenance: what concerns the other nodes goes on."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
-import pytest_asyncio
 
 import rq_dlq
-import rq_dlq.asyncio
 from rq_dlq import _work
-from rq_dlq._redis.cluster import SLOTS, Node, slot_of
-from rq_dlq._redis.failures import REST
+from rq_dlq._redis.cluster import SLOTS, slot_of
+from rq_dlq._redis.failures import LONGEST, REST, Failures
 from rq_dlq.worker.maintenance import Maintenance
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury
-from tests.colours import Awaited
-from tests.servers import Server, wait_until
+from tests.lost_nodes.conftest import HERE, LOST, THERE, Kill, asked
+from tests.servers import wait_until
 from tests.servers.clusters import Cluster, Migration, PlainClient
-
-Kill: TypeAlias = Callable[[int], Server]
-LOST, HERE, THERE = "orders", "c", "invoices"  # queues by the number of their node
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes, of which two serve their slots whatever the third does."""
-    options = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
-    with Cluster(tmp_path_factory.mktemp("lost"), *options) as cluster:
-        owners = [cluster.owner(f"{{{name}}}") for name in (LOST, HERE, THERE)]
-        assert owners == cluster.nodes
-        yield cluster
-
-
-@pytest.fixture
-def raw(nodes: Cluster) -> Iterator[PlainClient]:
-    """A plain client of all three, which are empty."""
-    client = PlainClient(nodes)
-    client.flushall()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def kill(nodes: Cluster, raw: PlainClient) -> Iterator[Kill]:
-    """Kills a node, until the end of the test."""
-    del raw
-
-    def killed(number: int) -> Server:
-        nodes.nodes[number].kill()
-        return nodes.nodes[number]
-
-    yield killed
-    for node in nodes.nodes:
-        if node.process is None:
-            node.start()
-    nodes.wait_well()
-
-
-@pytest_asyncio.fixture(params=["sync", "async"])
-async def broker(request: pytest.FixtureRequest, nodes: Cluster, raw: PlainClient) -> AsyncIterator[Any]:
-    """A broker of either colour that knows the second node."""
-    del raw
-    url = nodes.nodes[1].url
-    if request.param == "async":
-        async with rq_dlq.asyncio.Broker(url) as awaiting:
-            yield awaiting
-    else:
-        with rq_dlq.Broker(url) as blocking:
-            yield Awaited(blocking)
 
 
 async def test_what_needs_no_key_goes_to_a_node_that_answers(broker: Any, kill: Kill) -> None:
@@ -113,19 +55,6 @@ async def test_an_exchange_of_its_own_goes_to_a_node_that_answers(broker: Any, k
 SEVERAL = [name for name in map("q{}".format, range(90)) if slot_of(f"{{{name}}}") < SLOTS // 3]
 
 
-def asked(connections: Any, node: Server) -> list[Any]:
-    """From now on all that is sent to a node."""
-    link, seen = connections._link.link(Node("127.0.0.1", node.port)), list[Any]()
-    talk = link.talk
-
-    def noted(commands: Any) -> Any:
-        seen.append(commands)
-        return talk(commands)
-
-    link.talk = noted
-    return seen
-
-
 async def scene(broker: Any, *names: str) -> _work.MaintainedNamespace:
     """Queues with a message whose time is over; the process knows them."""
     for name in names:
@@ -156,7 +85,7 @@ async def test_queues_of_other_nodes_are_maintained(
     assert said[0].endswith(f"its node 127.0.0.1:{node.port} does not answer")
     node.start()
     nodes.wait_well()
-    connections._link.cluster.failures.clock = lambda: time.monotonic() + REST
+    connections._link.cluster.failures.clock = lambda: time.monotonic() + LONGEST
     await one_round(broker, watch)
     assert watch.done["expired"] == 3
 
@@ -173,6 +102,23 @@ async def test_a_dead_node_is_asked_once_for_all_its_queues(broker: Any, kill: K
     await one_round(broker, watch)
     assert len(seen) == 2
     assert watch.done["expired"] == 1
+
+
+def test_a_node_rests_longer_each_time() -> None:
+    """Until it answers. What asks it meanwhile, since it cannot wait, changes no rest."""
+    now, node = 0.0, ("127.0.0.1", 7000)
+    failures = Failures(lambda: now)
+    for rest in (10, 20, 40, 60, 60):
+        for _ in range(2):
+            failures.note(node, OSError())
+        now += rest - 1
+        assert failures.recent(node)
+        now += 1
+        assert not failures.recent(node)
+    failures.forget(node)
+    failures.note(node, OSError())
+    now += REST
+    assert not failures.recent(node)
 
 
 async def test_where_no_queue_can_be_reached_the_process_waits(broker: Any, kill: Kill) -> None:
