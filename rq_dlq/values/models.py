@@ -61,16 +61,16 @@ def _kinds_in(body: Any) -> Iterator[type]:
     level: list[Any] = [body]
     while level:
         value = level.pop()
-        if not issubclass(type(value), CONTAINERS):
-            yield type(value)
-            value = _held(value)
-        values: Iterable[Any] = value.values() if issubclass(type(value), dict) else value
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+        values: Iterable[Any] = value.values() if issubclass(kind, dict) else value
+        if not issubclass(kind, CONTAINERS):
+            yield kind
+            values = _held(value, kind)
         level += (inner for inner in values if type(inner) not in _PLAIN)
 
 
-def _held(value: Any) -> Sequence[Any]:
+def _held(value: Any, kind: Any) -> Sequence[Any]:
     """The values of the fields of an object that msgspec encodes."""
-    kind: Any = type(value)
     if hasattr(kind, "__struct_fields__"):
         return msgspec.structs.astuple(value)
     names: list[str] = [one.name for one in getattr(kind, "__attrs_attrs__", ())]
