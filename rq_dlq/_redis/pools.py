@@ -22,7 +22,7 @@ from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundErr
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
 
-from rq_dlq._redis.urls import check_options, check_path, readable
+from rq_dlq._redis.urls import check_marks, check_options, check_path, readable
 from rq_dlq._work import MAX_BLOCK
 
 SOCKET_TIMEOUT = 5.0  # seconds
@@ -115,6 +115,7 @@ def pool_of(url: str, colour: Colour) -> Any:
         ConfigurationError: the URL cannot be read.
     """
     with readable(url):
+        check_marks(url)
         scheme, sentinel, rest = url.partition("+sentinel://")
         if sentinel:
             return _behind_sentinels(scheme, rest, colour)

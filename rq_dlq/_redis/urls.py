@@ -76,6 +76,22 @@ class UnusableError(ValueError):
     """What is wrong with a URL, in words that quote nothing of it that may be secret."""
 
 
+def check_marks(url: str) -> None:
+    """Check that no mark in a password has ended it, since redis-py drops what is behind without a word.
+
+    Raises:
+        UnusableError: a `#`, a `/` or a `?` has.
+    """
+    before, _, parameters = url.partition("?")
+    host, _, path = before.partition("://")[2].partition("/")
+    if "#" in url:
+        raise UnusableError("write # as %23, in a password and elsewhere")
+    if host and "@" in path:
+        raise UnusableError("write / in a user or a password as %2F")
+    if any("@" in part.partition("=")[0] for part in re.split("[&;]", parameters)):
+        raise UnusableError("write ? in a user or a password as %3F")
+
+
 def check_path(url: str) -> None:
     """Check that the path is a database, which redis-py reads as 0, or with its slashes dropped, if not.
 
@@ -83,8 +99,6 @@ def check_path(url: str) -> None:
         ValueError: it is not one.
     """
     parts = urlsplit(url)
-    if "@" in parts.path and parts.netloc:
-        raise ValueError("write / in a user or a password as %2F")
     if parts.scheme != "unix" and not _DATABASE.fullmatch(parts.path):
         raise UnusableError("after the host comes /, and the number of a database")
 

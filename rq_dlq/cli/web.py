@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import getpass
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._extras import of_extra
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TOKEN_VARIABLE = "RQ_DLQ_WEB_TOKEN"  # noqa: S105 - its name
 CLOSING = 2  # seconds that open pages have when the server ends
 
 
@@ -33,6 +36,17 @@ def _given(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     return text and text.strip()
 
 
+def _token(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """The token; click takes an empty variable for one that is not set."""
+    typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    if not typed and not os.environ.get(TOKEN_VARIABLE, "not set").strip():
+        raise ConfigurationError(
+            f"${TOKEN_VARIABLE} is empty, and an empty token would be none: put a token of at least 16 "
+            f"characters into it, or `unset {TOKEN_VARIABLE}`"
+        )
+    return _given(ctx, param, text)
+
+
 def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     del ctx, param
     inner = text.strip("/")
@@ -43,8 +57,8 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
 @click.option("--listen", metavar="HOST:PORT", callback=_address, default="127.0.0.1:8080", show_default=True)
 @click.option(
     "--token",
-    envvar="RQ_DLQ_WEB_TOKEN",
-    callback=_given,
+    envvar=TOKEN_VARIABLE,
+    callback=_token,
     help="What opens the page; else $RQ_DLQ_WEB_TOKEN.",
 )
 @click.option(

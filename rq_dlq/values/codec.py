@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, product
 from typing import Any, Generic, TypeVar
 
@@ -158,18 +158,10 @@ class Codec(Generic[T]):
         """
         if isinstance(body, bytearray | memoryview):
             return bytes(body)  # pyright: ignore[reportUnknownArgumentType]
-        lost = models.lost_of(type(body))
-        if careful := not lost and issubclass(type(body), models.CONTAINERS) and self._type_loses:
-            lost = models.lost_inside(body)  # dicts in the place of such objects lose nothing
-        if lost:
+        if lost := models.lost_of(type(body)):
             raise InvalidMessage(lost)
-        if not careful:
-            self._known.add(type(body))
+        self._known.add(type(body))
         return None
-
-    @cached_property
-    def _type_loses(self) -> bool:
-        return bool(models.lost_in(self.type))
 
     def _encode(self, body: Any) -> bytes:
         if self._raw:
@@ -177,11 +169,14 @@ class Codec(Generic[T]):
         try:
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
+            fields = models.lost_inside(body)
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"
             raise InvalidMessage(message) from error
         if lost is not None:
             raise InvalidMessage(f"{lost}, a number that JSON does not have: send None or text in its place")
+        if fields:
+            raise InvalidMessage(fields)
         return data
 
     def decode(self, data: bytes, *, raw: bool) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -24,7 +24,15 @@ _NO_NAME = re.compile(r"[^\w.-]+")
 _IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords have some
 # What may be a field: its name, a quote that ends it, and = or : behind. It begins only where a name does,
 # and gives nothing back, so that each character is read once, however long the name is.
-_FIELD = re.compile(r"""(?<![\w.-])([\w.-]++)(\\*+["']\]?)?\s*+[:=]{1,3}>?\s*+""")
+# Behind the name of a pair, ["password", "x"], is a comma, and behind an option, --password x, a blank.
+_FIELD = re.compile(
+    r"""(?<![\w.-])(?:([\w.-]++)(\\*+["']\]?)?\s*+(?:[:=]{1,3}>?|(,))\s*+|(--[\w-]++)\s++(?=[^\s-]))"""
+)
+_PAIR = re.compile(r"""[\[(]\s{0,9}\\*+["']\Z""")  # what a pair begins with
+_TAG = re.compile(r"<(?:[\w.-]{1,60}:)?([\w.-]{1,200})(?:\s[^<>]*+)?(?<!/)>")
+_NAME = re.compile(r"""\\{0,9}["']?([\w.-]{1,60})""")
+SAYS_NAME = frozenset({"name", "key", "field", "header", "option", "param", "parameter", "k"})
+SAYS_VALUE = frozenset({"value", "values", "val", "v"})
 # A quote may be escaped, once more with each text that it is in, and stand behind b or SecretStr(.
 _OPENS = re.compile(r"""(?:[bruf]{1,2}|[a-z_][\w.]{0,60}\()?(\\*+)(["'])""", re.IGNORECASE)
 _QUOTE = re.compile(r"""(?<!\\)(\\*+)(["'])""")
@@ -67,16 +75,36 @@ class Masks:
     def text(self, text: str) -> str:
         """A text, such as that of an error, with what looks like `password=…` hidden; a long one is cut."""
         cut = text if len(text) <= MOST else text[:MOST]
-        shown = _IN_URL.sub(rf"\1{HIDDEN}@", "".join(self._parts(cut)))
+        elements = "".join(self._parts("".join(self._elements(cut))))
+        shown = _IN_URL.sub(rf"\1{HIDDEN}@", elements)
         return shown if len(text) <= MOST else f"{shown}… ({len(text):,} characters)"
 
     def _value(self, value: Any, depth: int) -> Any:
         if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value).items()
-            return {key: HIDDEN if self.hides(str(key)) else self._value(part, depth) for key, part in fields}
+            fields = cast("dict[str, Any]", value)
+            named = any(str(key).lower() in SAYS_NAME and self._names(part) for key, part in fields.items())
+            return {
+                key: HIDDEN
+                if self.hides(str(key)) or (named and str(key).lower() in SAYS_VALUE)
+                else self._value(part, depth)
+                for key, part in fields.items()
+            }
         if isinstance(value, list | tuple):
-            return [self._value(part, depth) for part in cast("Iterable[Any]", value)]
+            parts = cast("Sequence[Any]", value)
+            before = (None, *parts)
+            return [
+                HIDDEN if self._leads(before[n], len(parts)) else self._value(part, depth)
+                for n, part in enumerate(parts)
+            ]
         return self._decoded(value, depth) if isinstance(value, str) else value
+
+    def _names(self, value: Any) -> bool:
+        """Whether a value is the name of a field that is hidden."""
+        return isinstance(value, str) and _NAME.fullmatch(value) is not None and self.hides(value)
+
+    def _leads(self, value: Any, length: int) -> bool:
+        """Whether the next of a list is hidden: it is a pair with a name, or arguments with an option."""
+        return self._names(value) and (length == 2 or value.startswith("--"))  # noqa: PLR2004
 
     def _decoded(self, text: str, depth: int) -> str:
         """A text; if it is JSON, with the secrets hidden that are in its fields."""
@@ -91,20 +119,42 @@ class Masks:
             return self.text(text)
         return text if len(text) <= MOST else self.text(text)
 
-    def _parts(self, text: str) -> Iterator[str]:
-        """A text in parts, its secrets replaced."""
+    def _elements(self, text: str) -> Iterator[str]:
+        """A text in parts, what is in elements of XML replaced."""
         shown = at = 0
-        while field := _FIELD.search(text, at):
-            at = field.end()
-            if self._hides_in(text, field) and (end := _end_of_value(text, field)) > at:
-                yield f"{text[shown:at]}{HIDDEN}"
+        while tag := _TAG.search(text, at):
+            at = tag.end()
+            if self.hides(tag[1]):
+                end = text.find("</", at)
+                if end < 0:  # nor is a later one closed
+                    break
+                yield f"{text[shown:at]}{HIDDEN if end > at else ''}"
                 shown = at = end
         yield text[shown:]
 
+    def _parts(self, text: str) -> Iterator[str]:
+        """A text in parts, its secrets replaced."""
+        shown = at = 0
+        named = False  # a field said that the next value is one of a hidden field
+        while field := _FIELD.search(text, at):
+            at = field.end()
+            name = (field[1] or field[4]).lower()
+            is_value = named and name in SAYS_VALUE
+            if (is_value or self._hides_in(text, field)) and (end := _end_of_value(text, field)) > at:
+                yield f"{text[shown:at]}{HIDDEN}"
+                shown = at = end
+                named = named and not is_value
+            elif name in SAYS_NAME:
+                said = _NAME.match(text, at)
+                named = said is not None and self.hides(said[1])
+        yield text[shown:]
+
     def _hides_in(self, text: str, field: re.Match[str]) -> bool:
-        if self.hides(field[1]):
+        if field[3] and not (field[2] and _PAIR.search(text, max(0, field.start() - 20), field.start())):
+            return False
+        if self.hides(field[1] or field[4]):
             return True
-        if not self._tails.match(field[1]):
+        if field[1] is None or not self._tails.match(field[1]):
             return False
         return bool(self._ends_named.search(text[max(0, field.start() - _NEAR) : field.end(1)]))
 
@@ -114,7 +164,7 @@ def _end_of_value(text: str, field: re.Match[str]) -> int:
     at = field.end()
     if opens := _OPENS.match(text, at):
         return _closing(text, opens)
-    if not field[2] and any(word in field[1].lower() for word in WHOLE_LINE):
+    if not field[2] and any(word in (field[1] or field[4]).lower() for word in WHOLE_LINE):
         line = _LINE.match(text, at, _end_of_quoted(text, field))
         return line.end() if line else at
     if text[at : at + 1] in ("[", "{", "("):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import marshal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -16,6 +18,7 @@ KINDS = (
 _METHODS = ("__get_pydantic_core_schema__", "model_validate_json", "model_dump_json")
 _WITH_FIELDS = ("__attrs_attrs__", "__dataclass_fields__", "__struct_fields__", "__total__", "_fields")
 CONTAINERS = (dict, list, tuple, set, frozenset)
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def is_model(kind: Any) -> bool:
@@ -38,17 +41,51 @@ lost_of: Callable[[Any], str] = lru_cache(maxsize=1024)(lost_in)
 """The same of a class, which is looked at once."""
 
 
-def lost_inside(value: Any) -> str:
-    """Which fields of the objects in a container would not arrive; empty: all of them do."""
-    if not issubclass(type(value), CONTAINERS):
-        return lost_of(type(value))
-    values: Iterable[Any] = value.values() if issubclass(type(value), dict) else value
-    return next((lost for one in values if (lost := lost_inside(one))), "")
+def lost_inside(body: Any) -> str:
+    """Which fields of the attrs objects in a body did not arrive in its JSON; empty: all of them did.
+
+    msgspec encodes them by itself, without a hook. Where nothing has imported attrs, there are none. The body
+    has been encoded, so it does not contain itself.
+    """
+    if "attr" not in sys.modules:
+        return ""
+    try:
+        marshal.dumps(body)  # the quickest way to see that it holds nothing but plain values
+    except ValueError:
+        return next((lost for kind in _kinds_in(body) if (lost := _lost_of_attrs(kind))), "")
+    return ""
+
+
+def _kinds_in(body: Any) -> Iterator[type]:
+    """The classes of the objects in a body."""
+    level: list[Any] = [body]
+    while level:
+        value = level.pop()
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+        values: Iterable[Any] = value.values() if issubclass(kind, dict) else value
+        if not issubclass(kind, CONTAINERS):
+            yield kind
+            values = _held(value, kind)
+        level += (inner for inner in values if type(inner) not in _PLAIN)
+
+
+def _held(value: Any, kind: Any) -> Sequence[Any]:
+    """The values of the fields of an object that msgspec encodes."""
+    if hasattr(kind, "__struct_fields__"):
+        return msgspec.structs.astuple(value)
+    names: list[str] = [one.name for one in getattr(kind, "__attrs_attrs__", ())]
+    names += getattr(kind, "__dataclass_fields__", [])
+    return [getattr(value, name, None) for name in names]
 
 
 def _lost_fields(kind: type) -> str:
     if is_model(kind):
         return _lost_of_model(kind)
+    return _lost_of_attrs(kind)
+
+
+@lru_cache(maxsize=1024)
+def _lost_of_attrs(kind: type) -> str:
     hidden = [one.name for one in getattr(kind, "__attrs_attrs__", ()) if one.name.startswith("_")]
     them = "it" if len(hidden) == 1 else "them"
     return f"{_fields(hidden, kind)} would not be sent: rename {them} or use a dataclass" if hidden else ""

@@ -114,6 +114,46 @@ async def test_a_schedule_is_replaced(broker: Any, clock: Clock) -> None:
     assert [delivery.body for delivery in await orders.claim(9)] == [2]
 
 
+@pytest.mark.parametrize("rule", [{"every": "1h"}, {"cron": "0 * * * *"}])
+async def test_declared_anew_after_a_step_back_it_goes_by_the_clock(
+    rule: Any, broker: Any, clock: Clock
+) -> None:
+    """It had fired while the clock was a day ahead, and would be silent for that day."""
+    orders = broker.queue("orders")
+    start = datetime(2026, 3, 27, 12, tzinfo=UTC)
+    clock.set(round(start.timestamp() * 1000))
+    await orders.schedule("t", 0, **rule)
+    clock.advance("1d")
+    assert await fired(orders) == 1
+    clock.set(clock.now - 86_400_000)
+    await orders.schedule("t", 0, **rule)
+    assert (await of(broker)).next_at == start + timedelta(hours=1)
+    clock.advance("1h")
+    assert [await fired(orders), await fired(orders)] == [1, 0]
+
+
+async def test_a_first_tick_that_a_step_back_put_off_is_moved(broker: Any, clock: Clock) -> None:
+    """It was written while the clock was a day ahead, and has sent nothing."""
+    orders = broker.queue("orders")
+    now = clock.now
+    clock.advance("1d")
+    await orders.schedule("t", 0, every="1h")
+    clock.set(now)
+    await orders.schedule("t", 0, every="1h")
+    assert (await of(broker)).next_at == moment(now - now % 1000) + timedelta(hours=1)
+
+
+async def test_a_small_step_back_repeats_no_tick(broker: Any, clock: Clock) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("t", 0, every="1h")
+    clock.advance("1h")
+    assert await fired(orders) == 1
+    following = (await of(broker)).next_at
+    clock.set(clock.now - 60_000)
+    await orders.schedule("t", 0, every="1h")
+    assert (await of(broker)).next_at == following
+
+
 async def test_a_paused_schedule_sends_nothing(broker: Any, clock: Clock) -> None:
     orders = broker.queue("orders")
     await orders.schedule("t", 0, every="1h")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Any
 
+import msgspec
 import pytest
 
 from rq_dlq import InvalidMessage
+from rq_dlq.values.codec import Codec
 from tests.behaviour.helpers import bodies
 
 
@@ -132,6 +135,48 @@ async def test_a_nested_field_with_an_underscore_is_refused(broker: Any) -> None
     outer: Any = make_dataclass("Outer", [("it", made)])
     with pytest.raises(InvalidMessage, match="field _token of Acc"):
         await broker.queue("b").send(outer(made(1, "t")))
+
+
+def wrapped(inner: Any, _: int) -> Any:
+    return [inner]
+
+
+def within(inside: str, one: Any) -> Any:
+    """A body that holds this."""
+    if inside == "a dict":
+        return {"note": "x", "it": one}
+    if inside == "lists":
+        return functools.reduce(wrapped, range(200), [1, (one,)])
+    if inside == "an attrs object":
+        return {"it": pytest.importorskip("attrs").make_class("Outer", ["it"])([one])}
+    kind: Any = (make_dataclass if inside == "a dataclass" else msgspec.defstruct)("Outer", [("it", Any)])
+    return kind(one)
+
+
+INSIDE = ("a dict", "lists", "an attrs object", "a dataclass", "a struct")
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+@pytest.mark.parametrize("kind", ["define", "frozen", "dict"])
+@pytest.mark.parametrize("many", [False, True])
+async def test_such_a_field_is_refused_wherever_it_is(
+    inside: str, kind: str, many: bool, broker: Any
+) -> None:
+    """Also where no type says what a body holds."""
+    queue, made = broker.queue("a"), account(kind)
+    await queue.send(within(inside, {"id": 1, "_token": "t"}))
+    for _ in range(2):
+        body = within(inside, made(1, "t"))
+        with pytest.raises(InvalidMessage, match="field _token of Acc would not be sent"):
+            await (queue.send_many([body]) if many else queue.send(body))
+    assert (await queue.stats()).waiting == 1
+
+
+def test_a_body_that_contains_itself_is_refused() -> None:
+    body: list[Any] = []
+    body.append(body)
+    with pytest.raises(InvalidMessage, match="cannot be encoded as JSON"):
+        Codec[Any](Any, 1000).encode(body)
 
 
 async def test_an_argument_of_a_task_with_such_a_field_is_refused(broker: Any) -> None:

@@ -40,6 +40,23 @@ def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:
     assert says in shell("web", *words, code=2).stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
+@pytest.mark.parametrize("value", ["", " \n"])
+def test_an_empty_variable_is_no_token(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], value: str
+) -> None:
+    """A typo in a compose file would open the page, or leave the login to whoever names a user."""
+    monkeypatch.setenv("RQ_DLQ_WEB_TOKEN", value)
+    told = shell("web", *words, code=2).stderr
+    assert "$RQ_DLQ_WEB_TOKEN is empty" in told
+    assert "unset RQ_DLQ_WEB_TOKEN" in told
+
+
+def test_an_option_goes_before_an_empty_variable(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQ_DLQ_WEB_TOKEN", "")
+    assert "which can be guessed" in shell("web", "--token", "short", code=2).stderr
+
+
 def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     told = shell("web", code=2).stderr

@@ -125,6 +125,42 @@ def test_a_database_is_a_number(url: str, colour: Colour) -> None:
 
 
 @COLOURS
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
+@pytest.mark.parametrize("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
+@pytest.mark.parametrize(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])
+def test_a_mark_in_a_password_does_not_end_it(
+    mark: str, encoded: str, password: str, scheme: str, colour: Colour
+) -> None:
+    """redis-py would connect to port 12, without a password."""
+    host = "/r.sock" if scheme == "unix" else "h/orders" if "+" in scheme else "h"
+    account = f":{password.format(mark)}@"
+    with pytest.raises(ConfigurationError, match="is not a Redis URL") as told:
+        pool_of(f"{scheme}://{account}{host}", colour)
+    assert encoded in str(told.value)
+    assert not any(part in str(told.value) for part in ("34", "cret", "c&d"))
+    quoted = password.replace("/", "%2F").format(encoded)
+    kept = settings(f"{scheme}://:{quoted}@{host}", colour)["password"]
+    assert kept == password.format(mark)
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    "url", ["redis://h/0#x", "redis://h#", "unix:///r#1.sock", "redis://h?client_name=a#b"]
+)
+def test_nothing_is_dropped_in_silence(url: str, colour: Colour) -> None:
+    with pytest.raises(ConfigurationError, match="write # as %23"):
+        pool_of(url, colour)
+
+
+@COLOURS
+@pytest.mark.parametrize(
+    "url", ["redis://h?client_name=a@b", "redis://h/2?db=2&client_name=a?b@c", "unix:///a@b.sock"]
+)
+def test_an_at_elsewhere_is_no_password(url: str, colour: Colour) -> None:
+    pool_of(url, colour)
+
+
+@COLOURS
 @pytest.mark.parametrize(
     ("url", "database"),
     [

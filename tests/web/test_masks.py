@@ -14,6 +14,9 @@ HARD = (
     "token=" * 300_000, "token " * 300_000, "token=[" * 300_000, "a\\" * 500_000, "\\" * 1_000_000,
     "token=" + "\\" * 1_000_000, 'token="' + '\\"' * 500_000, "cookie:\r" * 300_000, "'cookie:" * 300_000,
     "token" + " " * 1_000_000, "x://" + "@" * 1_000_000, "token=\n-----BEGIN-----" * 100_000,
+    '["token",' * 300_000, "<token>" * 300_000, "<token>x</" * 300_000, "<" * 1_000_000, "<a " * 300_000,
+    "--token " * 300_000, "--" * 500_000, "name=token,value=" * 100_000, "name=" * 300_000,
+    "token," * 300_000, "[" + " " * 1_000_000 + '"token",', "<token>" + "</" * 500_000, "<a:" * 300_000,
     "{" * 1_000_000, '{"a":' * 300_000, "'authorization:\\" * 300_000, 'token=(\\\\"' * 300_000,
 )  # fmt: skip
 """Texts that would take long, were something in them read again and again."""
@@ -61,6 +64,30 @@ def test_fields_by_their_names() -> None:
         ("secret: {'a': 'LEAK", "secret: ***"),
         ("private_key=-----BEGIN RSA KEY-----\nLE\nAK\n-----END RSA KEY-----, a=1", "private_key=***, a=1"),
         ("pwd=LEAK, passphrase: LEAK", "pwd=***, passphrase: ***"),
+        # pairs, and fields that say which field they are
+        ("headers: [('password', 'LEAK LEAK'), ('a', 'b')]", "headers: [('password', ***), ('a', 'b')]"),
+        ('bad [["password", "LEAK"], ["a", 1]]', 'bad [["password", ***], ["a", 1]]'),
+        (r'"[[\"password\", \"LEAK\"]]"', r'"[[\"password\", ***]]"'),
+        (
+            "the token, the secret, 'password', all",
+            "the token, the secret, 'password', all",
+        ),
+        ("{'name': 'password', 'value': 'LEAK', 'a': 1}", "{'name': 'password', 'value': ***, 'a': 1}"),
+        ("{'name': 'user', 'value': 'anna'}", "{'name': 'user', 'value': 'anna'}"),
+        ("name='password' value='LEAK' name='a' value='b'", "name='password' value=*** name='a' value='b'"),
+        ('<param name="password" value="LEAK"/>', '<param name="password" value=***/>'),
+        # elements of XML
+        ("<a><password>LEAK LEAK</password></a>", "<a><password>***</password></a>"),
+        ('<ns:Password type="text">LEAK</ns:Password>', '<ns:Password type="text">***</ns:Password>'),
+        ("<token><![CDATA[LEAK]]></token><b>1</b>", "<token>***</token><b>1</b>"),
+        ("<token><value>LEAK</value></token>", "<token>***</value></token>"),
+        ("<password/><password></password> a<b", "<password/><password></password> a<b"),
+        ("use <user>:<password> for it", "use <user>:<password> for it"),
+        # command lines
+        ("mysql --user anna --password LEAK --host a", "mysql --user anna --password *** --host a"),
+        ("mysql --password=LEAK --host a", "mysql --password=*** --host a"),
+        ("run --api-key 'LEAK LEAK' -p 80", "run --api-key *** -p 80"),
+        ("run --token --verbose yes", "run --token --verbose yes"),
         # URLs: to the last @ before the path
         ("postgres://user:p@LEAK@host/db", "postgres://***@host/db"),
         ("http://shop/a@b and http://shop.example", "http://shop/a@b and http://shop.example"),
@@ -68,6 +95,26 @@ def test_fields_by_their_names() -> None:
 )
 def test_texts(text: str, masked: str) -> None:
     assert Masks().text(text) == masked
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ([["password", "x"], ["user", "anna"]], [["password", "***"], ["user", "anna"]]),
+        ([["password", ["x"]], ["a", "password"]], [["password", "***"], ["a", "password"]]),
+        (["the password was wrong", "anna"], ["the password was wrong", "anna"]),
+        (["password", "x", "y"], ["password", "x", "y"]),
+        (["mysql", "--password", "x", "--host", "y"], ["mysql", "--password", "***", "--host", "y"]),
+        (["mysql", "--password=x"], ["mysql", "--password=***"]),
+        ({"name": "password", "value": "x"}, {"name": "password", "value": "***"}),
+        ([{"Value": ["x"], "Key": "api_key", "a": 1}], [{"Value": "***", "Key": "api_key", "a": 1}]),
+        ({"name": "user", "value": "anna"}, {"name": "user", "value": "anna"}),
+        ({"name": 1, "value": "x"}, {"name": 1, "value": "x"}),
+        ({"xml": "<a><password>x</password></a>"}, {"xml": "<a><password>***</password></a>"}),
+    ],
+)
+def test_values_beside_their_names(value: Any, masked: Any) -> None:
+    assert Masks().value(value) == masked
 
 
 def test_texts_that_are_json() -> None:
