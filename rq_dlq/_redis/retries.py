@@ -50,5 +50,6 @@ class Retries:
 
 
 FAIL_FAST = Retries()
+ONE_TRY = Retries(attempts=1)
 IN_CLUSTER = Retries(attempts=None, seconds=5.0)
 """In its place where there are several nodes: to move a slot or to promote a replica takes so long."""

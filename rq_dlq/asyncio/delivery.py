@@ -28,7 +28,9 @@ class Delivery(Leased[T]):
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
-    `Poison`. An error that is not an Exception (KeyboardInterrupt) releases it.
+    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and
+    goes on, whatever becomes of that: there is one try, of a second (if it blocks: of the connection's
+    timeout, 5 s), and else the lease covers the message.
     """
 
     def __init__(
@@ -143,8 +145,7 @@ class Delivery(Leased[T]):
         if not self.settled and error is None:
             await self.ack()
         elif not self.settled:
-            steps = _work.settle_by_error(self._queue._core, [self._held], error, self._values)
-            await self._settle(steps, error)
+            await self._queue._leave(self._settled_by(error), error)
         return isinstance(error, Redeliver | Poison)
 
     async def _settle(
@@ -152,6 +153,14 @@ class Delivery(Leased[T]):
     ) -> Settlement:
         self._refuse_if_deferred()
         (settlement,) = await self._queue._run(steps)
+        return self._note(settlement, error)
+
+    def _settled_by(self, error: BaseException | None) -> _work.Steps[Settlement]:
+        steps = _work.settle_by_error(self._queue._core, [self._held], error, self._values)
+        (settlement,) = yield from steps
+        return self._note(settlement, error)
+
+    def _note(self, settlement: Settlement, error: BaseException | str | None) -> Settlement:
         self.outcome = _work.held_or_raise(settlement, self.outcome).outcome
         self._settled = (settlement, error)
         return settlement

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
+R = TypeVar("R")
+logger = logging.getLogger("rq_dlq")
 
 
 async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -43,9 +46,20 @@ async def to_its_end(make: Callable[[], Coroutine[Any, Any, object]]) -> None:
         if again or not ending.cancelled():
             break
         again = True
-    ending.result()
-    if cut_off is not None:
+    if cut_off is None:
+        ending.result()
+    else:
+        if not ending.cancelled() and isinstance(failure := ending.exception(), Exception):
+            logger.warning("what was under way when this was cut off: %s", failure)
         raise cut_off
+
+
+def _cancellation(error: BaseException) -> BaseException | None:
+    """What cuts off a loop that ends by this error; None: a `break`, after which Python closes it, too."""
+    if not isinstance(error, GeneratorExit):
+        return error
+    task = asyncio.current_task()
+    return asyncio.CancelledError() if task is not None and task.cancelling() else None
 
 
 @part_of("Broker")
@@ -62,13 +76,21 @@ class OwnBroker(BrokerBase):
         """The loops of `Queue.consume` that have begun; their locks are held while they are ended."""
         return WeakKeyDictionary()
 
-    async def _end_loop(self, consuming: _work.Consuming[Any]) -> None:
-        """End a loop, or wait until it is ended."""
+    async def _end_loop(
+        self,
+        consuming: _work.Consuming[Any],
+        queue: OwnQueue[Any] | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        """End a loop, or wait until it is ended; by the error that cuts it off, if one does."""
         async with self._loops.setdefault(consuming, asyncio.Lock()):
             if self._connections is None:  # it has claimed nothing
                 return
             closed = consuming.over  # by `close`, which did not wait for the step that was under way
-            await self._connections.run(consuming.leave())
+            if queue is None:
+                await self._connections.run(consuming.leave())
+            else:
+                await queue._leave(consuming.leave(), cause)
             if closed:
                 await self._connections.close()
 
@@ -112,13 +134,27 @@ class OwnQueue(Answering, HandledQueue[T]):
     _broker: Broker
     _core: _work.Queue[T]
 
+    async def _leave(self, steps: _work.Steps[R], error: BaseException | None) -> R | None:
+        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
+        if not _work.is_cut_off(error):
+            return await self._broker._run(steps)
+        try:
+            return await (await self._broker._connected()).run_once(steps)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
+            _work.log_failure(self._core, failure)
+            return None
+
     async def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
         self._broker._loops[consuming] = asyncio.Lock()
+        cause: BaseException | None = None
         try:
             while (delivery := await self._broker._run(consuming.step())) is not None:
                 yield delivery
+        except BaseException as error:
+            cause = _cancellation(error)
+            raise
         finally:
-            await to_its_end(lambda: self._broker._end_loop(consuming))
+            await to_its_end(lambda: self._broker._end_loop(consuming, self, cause))
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: _work.SendOptions

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @part_of("Broker")
@@ -57,12 +58,28 @@ class OwnQueue(Answering, HandledQueue[T]):
     _broker: Broker
     _core: _work.Queue[T]
 
+    def _leave(self, steps: _work.Steps[R], error: BaseException | None) -> R | None:
+        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
+        if not _work.is_cut_off(error):
+            return self._broker._run(steps)
+        try:
+            return self._broker._connected().run_once(steps)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
+            _work.log_failure(self._core, failure)
+            return None
+
     def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
+        cause: BaseException | None = None
         try:
             while (delivery := self._broker._run(consuming.step())) is not None:
                 yield delivery
+        except BaseException as error:
+            cause = error
+            while isinstance(cause, GeneratorExit):  # it was closed, perhaps by another generator: for what?
+                cause = cause.__context__
+            raise
         finally:
-            self._broker._run(consuming.leave())
+            self._leave(consuming.leave(), cause)
 
     def _send_all(self, bodies: Iterable[T | Message[T]], options: _work.SendOptions) -> list[str]:
         """Run the steps of `send_many`."""

@@ -184,7 +184,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
         not settled, and those that were not handed out. Closing the generator
         (`with closing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
-        what goes wrong then. Without that, Python closes it, perhaps a little later.
+        what goes wrong then. Without that, Python closes it, perhaps a little later. A cancellation, or
+        another error that is not an Exception, goes on, whatever becomes of that: there is one short try, as
+        at the end of a `Delivery`.
 
         Args:
             count: messages that one claim takes, 1 to 1,000. Their acks ride together, at the latest 5 ms

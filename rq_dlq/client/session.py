@@ -33,7 +33,8 @@ class Session(Generic[T]):
     A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
     error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
-    releases all deliveries; a lost lease releases the others.
+    releases all deliveries, in one short try as that of a `Delivery`, and goes on, whatever becomes of that.
+    A lost lease releases the others.
     """
 
     def __init__(self, queue: Queue[T]) -> None:
@@ -136,4 +137,4 @@ class Session(Generic[T]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        return self._queue._run(steps.end(self._core, error))
+        return bool(self._queue._leave(steps.end(self._core, error), error))

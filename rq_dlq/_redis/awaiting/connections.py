@@ -12,7 +12,7 @@ from redis import exceptions
 from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
-from rq_dlq._redis.awaiting.own import sleep
+from rq_dlq._redis.awaiting.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import (
     TRANSIENT,
@@ -26,7 +26,7 @@ from rq_dlq._redis.errors import (
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import AWAITING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Batch, Wait
@@ -102,6 +102,20 @@ class AsyncConnections:
                     self._link.forget_rights()
                 error = raised
 
+    async def run_once(self, steps: Steps[R]) -> R:
+        """Run steps, none of which waits, without repetitions and briefly, since somebody wants to end.
+
+        Raises:
+            BrokerUnavailable: the server does not answer, or not in time.
+        """
+        brief = copy(self)
+        vars(brief)["_patience"] = ONE_TRY
+        try:
+            async with briefly():
+                return await brief.run(steps)
+        except TimeoutError as error:
+            raise self._unavailable(error) from None
+
     async def _perform(self, step: Step) -> Any:
         try:
             return await self._once(step, repeated=False)
@@ -109,6 +123,8 @@ class AsyncConnections:
             if is_final(error):
                 raise self._unavailable(error) from None
             await self._failed(tries := Tries(step), error)
+            if self._patience is ONE_TRY:
+                raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return await self._spread(step)
         if self._revive is not None:

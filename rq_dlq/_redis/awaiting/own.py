@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
+LAST_SECOND = 1.0
 ALWAYS_DECODED = (5, 0, 4)  # older awaiting connections decode replies if the pool has decode_responses
 _OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares the parent's epoll
 
@@ -131,6 +132,11 @@ async def reply_within(connection: Any, seconds: float) -> Any:
             return await connection.read_response(disable_decoding=True, disconnect_on_error=False)
     except TimeoutError:
         return LATE
+
+
+def briefly() -> asyncio.Timeout:
+    """A second for what a cancelled task does last."""
+    return asyncio.timeout(LAST_SECOND)
 
 
 async def sleep(milliseconds: float, until: threading.Event | None) -> None:

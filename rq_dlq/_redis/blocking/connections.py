@@ -13,7 +13,7 @@ from redis import exceptions
 from rq_dlq._calls import Call, WrongReply
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.nodes import Nodes
-from rq_dlq._redis.blocking.own import sleep
+from rq_dlq._redis.blocking.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import (
     TRANSIENT,
@@ -27,7 +27,7 @@ from rq_dlq._redis.errors import (
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.pools import BLOCKING, pool_of
-from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, Retries
+from rq_dlq._redis.retries import FAIL_FAST, IN_CLUSTER, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import Batch, Wait
@@ -103,6 +103,20 @@ class Connections:
                     self._link.forget_rights()
                 error = raised
 
+    def run_once(self, steps: Steps[R]) -> R:
+        """Run steps, none of which waits, without repetitions and briefly, since somebody wants to end.
+
+        Raises:
+            BrokerUnavailable: the server does not answer, or not in time.
+        """
+        brief = copy(self)
+        vars(brief)["_patience"] = ONE_TRY
+        try:
+            with briefly():
+                return brief.run(steps)
+        except TimeoutError as error:
+            raise self._unavailable(error) from None
+
     def _perform(self, step: Step) -> Any:
         try:
             return self._once(step, repeated=False)
@@ -110,6 +124,8 @@ class Connections:
             if is_final(error):
                 raise self._unavailable(error) from None
             self._failed(tries := Tries(step), error)
+            if self._patience is ONE_TRY:
+                raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
         if self._revive is not None:

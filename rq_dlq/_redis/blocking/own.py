@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
@@ -72,6 +73,11 @@ def reply_within(connection: Any, seconds: float) -> Any:
         return LATE
     finally:
         set_timeout(connection, usual)
+
+
+def briefly() -> AbstractContextManager[None]:
+    """No limit but the connection's timeout."""
+    return nullcontext()
 
 
 def sleep(milliseconds: float, until: threading.Event | None) -> None:

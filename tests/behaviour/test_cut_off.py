@@ -1,0 +1,104 @@
+"""Blocks that a cancellation or Ctrl-C cuts off: it goes on, whatever becomes of the messages."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager, closing
+from typing import Any
+
+import pytest
+
+import rq_dlq.asyncio
+from tests.behaviour.faults import lose, lose_calls
+
+OUTAGE = 1_000
+
+
+@asynccontextmanager
+async def delivery(queue: Any) -> Any:
+    """A claimed delivery as a block."""
+    (one,) = await queue.claim()
+    async with one:
+        yield
+
+
+@asynccontextmanager
+async def session(queue: Any) -> Any:
+    """A session that holds a message."""
+    async with queue.session() as session:
+        await session.claim()
+        yield
+
+
+@pytest.mark.parametrize("block", [delivery, session])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+async def test_what_cuts_a_block_off_goes_on(broker: Any, block: Any, error: type[BaseException]) -> None:
+    queue = broker.queue("a")
+    await queue.send(1)
+    lost = await lose_calls(broker, "release", OUTAGE)
+    with pytest.raises(error):
+        async with block(queue):
+            raise error
+    assert lost.runs == 1  # one try
+    lost.left = 0
+    assert (await queue.stats()).leased == 1
+
+
+async def test_a_lost_lease_does_not_replace_it(broker: Any, clock: Any) -> None:
+    queue = broker.queue("a", lease="1s")
+    await queue.send(1)
+    (one,) = await queue.claim()
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the block is what is tested
+        async with one:
+            clock.advance("2s")
+            await queue.claim()
+            raise KeyboardInterrupt
+
+
+async def test_an_error_of_the_block_is_replaced_as_before(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send(1)
+    await lose_calls(broker, "nack", OUTAGE)
+    with pytest.raises(rq_dlq.BrokerUnavailable) as raised:
+        async with delivery(queue):
+            raise ValueError("mine")
+    contexts, error = [], raised.value.__context__
+    while error is not None:
+        contexts.append(error)
+        error = error.__context__
+    assert any(isinstance(one, ValueError) for one in contexts)
+
+
+@pytest.mark.parametrize("backend", ["real"])
+async def test_a_cancelled_loop_ends(server: str) -> None:
+    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        await queue.send_many(range(3))
+        lost = await lose_calls(broker, "release", 1)
+        inside = asyncio.Event()
+
+        async def work() -> None:
+            async with aclosing(queue.consume(3)) as deliveries:
+                async for _ in deliveries:
+                    inside.set()
+                    await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await inside.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert lost.runs == 1
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_ctrl_c_ends_a_blocking_loop(server: str) -> None:
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send(1)
+        broker.queues()
+        lost = lose(broker._connections, "release", OUTAGE, arrives=False)
+        with pytest.raises(KeyboardInterrupt), closing(queue.consume()) as deliveries:  # noqa: PT012 - the same
+            next(deliveries)
+            raise KeyboardInterrupt
+        assert lost.runs == 1
