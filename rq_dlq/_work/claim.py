@@ -209,6 +209,8 @@ def _claim_once(
         good = deliveries
         if not _all_decode(deliveries):
             good = yield from _decodable(queue, deliveries, undecodable)
+        if resumed and count:
+            good = yield from _at_most(count, queue, good)
         if permit is not None:
             if resumed:
                 good = yield from _without_suspects(queue, good)
@@ -273,3 +275,10 @@ def _without_suspects(queue: Queue[Any], deliveries: list[D]) -> Steps[list[D]]:
     if suspects := [delivery for delivery in deliveries if delivery.lapsed]:
         yield from release(queue, [delivery._held for delivery in suspects])
     return [delivery for delivery in deliveries if not delivery.lapsed]
+
+
+def _at_most(count: int, queue: Queue[Any], deliveries: list[D]) -> Steps[list[D]]:
+    """Release what a resumed claim gives beyond what this one asks for: the earlier one asked for more."""
+    if surplus := deliveries[count:]:
+        yield from release(queue, [delivery._held for delivery in surplus])
+    return deliveries[:count]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from rq_dlq._calls import scans, upkeep
 from rq_dlq._work.queue import forget
 from rq_dlq._work.registry import in_use
+from rq_dlq._work.settle import release
 from rq_dlq._work.steps import MAX_BLOCK, Batch, Steps, Wait, chunks
 from rq_dlq._work.views import LOOKED_AT, shown
 from rq_dlq.errors import BrokerRefused, MissingRights
@@ -126,12 +127,24 @@ def _claim_oldest(
                 left -= got
                 # A member that has fewer is passed over until the next look: its other letters rest.
                 _note(seen, share.address, share.oldest if got == share.letters else None)
+        yield from _release_last(found, -left)
     except BaseException:
         _keep_for_next(queue, found)
         raise
     if refused is not None and not any(got for _, got in found):
         raise refused
     return [delivery for _, got in found for delivery in got]
+
+
+def _release_last(found: Sequence[tuple[Queue[Any], list[D]]], surplus: int) -> Steps[None]:
+    """Release what claims of unknown outcome gave beyond what this one asks for."""
+    for member, deliveries in reversed(found):
+        if surplus <= 0:
+            return
+        kept = max(0, len(deliveries) - surplus)
+        surplus -= len(deliveries) - kept
+        yield from release(member, [delivery._held for delivery in deliveries[kept:]])
+        del deliveries[kept:]
 
 
 def _keep_for_next(queue: Queue[Any], found: Sequence[tuple[Queue[Any], Sequence[Leased[Any]]]]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
@@ -31,8 +32,12 @@ class Delivery(Leased[T]):
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
     `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and
     goes on, whatever becomes of that: there is one try, of a second (if it blocks: of the connection's
-    timeout, 5 s), and else the lease covers the message.
+    timeout, 5 s), and else the lease covers the message. A forked child that leaves the block leaves the
+    message to its parent.
     """
+
+    _process = 0
+    """The one that entered the block."""
 
     def __init__(
         self,
@@ -138,9 +143,12 @@ class Delivery(Leased[T]):
         observers = self._queue._core.observers
         if observers:
             observers.handling(self)
+        self._process = os.getpid()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._process != os.getpid():
+            return False
         if self._handling is not None:
             self._handling.end(error)
         if not self.settled and error is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq import _work
@@ -34,12 +35,13 @@ class Session(Generic[T]):
     error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
     releases all deliveries, in one short try as that of a `Delivery`, and goes on, whatever becomes of that.
-    A lost lease releases the others.
+    A lost lease releases the others. A forked child that leaves the block leaves all to its parent.
     """
 
     def __init__(self, queue: Queue[T]) -> None:
         self._queue = queue
         self._core = _work.Session(queue._core)
+        self._process = 0  # that entered the block
 
     def claim(
         self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
@@ -134,7 +136,10 @@ class Session(Generic[T]):
         return self.rollback("the session was closed before it was committed")
 
     def __enter__(self) -> Self:
+        self._process = os.getpid()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._process != os.getpid():
+            return False
         return bool(self._queue._leave(steps.end(self._core, error), error))

@@ -511,3 +511,25 @@ def test_a_forked_child_leaves_the_loop_to_its_parent(sync_broker: rq_dlq.Broker
         assert second.body == "b"
     assert list(deliveries) == []
     assert queue.stats().leased == 0
+
+
+@pytest.mark.parametrize("backend", ["real"])
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_a_forked_child_leaves_a_block_to_its_parent(
+    sync_broker: rq_dlq.Broker, error: type[BaseException] | None
+) -> None:
+    queue = sync_broker.queue("orders")
+    queue.send_many(["a", "b"])
+    parent = os.getpid()
+    with suppress(ValueError, KeyboardInterrupt):
+        with queue.claim()[0] as delivery, queue.session() as session:
+            (other,) = session.claim()
+            child = os.fork()
+            if not child and error is not None:
+                raise error
+    if os.getpid() != parent:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [delivery.outcome, other.outcome] == ["acked", "acked"]
+    assert queue.stats().totals["acked"] == 2
+    assert queue.stats().totals.get("redelivered", 0) == 0

@@ -8,7 +8,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 
 import rq_dlq
-from rq_dlq import BrokerRefused, BrokerUnavailable, LeaseLost
+from rq_dlq import BrokerRefused, BrokerUnavailable, LeaseLost, SharedDeadLetterStrategy
 from tests.behaviour.faults import (
     acked,
     change_talk,
@@ -54,6 +54,36 @@ async def test_claim_of_unknown_outcome_is_taken_up_by_the_next(broker: Any) -> 
     claimed = await queue.claim(2)
     assert [(delivery.body, delivery.delivery_count) for delivery in claimed] == [(0, 1), (1, 1)]
     assert [delivery.body for delivery in await queue.claim(2)] == [2, 3]
+
+
+async def test_a_claim_takes_up_no_more_than_it_asks_for(broker: Any) -> None:
+    """The rest is given back, uncharged and at its old place."""
+    queue = broker.queue("a")
+    await queue.send_many(range(10))
+    await lose_replies(broker, "claim", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await queue.claim(5)
+    (delivery,) = await queue.claim()
+    assert delivery.body == 0
+    assert await counts(queue) == {"ready": 9, "leased": 1}
+    claimed = await queue.claim(9)
+    assert [(delivery.body, delivery.charged) for delivery in claimed] == [(n, 0) for n in range(1, 10)]
+
+
+async def test_a_claim_of_a_view_takes_up_no_more_than_it_asks_for(broker: Any) -> None:
+    await broker.policies.set("#", dead_letter=SharedDeadLetterStrategy("LOST"))
+    for name in ("a", "b"):
+        queue = broker.queue(name)
+        await queue.send_many(range(5))
+        await queue.poison(await queue.claim(5), "bad")
+    lost = broker.queue("LOST")
+    assert len(await lost.peek()) == 10
+    await lose_replies(broker, "claim", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await lost.claim(10)
+    assert len(await lost.claim(2)) == 2
+    assert (await lost.stats()).dead == 8
+    assert len(await lost.claim(10)) == 8
 
 
 async def test_a_claim_taken_up_late_has_a_whole_lease(broker: Any, clock: Clock) -> None:
