@@ -209,11 +209,9 @@ def _claim_once(
         good = deliveries
         if not _all_decode(deliveries):
             good = yield from _decodable(queue, deliveries, undecodable)
-        if resumed and count:
-            good = yield from _at_most(count, queue, good)
+        if resumed:
+            good = yield from _fitting(queue, good, count, suspects=permit is None)
         if permit is not None:
-            if resumed:
-                good = yield from _without_suspects(queue, good)
             suspect = good[0] if len(good) == 1 and good[0].lapsed else None
             permit.note(suspect, passed=claimed.wait == ONLY_SUSPECTS)
     except BaseException:
@@ -270,15 +268,16 @@ def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[
     return good
 
 
-def _without_suspects(queue: Queue[Any], deliveries: list[D]) -> Steps[list[D]]:
-    """Release the suspects of a resumed claim: it may have been made without the permit of this one."""
-    if suspects := [delivery for delivery in deliveries if delivery.lapsed]:
-        yield from release(queue, [delivery._held for delivery in suspects])
-    return [delivery for delivery in deliveries if not delivery.lapsed]
+def _fitting(queue: Queue[Any], deliveries: list[D], count: int, *, suspects: bool) -> Steps[list[D]]:
+    """What fits of a resumed claim. The rest is released: the earlier claim may have asked for more.
 
-
-def _at_most(count: int, queue: Queue[Any], deliveries: list[D]) -> Steps[list[D]]:
-    """Release what a resumed claim gives beyond what this one asks for: the earlier one asked for more."""
-    if surplus := deliveries[count:]:
-        yield from release(queue, [delivery._held for delivery in surplus])
-    return deliveries[:count]
+    Args:
+        count: at most so many; 0: any number.
+        suspects: messages that lapsed fit, too; if not, the earlier claim had a permit, and this one has not.
+    """
+    fit = [delivery for delivery in deliveries if suspects or not delivery.lapsed][: count or None]
+    if len(fit) < len(deliveries):
+        kept = {delivery.id for delivery in fit}
+        rest = [delivery._held for delivery in deliveries if delivery.id not in kept]
+        yield from release(queue, rest)
+    return fit

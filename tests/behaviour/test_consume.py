@@ -521,12 +521,11 @@ def test_a_forked_child_leaves_a_block_to_its_parent(
     queue = sync_broker.queue("orders")
     queue.send_many(["a", "b"])
     parent = os.getpid()
-    with suppress(ValueError, KeyboardInterrupt):
-        with queue.claim()[0] as delivery, queue.session() as session:
-            (other,) = session.claim()
-            child = os.fork()
-            if not child and error is not None:
-                raise error
+    with suppress(ValueError, KeyboardInterrupt), queue.claim()[0] as delivery, queue.session() as session:
+        (other,) = session.claim()
+        child = os.fork()
+        if not child and error is not None:
+            raise error
     if os.getpid() != parent:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

@@ -46,7 +46,7 @@ def test_tail_of_a_group_as_text(shell: Shell, dead: Die) -> None:
         dead("c", why="no such user 18")
         found = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert f"{group['group']}  poison  no such user 18" in found
 
 

@@ -78,7 +78,7 @@ def test_ctrl_c_pauses_it_and_undo_takes_it_back(shell: Shell, broker: rq_dlq.Br
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 4
+        assert process.wait(60) == 4
         assert process.stderr is not None
         said = process.stderr.read()
     (row,) = shell.json("dlq", "jobs", "orders")
@@ -265,7 +265,7 @@ def test_ctrl_c_ends_an_edited_one(shell: Shell, broker: rq_dlq.Broker, dead: Di
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 4
+        assert process.wait(60) == 4
         assert process.stderr is not None
         assert "the same command takes those that are still dead" in process.stderr.read()
     orders = broker.queue("orders")

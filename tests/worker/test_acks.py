@@ -135,7 +135,7 @@ def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
     @queue.handler()
     def handle(body: Any) -> None:
         if body == "slow":
-            holds.wait(20)
+            holds.wait(60)
             worker.stop.signal()
 
     monkeypatch.setattr(_work, "ack", fail_late)

@@ -44,7 +44,7 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
     helped: list[Any] = []
     with rq_dlq.Broker(f"unix://{server}") as other, working(broker):
         other.queue("a").handler()(helped.append)
-        assert stuck.wait(20)
+        assert stuck.wait(60)
         with working(other):
             wait_until(lambda: len(helped) == 50)
         go_on.set()
@@ -81,13 +81,13 @@ def test_what_was_lost_before_its_call_began_is_dropped(
         seen.append(body)
         if body == "block":
             lost.set()
-            go_on.wait(20)
+            go_on.wait(60)
 
     queue.send_many([*range(200), "block", *range(200, 250)])
     other = rq_dlq.Broker(f"unix://{server}")
     elsewhere = other.queue("a")
     with working(broker):
-        assert lost.wait(20)
+        assert lost.wait(60)
         taken, after = list[Any](), set(range(200, 250))
 
         def take() -> bool:

@@ -112,7 +112,7 @@ def test_only_the_named_queues(broker: rq_dlq.Broker, working: Working) -> None:
 
 def test_concurrent_defs_run_at_the_same_time(broker: rq_dlq.Broker, working: Working) -> None:
     queue, all_here = broker.queue("a"), threading.Barrier(4)
-    register(queue, "def", lambda _, __: all_here.wait(10), concurrency=4)
+    register(queue, "def", lambda _, __: all_here.wait(60), concurrency=4)
     queue.send_many(range(4))
     with working(broker):
         wait_until(lambda: totals(queue).get("acked") == 4)
@@ -155,7 +155,7 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
     def handle(body: Any) -> None:
         if body == "stuck":
             stuck.set()
-            go_on.wait(20)
+            go_on.wait(60)
 
     queue.handler()(handle)
     queue.send_many(range(50))  # shows that the handler is fast, so that many are claimed
@@ -165,7 +165,7 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
     with working(broker):
         wait_until(lambda: totals(queue).get("acked") == 50)
         queue.send_many(["stuck", *range(20)])
-        assert stuck.wait(10)
+        assert stuck.wait(60)
         with working(other):
             wait_until(lambda: totals(queue).get("acked") == 70)
         go_on.set()
@@ -381,7 +381,7 @@ def test_a_handler_may_settle_itself(verb: str, broker: rq_dlq.Broker, working: 
     queue.handler()(handle)
     queue.send("x")
     with working(broker):
-        assert ended.wait(10)
+        assert ended.wait(60)
         queue.send("y")
         wait_until(lambda: totals(queue).get("acked", 0) == (2 if verb in {"ack", "release"} else 1))
     assert "lost" not in caplog.text

@@ -217,7 +217,7 @@ def test_a_thread_of_an_executor_does_not_keep_the_worker(
     async def wait(_: Any) -> None:
         worker.stop.signal()
         worker.stop.signal()
-        await asyncio.to_thread(lambda: went_on.append(go_on.wait(10)))
+        await asyncio.to_thread(lambda: went_on.append(go_on.wait(60)))
 
     broker.queue("a").send("x")
     worker = Worker(broker)

@@ -493,7 +493,7 @@ def test_a_worker_maintains_its_own_queues(
     go_on = threading.Event()
     strategy = IndividualDeadLetterStrategy(expiration="1ms")
     queue = broker.queue("a", dead_letter=strategy, redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
-    queue.handler()(lambda _: go_on.wait(20))
+    queue.handler()(lambda _: go_on.wait(60))
     queue.send("dead")
     queue.poison(queue.claim(), "bad")
     with working(broker):

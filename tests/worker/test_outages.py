@@ -72,7 +72,7 @@ class Stuck:
 def stuck_at(stuck: Stuck, queue: rq_dlq.Queue[Any]) -> Iterator[None]:
     """A worker is stuck meanwhile."""
     try:
-        assert stuck.reached.wait(20)
+        assert stuck.reached.wait(60)
         assert queue.stats().leased > 1
         yield
     finally:

@@ -42,7 +42,7 @@ def test_a_worker_reports_what_it_holds(server: str, raw: Any, colour: str, work
 
     def handle(body: int) -> None:
         calls.release()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
         if body == 1:
             raise ValueError("bad")
 
@@ -80,7 +80,7 @@ def test_a_worker_reports_what_it_holds(server: str, raw: Any, colour: str, work
 def test_it_says_that_it_stops_and_then_leaves(broker: rq_dlq.Broker, working: Working) -> None:
     may_end = threading.Event()
     orders = broker.queue("orders")
-    orders.handler(lambda _: may_end.wait(20))
+    orders.handler(lambda _: may_end.wait(60))
     with working(broker) as worker:
         orders.send("x")
         wait_until(lambda: held(broker) == {"orders": 1})

@@ -120,6 +120,6 @@ def test_it_stays_idle_until_something_dies(broker: rq_dlq.Broker, working: Work
     lost.handler()(lambda _: handled.set())
     with working(broker):
         queue.claim()[0].nack()
-        assert handled.wait(10)
+        assert handled.wait(60)
         wait_until(lambda: lost.stats().dead == 0)
     assert queue.stats().totals["acked"] == 1

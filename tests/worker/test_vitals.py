@@ -45,7 +45,7 @@ def test_a_worker_from_its_start_to_its_end(server: str, raw: Any, colour: str, 
 
     def handle(_: int) -> None:
         begun.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
 
     async def handle_async(_: int) -> None:
         begun.set()
@@ -54,18 +54,18 @@ def test_a_worker_from_its_start_to_its_end(server: str, raw: Any, colour: str, 
     @broker.lifespan
     def lifespan() -> Iterator[None]:
         opened.set()
-        assert may_open.wait(20)
+        assert may_open.wait(60)
         yield
 
     broker.queue("orders").handler(handle if colour == "threads" else handle_async)
     with rq_dlq.Broker(f"unix://{server}") as sender, working(broker) as worker:
-        assert opened.wait(20)
+        assert opened.wait(60)
         assert failed(worker.vitals.live()) == {}
         assert failed(worker.vitals.ready()) == {"process": "starting", "redis": "not reached yet"}
         may_open.set()
         wait_until(lambda: is_ready(worker.vitals))
         sender.queue("orders").send(1)
-        assert begun.wait(20)
+        assert begun.wait(60)
         _turns_on(worker.vitals)
         assert is_ready(worker.vitals)
         worker.stop.signal()
@@ -96,7 +96,7 @@ def test_an_event_loop_that_a_handler_blocks_is_told(
 
     with rq_dlq.Broker(f"unix://{server}") as sender, working(broker) as worker:
         sender.queue("orders").send(1)
-        assert begun.wait(20)
+        assert begun.wait(60)
         monkeypatch.setattr(vitals, "STUCK_AFTER", 0.5)
         wait_until(lambda: "event loop (orders)" in failed(worker.vitals.live()))
         may_end.set()
