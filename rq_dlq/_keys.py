@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+
+from rq_dlq.values.cached import cached_property
 
 _TAGGED = re.compile(r"\{[^{}]+\}\..")
 

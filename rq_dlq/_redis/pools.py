@@ -6,6 +6,9 @@ unix://user:password@/path?db=0, and through Sentinel redis+sentinel://user:pass
 
 from __future__ import annotations
 
+import email.parser  # noqa: F401 - redis-py reads its own version on the first connection
+import encodings.idna  # noqa: F401 - Python encodes the name of a host
+import importlib.readers  # noqa: F401 - Python reads the Lua files
 import re
 from dataclasses import dataclass
 from typing import Any

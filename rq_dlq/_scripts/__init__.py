@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rq_dlq._scripts.assembly import assemble
 from rq_dlq._scripts.fragments import library
 from rq_dlq._scripts.script import Script, parse
+from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
     from rq_dlq._scripts.fragments import Fragment

@@ -11,7 +11,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+
+from rq_dlq.values.cached import cached_property
 
 _BINDING = re.compile(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d+\].*)$", re.MULTILINE)
 _SLOT = re.compile(r"(KEYS|ARGV)\[(\d+)\]")

@@ -7,7 +7,6 @@ import sys
 import traceback
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import click
 
 from rq_dlq.cli._guesses import COMMANDS, OPTIONS
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:

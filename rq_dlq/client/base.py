@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +15,7 @@ from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.errors.guesses import Answering, part_of, sentence_for
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Ids
 from rq_dlq.values.durations import shown
 from rq_dlq.values.observer import Observer
@@ -53,6 +53,10 @@ class BrokerBase(Answering):
         self._ids = Ids()
         self._senders = Senders()
         self._observers = Observers()
+        self._import()
+
+    def _import(self) -> None:
+        """Import what the first use needs, since that may be in a thread while another one forks."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Broker {self.url}>"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq import _work
@@ -16,6 +15,7 @@ from rq_dlq.client.task import Task
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import register, rule_of
 from rq_dlq.errors.guesses import answering
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.schedule import USUAL_ZONE, Missed, Schedule
 

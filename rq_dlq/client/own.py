@@ -27,8 +27,11 @@ class OwnBroker(BrokerBase):
 
     _connections: Connections | None = None
 
+    def _import(self) -> None:
+        from rq_dlq._redis import Connections  # noqa: F401, PLC0415 - redis-py, whose import takes long
+
     def _open(self, retries: Retries) -> Connections:
-        from rq_dlq._redis import Connections  # noqa: PLC0415 - redis-py, whose import takes long
+        from rq_dlq._redis import Connections  # noqa: PLC0415 - the same
 
         return Connections(retries=retries, **self._connection_settings())
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
@@ -16,6 +16,7 @@ from rq_dlq.client.scheduled import Scheduled
 from rq_dlq.client.session import Session
 from rq_dlq.client.settings import count_of
 from rq_dlq.errors.guesses import answering
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import msgspec
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import shown
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import NO_HEADERS
 from rq_dlq.values.failure import EXPIRY, Cause
 from rq_dlq.values.message import DeadLetter

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from rq_dlq.spark.arrow import texts, times
 from rq_dlq.spark.histories import as_json, as_structs
 from rq_dlq.spark.records import Records, where
 from rq_dlq.values import state as states
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
 from rq_dlq.values.later import needed, upgrade
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from pyarrow import compute
 
 from rq_dlq.spark.arrow import LAST_MOMENT, times
 from rq_dlq.values import record as records
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEADERS, MORTAL
 

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -23,6 +22,7 @@ from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import check_queues
+from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
     import pyarrow as pa

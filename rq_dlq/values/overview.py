@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rq_dlq.values.cached import cached_property
 from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:

@@ -1,0 +1,39 @@
+"""What is computed once, without a lock.
+
+Only the thread that forks lives on in a child, so a lock that another thread held stays locked there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["cached_property"]
+
+if sys.version_info >= (3, 12):
+    from functools import cached_property  # noqa: TID251 - that is the one
+else:
+    from collections.abc import Callable
+    from typing import Any, Generic, Self, TypeVar, overload
+
+    T = TypeVar("T")
+
+    class cached_property(Generic[T]):  # noqa: N801 - it is named like the one of Python 3.12
+        """The one of Python 3.12: that of 3.11 has a lock, which it holds while it computes."""
+
+        def __init__(self, compute: Callable[[Any], T]) -> None:
+            self._compute = compute
+            self._name = ""
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> T: ...
+        def __get__(self, instance: object | None, owner: type) -> Self | T:
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._compute(instance)
+            return value
