@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from rq_dlq.errors import InvalidInput
@@ -23,10 +23,13 @@ VIEW = (
     "Spark keeps the options of a temporary view, but not those of a table: write CREATE TEMPORARY VIEW … "
     "USING rq_dlq OPTIONS (queue '…')"
 )
+EXAMPLE = ', as in .option("queue", "orders")'
 STORIES = ("struct", "json", "none")
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
-_MILLISECONDS = re.compile(r"[0-9]{1,15}")
+_DIGITS = re.compile(r"[0-9]{1,15}")
+_FEWEST_DIGITS = 12  # of milliseconds: fewer are seconds, a year or a date without hyphens
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _FAILED = ("dlq", "expired", "history")
 
@@ -96,15 +99,19 @@ def byte_count(name: str, given: str) -> int:
 
 
 def moment(name: str, given: str) -> int:
-    """A time in epoch milliseconds. A time without a zone is in UTC."""
+    """A time in epoch milliseconds, rounded up. A time without a zone is in UTC."""
     given = given.strip()
-    if _MILLISECONDS.fullmatch(given):
+    if _DIGITS.fullmatch(given):
+        if len(given) < _FEWEST_DIGITS:
+            wanted = "milliseconds since 1970, which have 12 digits or more: write a date as 2026-11-21"
+            raise _unusable(name, given, wanted)
         return int(given)
     try:
         time = datetime.fromisoformat(given)
     except ValueError:
         raise _unusable(name, given, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    before = _EPOCH - (time if time.tzinfo else time.replace(tzinfo=UTC))
+    return -(before // timedelta(milliseconds=1))  # a message's time is in whole milliseconds
 
 
 def queue_name(name: str, given: str) -> str:
@@ -128,7 +135,7 @@ def queue_names(name: str, given: str) -> tuple[str, ...]:
 
 def _check_given(name: str, given: str) -> None:
     if not given.strip():
-        raise InvalidInput(f"option {name} is missing: pass the name of a queue. {VIEW}")
+        raise InvalidInput(f"option {name} is missing: pass the name of a queue{EXAMPLE}. In SQL: {VIEW}")
 
 
 def _unusable(name: str, value: str, wanted: str) -> InvalidInput:
@@ -192,6 +199,8 @@ def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str
     lower = {name.lower() for name in names}
     if unknown := [name for name in options if name.lower() not in lower]:
         message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
+        if "path" in unknown:  # what load() and save() were given
+            message = f"load() and save() take no path: pass the name of the queue as an option{EXAMPLE}"
         raise InvalidInput(message)
     return {name.lower(): value for name, value in options.items()}
 

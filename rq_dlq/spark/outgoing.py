@@ -10,6 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types
 from pyspark.sql.types import MapType, StringType
 
@@ -20,7 +22,6 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
     from rq_dlq._calls import Argument
@@ -32,7 +33,11 @@ SPANS = (
     (*_WHOLE, types.FloatType, types.DoubleType, StringType, types.DayTimeIntervalType),
     "a number of seconds, a duration as text or an interval",
 )
-_JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)
+_JSON_TEXT = msgspec.json.Decoder(
+    msgspec.Raw
+)  # checks the grammar, but neither UTF-8 nor the size of numbers
+_JSON = msgspec.json.Decoder()
+_LONG = r"[0-9][eE]\+?[0-9]{3}|[0-9]{200}"  # every number that is too large for a float has one of these
 T = TypeVar("T")
 Times = tuple[int, int]
 
@@ -124,7 +129,7 @@ class Outgoing:
         drawn = self.ids.drawn()
         if not self.options.id_column:
             return [*islice(drawn, batch.num_rows)]
-        ids: list[str | None] = batch.column(self.options.id_column).to_pylist()
+        ids: list[str | None] = cells(batch, self.options.id_column)
         for name in ids:
             if name is not None:
                 check_id(name)
@@ -148,14 +153,19 @@ class Outgoing:
         if column.null_count:
             message = "a body is null: every message needs one. Filter out such rows, or use coalesce()"
             raise InvalidMessage(message)
-        bodies: list[Any] = column.to_pylist()
+        bodies = cells(batch, "body")
         if self.options.content_type != JSON:
             return bodies
         try:
-            return [_JSON_TEXT.decode(body) for body in bodies]
-        except NO_JSON as error:
+            column.cast(pa.string())  # is it UTF-8?
+            documents = [_JSON_TEXT.decode(body) for body in bodies]
+            huge = pc.call_function("match_substring_regex", [column], pc.MatchSubstringOptions(_LONG))
+            for place in pc.call_function("indices_nonzero", [huge]).to_pylist():
+                _JSON.decode(bodies[place])
+        except NO_JSON as error:  # Arrow's error is a ValueError, too
             message = f"a body is not a JSON document, although contentType is JSON: {error}. Use to_json()"
             raise InvalidMessage(message) from None
+        return documents
 
     def _times(self, batch: pa.RecordBatch) -> list[Times] | None:
         """The delay and the time to live of each row; None: there are no such columns."""
@@ -167,7 +177,20 @@ class Outgoing:
 
     def _column(self, batch: pa.RecordBatch, option: str) -> list[Any] | None:
         name = getattr(self.options, option)
-        return batch.column(name).to_pylist() if name else None
+        return cells(batch, name) if name else None
+
+
+def cells(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """The values of a column.
+
+    Raises:
+        InvalidInput: a string is not UTF-8, which Spark does not check.
+    """
+    try:
+        return batch.column(name).to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError as error:
+        message = f"column {name!r} has a string that is not UTF-8 ({error}): use binary, or filter such rows"
+        raise InvalidInput(message) from None
 
 
 def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int | T]:

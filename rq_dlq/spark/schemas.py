@@ -117,6 +117,8 @@ METRICS = StructType(
 )
 """A queue's counts now, and its totals since it was created or reset: view `metrics`."""
 
+_NEVER_NULL = {"queue", "id", "shard", "event_id"}
+
 VIEWS = {
     "queue": MESSAGE,
     "scheduled": MESSAGE,
@@ -145,18 +147,24 @@ def check_chosen(chosen: StructType, whole: StructType, view: str) -> None:
     """Check the chosen columns against those of the view.
 
     Raises:
-        InvalidInput: there is no such column, it has another type, or no column is chosen.
+        InvalidInput: there is no such column, it has another type, or may not be null although it can be; a
+            column is chosen twice, or none is.
     """
     if not chosen.fields:
         message = f"no column of view {view!r} is chosen: choose at least one, or leave out schema()"
         raise InvalidInput(message)
+    if len(set(chosen.names)) < len(chosen):
+        raise InvalidInput(f"a column is chosen twice: {', '.join(chosen.names)}. Choose each once")
     known = {field.name: field.dataType.simpleString() for field in whole}
     for field in chosen:
         kind = field.dataType.simpleString()
         if field.name not in known:
             raise InvalidInput(f"view {view!r} has no column {field.name!r}: choose from {', '.join(known)}")
         if kind != known[field.name]:
+            wanted = "that type" if kind != "timestamp_ntz" else "the type TIMESTAMP_LTZ"
             raise InvalidInput(
                 f"column {field.name!r} of view {view!r} is {known[field.name]}, not {kind}: "
-                "choose that type, and cast the column afterwards"
+                f"choose {wanted}, and cast the column afterwards"
             )
+        if not field.nullable and field.name not in _NEVER_NULL:
+            raise InvalidInput(f"column {field.name!r} of view {view!r} may be null: drop NOT NULL")

@@ -22,7 +22,7 @@ from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import query_of
-from rq_dlq.spark.outgoing import SPANS, check_types, spans
+from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
 from rq_dlq.spark.queues import existing
 from rq_dlq.spark.rate_limit import RateLimit
 from rq_dlq.values.failure import Cause
@@ -71,7 +71,7 @@ class ByRows:
         """Collect the rows of one task."""
         ids: defaultdict[Any, list[str]] = defaultdict(list)
         for batch in batches:
-            for name, key in zip(batch.column("id").to_pylist(), self.keys(batch), strict=True):
+            for name, key in zip(cells(batch, "id"), self.keys(batch), strict=True):
                 if name is None:
                     raise InvalidInput("a row has no id: filter out such rows")
                 ids[key].append(name)
@@ -118,15 +118,15 @@ class Settle(ByRows):
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
         """What should become of each row."""
         none = [None] * batch.num_rows
-        tokens = batch.column("batch").to_pylist()
+        tokens = cells(batch, "batch")
         if not all(token and ("@" in token or self._options.queue) for token in tokens):
             raise InvalidInput(
                 "a row has no batch that names its queue: settle rows that a stream or claim() has read, "
                 "with their columns id and batch"
             )
-        kinds, texts = (batch.column(name).to_pylist() if name in self._errors else none for name in ERROR)
+        kinds, texts = (cells(batch, name) if name in self._errors else none for name in ERROR)
         column = self._options.delay_column
-        delays = spans(batch.column(column).to_pylist(), "delay", 0, None) if column else none
+        delays = spans(cells(batch, column), "delay", 0, None) if column else none
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
             yield Fate(token, kind or "", text or "", delay)
 
@@ -218,19 +218,29 @@ class Redrive(ByRows):
         """The queue of each row."""
         if not self._named:
             return iter([self._options.queue] * batch.num_rows)
-        names = [name or self._options.queue for name in batch.column("queue").to_pylist()]
+        names = [name or self._options.queue for name in cells(batch, "queue")]
         if not all(names):
             raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)
 
     def commit(self, messages: Sequence[Rows | None], _batch: int = 0) -> None:
-        """Redrive the rows that are dead or expired; others are left alone."""
+        """Redrive the rows that are dead or expired; others are left alone, with a warning."""
         broker, pace = self._broker, RateLimit(self._options.rate, CHUNK)
+        total = redriven = 0
         for message in filter(None, messages):
             for name, ids in message.ids.items():
                 queue = broker.queue(name)._core
+                total += len(ids)
                 for start in range(0, len(ids), pace.chunk):
-                    pace.note(broker._run(_redrive(queue, ids[start : start + pace.chunk])))
+                    moved = broker._run(_redrive(queue, ids[start : start + pace.chunk]))
+                    redriven += moved
+                    pace.note(moved)
+        if redriven < total:
+            logger.warning(
+                "redrive: %d rows; %d more were left alone, since they are not dead, or their queue does not "
+                "exist",
+                redriven, total - redriven,
+            )  # fmt: skip
 
 
 def _redrive(queue: Queue[Any], ids: Sequence[str]) -> Steps[int]:

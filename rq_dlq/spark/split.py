@@ -91,7 +91,8 @@ def by_row(
         OUT = "id string, batch string, origin string, error_class string, error_message string"
         df.mapInArrow(by_row(lambda row: {"origin": json.loads(row["body"])["origin"]}, OUT), OUT)
 
-    A row fails if the function raises, or returns something that does not fit the schema. The error becomes
+    A row fails if the function raises, or returns something that does not fit the schema, or if the row has a
+    string that is not UTF-8 or a time that Python does not have (after the year 9999). The error becomes
     the row's error_class (with its module, unless it is a built-in) and error_message (at most 500
     characters), as in the history of a message; its other columns are null. Write such rows with the
     operation `nack`, which leaves the rest to the queue's policy, or with `discard` if no retry helps: the
@@ -114,7 +115,7 @@ def by_row(
                 raise InvalidInput(
                     f"by_row() needs the column {', '.join(map(repr, missing))} in its input: select it, too"
                 )
-            yield _batch_of([_outcome(function, row, columns) for row in _rows_of(batch)], columns)
+            yield _batch_of(_outcomes(function, batch, columns), columns)
 
     return run
 
@@ -129,6 +130,20 @@ def _checked(schema: StructType | str) -> StructType:
         message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
         raise InvalidInput(message)
     return read
+
+
+def _outcomes(
+    function: Callable[[Row], Mapping[str, Any]], batch: pa.RecordBatch, columns: pa.Schema
+) -> list[Row]:
+    """The output for each row. A row with a value that Python cannot have fails: a text that is not UTF-8."""
+    try:
+        rows = _rows_of(batch)
+    except Exception as error:  # noqa: BLE001 - then each row is tried to find the bad ones
+        if batch.num_rows == 1:
+            return [_failed(batch.select(WHOSE).to_pylist()[0], error)]
+        single = (batch.slice(place, 1) for place in range(batch.num_rows))
+        return [made for one in single for made in _outcomes(function, one, columns)]
+    return [_outcome(function, row, columns) for row in rows]
 
 
 def _rows_of(batch: pa.RecordBatch) -> list[Row]:

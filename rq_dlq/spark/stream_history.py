@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -85,7 +85,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             DataLoss: events after `start` were dropped before they were read, and `failOnDataLoss` is set.
+            InvalidInput: the checkpoint belongs to another stream.
         """
+        _check_form(start)
         keys, most = self._keys(), None
         if isinstance(limit, ReadMaxRows):
             most = max(1, limit.max_rows // len(keys))
@@ -127,8 +129,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataLoss(message)
         logger.warning("%s", message)
 
+    @without_traceback
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """One task for each queue with new events."""
+        _check_form(start)
+        _check_form(end)
         shares: list[InputPartition] = []
         for family, last in end.items():
             if last != (done := start.get(family, OLDEST)):
@@ -143,6 +148,17 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
         """The newest events, for the progress report."""
         return self._last()
+
+
+def _check_form(offset: Mapping[str, object]) -> None:
+    """Check an offset that Spark has stored.
+
+    Raises:
+        InvalidInput: it belongs to a stream of messages, or to another source.
+    """
+    if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in offset.values()):
+        message = "the checkpoint is not of a stream of a history: another view or source needs a new one"
+        raise InvalidInput(message)
 
 
 def _place(event_id: str) -> tuple[int, ...]:

@@ -43,6 +43,15 @@ def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
     assert ReadOptions.of({"queue": "a", "since": text}).since == NOON
 
 
+@pytest.mark.parametrize(
+    ("text", "more"), [("12:00:00.000001", 1), ("12:00:00.001", 1), ("12:00:00.0011", 2)]
+)
+def test_less_than_a_millisecond_is_rounded_up(text: str, more: int) -> None:
+    """So a filter of rows by the same bound keeps the same: times of messages are whole milliseconds."""
+    found = ReadOptions.of({"queue": "a", "since": f"2026-11-21T{text}", "until": f"2026-11-21T{text}Z"})
+    assert (found.since, found.until) == (NOON + more, NOON + more)
+
+
 def test_the_url_is_never_shown() -> None:
     for kind in (ReadOptions, StreamOptions):
         assert "secret" not in repr(kind.of({"queue": "a", "url": "redis://:secret@host"}))
@@ -63,10 +72,14 @@ def test_the_url_is_never_shown() -> None:
         ({"fetchSize": "100000"}, "a whole number from 1 to 1,000"),
         ({"since": "yesterday"}, "is not an ISO time"),
         ({"until": ""}, "is not an ISO time"),
+        ({"since": "2030"}, "'2030' is not milliseconds since 1970, which have 12 digits or more"),
+        ({"since": "20300101"}, "write a date as 2026-11-21"),
+        ({"until": "1893456000"}, "write a date as 2026-11-21"),
+        ({"path": "orders"}, "pass the name of the queue as an option"),
         ({"history": "xml", "view": "dlq"}, "one of struct, json, none"),
         ({"history": "json"}, "view 'queue' has no option history: it is only for dlq, expired"),
         ({"fingerprint": "1", "view": "queue"}, "view 'queue' has no option fingerprint"),
-        ({"since": "1", "view": "metrics"}, "view 'metrics' has no option since"),
+        ({"since": "2026-11-21", "view": "metrics"}, "view 'metrics' has no option since"),
         ({"batch": "b"}, "it is only for leased"),
         ({"queue": "a*", "shards": "2"}, "not with patterns"),
         ({"shards": "1000000"}, "a whole number from 0 to 1,000"),

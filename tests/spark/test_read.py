@@ -340,6 +340,7 @@ def test_a_damaged_state_is_a_row(spark: SparkSession, broker: rq_dlq.Broker, ra
         ({"nope": "1"}, "unknown option 'nope': the options are url, namespace, queue"),
         ({"view": "dead"}, "option view: 'dead' is not one of queue, scheduled"),
         ({"queue": "ordres"}, "there is no queue 'ordres': the queues are"),
+        ({"queue": "DLQ.orders"}, "use spark.read with view=dlq, queue=orders"),
         ({"queue": "x*"}, "there is no queue 'x*': the queues are"),
         ({"since": "yesterday"}, "option since: 'yesterday' is not an ISO time"),
         ({"schema": "id string, foo int"}, "view 'queue' has no column 'foo': choose from id, queue"),

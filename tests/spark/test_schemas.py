@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema
@@ -81,6 +89,12 @@ def test_chosen_columns() -> None:
         (StructType([StructField("dead_at", StringType())]), "has no column 'dead_at'"),
         (StructType([StructField("id", IntegerType())]), "column 'id' of view 'queue' is string, not int"),
         (StructType([]), "no column of view"),
+        (StructType([MESSAGE["id"], MESSAGE["id"]]), "a column is chosen twice: id, id"),
+        (
+            StructType([StructField("expires_at", TimestampType(), nullable=False)]),
+            "column 'expires_at' of view 'queue' may be null: drop NOT NULL",
+        ),
+        (StructType([StructField("expires_at", TimestampNTZType())]), "choose the type TIMESTAMP_LTZ"),
     ],
 )
 def test_bad_choice(chosen: StructType, said: str) -> None:

@@ -53,6 +53,20 @@ def test_headers_are_a_dict() -> None:
     assert out.column("total").to_pylist() == [7, 0]
 
 
+def test_a_row_that_python_cannot_read_fails_alone() -> None:
+    text = pa.array([b"one", b"\xff", b"three", b"four"], pa.binary()).view(pa.string())
+    late = pa.array([0, 0, 0, 1 << 60], pa.timestamp("us", tz="UTC"))  # after the year 9999
+    names = pa.array(["m0", "m1", "m2", "m3"])
+    batch = pa.RecordBatch.from_arrays(
+        [names, pa.repeat("b@q", 4), text, late], ["id", "batch", "text", "at"]
+    )
+    (out,) = by_row(lambda row: {"total": len(row["text"])}, OUT)([batch])
+    assert out.column("total").to_pylist() == [3, None, 5, None]
+    assert out.column("error_class").to_pylist()[:3] == [None, "UnicodeDecodeError", None]
+    assert out.column("error_class").to_pylist()[3] is not None
+    assert out.column("id").to_pylist() == names.to_pylist()
+
+
 def test_poison_has_the_class_that_a_workers_history_names() -> None:
     def refuse(row: dict[str, Any]) -> dict[str, Any]:
         raise Poison(row["body"])

@@ -246,6 +246,20 @@ def test_bad_input_ends_the_query_with_a_sentence(
 
 
 @streams
+def test_a_history_refuses_a_checkpoint_of_messages(
+    spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
+) -> None:
+    queue = broker.queue("orders", outcomes=100)
+    queue.send("first")
+    run(spark, Collected(), tmp_path)
+    with pytest.raises(Exception, match="the checkpoint is not of a stream of a history"):
+        run(spark, Collected(), tmp_path, view="history")
+    queue.send("second")
+    run(spark, sink := Collected(), tmp_path)  # the checkpoint is as it was
+    assert len(sink.ids) == 1
+
+
+@streams
 def test_a_trigger_that_ends_before_the_ack_is_refused(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:

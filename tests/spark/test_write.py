@@ -362,6 +362,21 @@ def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq
     assert broker.queue("a").stats().ready == 3
 
 
+def test_a_redrive_of_what_is_not_dead_is_warned_of(
+    broker: rq_dlq.Broker, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = broker.queue("a")
+    queue.send("x", id="m")
+    queue.poison(queue.claim(1), "bad")
+    columns = StructType([StructField(name, StringType()) for name in ("queue", "id")])
+    redrive = operation_of({"operation": "redrive", "url": redis_url}, columns, overwrite=False)
+    rows = [{"queue": "a", "id": "m"}, {"queue": "a", "id": "other"}, {"queue": "nope", "id": "m"}]
+    redrive.commit([redrive.write(iter([pa.RecordBatch.from_pylist(rows)]))])  # type: ignore[list-item]
+    assert queue.stats().ready == 1
+    assert "redrive: 1 rows; 2 more were left alone, since they are not dead" in caplog.text
+    assert "nope" not in broker.queues()
+
+
 # Bad input
 
 
@@ -437,6 +452,10 @@ def test_overwrite_and_an_unreachable_server(spark: SparkSession, broker: rq_dlq
         ({"body": "x", "t": 0}, {"ttlColumn": "t"}, "ttl: 0 is out of range"),
         ({"body": "x", "d": float("nan")}, {"delayColumn": "d"}, "delay: nan is not a duration"),
         ({"body": '{"n": NaN}'}, {"contentType": "application/json"}, "a body is not a JSON document"),
+        ({"body": '{"n": 1e999}'}, {"contentType": "application/json"}, "Number out of range"),
+        ({"body": b"[1E+0400]"}, {"contentType": "application/json"}, "Number out of range"),
+        ({"body": "9" * 400 + ".5"}, {"contentType": "application/json"}, "Number out of range"),
+        ({"body": b'"\xff"'}, {"contentType": "application/json"}, "a body is not a JSON document"),
     ],
 )
 def test_a_row_that_cannot_be_sent_is_an_error(
@@ -446,3 +465,23 @@ def test_a_row_that_cannot_be_sent_is_an_error(
     with pytest.raises(InvalidInput) as caught:
         list(outgoing.groups(pa.RecordBatch.from_pylist([columns]), 0))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"idColumn": "body"}, {"contentType": "application/json"}])
+def test_a_string_that_is_not_utf_8_cannot_be_sent(options: dict[str, str]) -> None:
+    outgoing = Outgoing(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
+    text = pa.array([b"good", b"\xff"], pa.binary()).view(pa.string())
+    with pytest.raises(InvalidInput, match="column 'body' has a string that is not UTF-8"):
+        list(outgoing.groups(pa.RecordBatch.from_arrays([text], ["body"]), 0))
+
+
+def test_large_numbers_that_a_float_can_have_are_sent() -> None:
+    outgoing = Outgoing(
+        WriteOptions.of({"queue": "a", "contentType": "application/json"}), Codec(Any, 1_048_576), Ids(), 1
+    )
+    bodies = ["1e308", "1e-999", "3" * 400, '"1e999"', "[1.5, 2e5]"]
+    rows = pa.RecordBatch.from_pylist([{"body": body} for body in bodies])
+    ((_, _, items),) = outgoing.groups(rows, 0)
+    for packed, body in zip(items[1::2], bodies, strict=True):
+        assert isinstance(packed, bytes)
+        assert packed.endswith(body.encode())
