@@ -22,7 +22,7 @@ import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, LeaseLost, RedeliveryPolicy
 from rq_dlq.testing import TestBroker
 from rq_dlq.testing.redirect import redirected
-from rq_dlq.testing.server import server_at
+from rq_dlq.testing.server import _of_process, server_at
 
 pytest_plugins = ["pytester"]
 
@@ -314,6 +314,29 @@ def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
 
 def test_the_same_on_a_server(pytester: pytest.Pytester, redis_socket: str) -> None:
     run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{redis_socket}?db=8").assert_outcomes(passed=1)
+
+
+def test_processes_do_not_share_a_database(pytester: pytest.Pytester, redis_socket: str) -> None:
+    many = """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(20))
+        def test_of_many(rq_dlq, number):
+            queue = rq_dlq.queue("a")
+            queue.send(number)
+            assert [message.body for message in queue.peek()] == [number]
+    """
+    url = f"unix://{redis_socket}?db=6"
+    run(pytester, many, f"--rq-dlq-redis={url}", "-n", "3", "-p", "xdist").assert_outcomes(passed=20)
+    too_many = pytest.raises(ConfigurationError, match="2 processes of pytest need as many databases")
+    with too_many, server_at(f"unix://{redis_socket}", 1):
+        pass
+    for url, expected in {
+        "redis://:p%40w@h:1/15?a=b": "redis://:p%40w@h:1/13?a=b",
+        "redis://h?db=9": "redis://h/7",
+        "unix:///s?db=2": "unix:///s?db=0",
+    }.items():
+        assert _of_process(url, 2) == expected
 
 
 def test_a_database_that_is_used_is_left_alone(pytester: pytest.Pytester, redis_socket: str) -> None:

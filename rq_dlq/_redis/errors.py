@@ -62,6 +62,18 @@ START = "start Redis, set RQ_DLQ_URL, or drop the URL to use the embedded server
 """What helps who has typed a command, or runs a program."""
 START_NODE = "start it, or a replica of it; see `redis-cli --cluster check`"
 
+_TLS = {
+    r"certificate has expired": "has a certificate that has expired: renew it",
+    r"certificate is not valid for '?([^'(]*\w)": "has a certificate that is not for {}: use a name that it "
+    "has in the URL",
+    r"certificate verify failed: ([^(]+\w)": "has a certificate that is not trusted ({}): name the authority "
+    "that signed it, as in ?ssl_ca_certs=/path/ca.pem",
+    r"(?i)wrong.version.number": "does not speak TLS: write redis:// in place of rediss://",
+    r"(?i)certificate.required": "wants a certificate of its clients: add ssl_certfile=… and ssl_keyfile=… "
+    "to the URL",
+}
+"""What an error of TLS says, and what to do."""
+
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
 # Drops the address, which is in the URL, and can have a part of a password that was cut apart like one.
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
@@ -175,9 +187,12 @@ def _what_to_do(place: str, error: BaseException, reason: str, start: str) -> st
             f"all connections to {place} are in use: raise max_connections in the URL, or in the pool that "
             "was passed in; each thread or task that calls at the same time needs one"
         )
-    if untrusted := re.search(r"certificate verify failed: ([^(]+\w)", f"{error} {error.__context__}"):
-        return (
-            f"{place} has a certificate that is not trusted ({untrusted[1]}): name the authority that "
-            "signed it, as in ?ssl_ca_certs=/path/ca.pem"
-        )
+    said = f"{error} {error.__context__}"
+    for pattern, advice in _TLS.items():
+        if found := re.search(pattern, said):
+            return f"{place} {advice.format(*found.groups())}"
+    if "rediss" in place and "No such file" in reason:
+        return f"a file that {place} names is not there: correct the path of its certificates or keys"
+    if "redis://" in place and "reset by peer" in reason:
+        start = f"write rediss:// if it speaks TLS; else {start}"
     return f"cannot reach {place} ({reason}): {start}"

@@ -54,7 +54,7 @@ def confirm(what: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.UsageError(f"{what}? There is no terminal to ask on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
 

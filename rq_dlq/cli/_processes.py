@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.worker.stopping import ending_signals
 from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Slot:
 
 @dataclass
 class Supervisor:
-    """Keeps a number of processes alive until SIGTERM or SIGINT, which ends them.
+    """Keeps a number of processes alive until SIGTERM, SIGINT or SIGHUP, which ends them.
 
     Args:
         command: of each process.
@@ -108,7 +109,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run until all are done; returns the highest of their exit codes."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             signal.signal(number, self._on_signal)
         self._slots = [Slot(number) for number in range(1, self.number + 1)]
         try:

@@ -28,7 +28,7 @@ STORIES = ("struct", "json", "none")
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _DIGITS = re.compile(r"[0-9]{1,15}")
-_FEWEST_DIGITS = 12  # of milliseconds: fewer are seconds, a year or a date without hyphens
+_EARLIEST = 10**11  # milliseconds: what is less, but 0, are seconds, a year or a date without hyphens
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _FAILED = ("dlq", "expired", "history")
@@ -102,7 +102,7 @@ def moment(name: str, given: str) -> int:
     """A time in epoch milliseconds, rounded up. A time without a zone is in UTC."""
     given = given.strip()
     if _DIGITS.fullmatch(given):
-        if len(given) < _FEWEST_DIGITS:
+        if 0 < int(given) < _EARLIEST:
             wanted = "milliseconds since 1970, which have 12 digits or more: write a date as 2026-11-21"
             raise _unusable(name, given, wanted)
         return int(given)

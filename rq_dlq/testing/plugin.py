@@ -34,8 +34,10 @@ def rq_dlq(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
     from rq_dlq.testing.redirect import redirected  # noqa: PLC0415
     from rq_dlq.testing.server import server_at  # noqa: PLC0415
 
+    url = request.config.getoption(OPTION)
+    worker = getattr(request.config, "workerinput", {}).get("workerid", "gw0")  # of pytest-xdist
     try:
-        with server_at(request.config.getoption(OPTION)) as server:
+        with server_at(url, int(worker.removeprefix("gw"))) as server:
             with pytest.MonkeyPatch.context() as patch:  # its own: the test's patches stay
                 broker = redirected(server, patch)
                 yield broker

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import redis
 
@@ -42,11 +43,16 @@ class Server:
 
 
 @contextmanager
-def server_at(url: str | None) -> Generator[Server]:
+def server_at(url: str | None, process: int = 0) -> Generator[Server]:
     """An empty server: the one at the URL, else a fake one. Its clock stands at the time of its start.
 
+    Args:
+        url: of the server; None: a fake one.
+        process: the number of this one among those that test side by side, from 0. Each has a database of its
+            own: that of the URL, the one before it, and so on.
+
     Raises:
-        ConfigurationError: the database is not empty, or there is no fakeredis.
+        ConfigurationError: the database is not empty, there is none, or there is no fakeredis.
         BrokerUnavailable: the server does not answer.
     """
     fake = None
@@ -55,7 +61,7 @@ def server_at(url: str | None) -> Generator[Server]:
         fake = library.FakeServer()
         client = library.FakeRedis(server=fake)
     else:
-        client = _empty(url)
+        url, client = _empty(url, process)
     seconds, microseconds = client.time()
     clock = Clock(client, seconds * 1000 + microseconds // 1000)
     try:
@@ -65,8 +71,9 @@ def server_at(url: str | None) -> Generator[Server]:
         client.close()
 
 
-def _empty(url: str) -> Any:
+def _empty(url: str, process: int) -> tuple[str, Any]:
     try:
+        url = _of_process(url, process)
         client = redis.Redis.from_url(url)
         used = client.dbsize()
     except (redis.RedisError, ValueError) as error:
@@ -74,10 +81,32 @@ def _empty(url: str) -> Any:
     if used:
         message = (
             f"the database at {masked(url)} has {used} keys, and tests flush it: use an empty one, such as "
-            "redis://localhost/15"
+            "redis://localhost/15, and one for each run of pytest"
         )
         raise ConfigurationError(message)
-    return client
+    return url, client
+
+
+def _of_process(url: str, process: int) -> str:
+    """The URL with the database of this process."""
+    if not process:
+        return url
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    path = "0" if parts.scheme == "unix" else parts.path.strip("/") or "0"
+    first = int(query.pop("db", path))
+    if first < process:
+        message = (
+            f"{process + 1} processes of pytest need as many databases, and {masked(url)} is number {first}: "
+            "use a higher one, such as redis://localhost/15, or fewer processes"
+        )
+        raise ConfigurationError(message)
+    address = url.partition("?")[0]
+    if parts.scheme == "unix":
+        query["db"] = str(first - process)
+    else:
+        address = f"{parts.scheme}://{parts.netloc}/{first - process}"
+    return "?".join(filter(None, (address, urlencode(query))))
 
 
 def _fake() -> Any:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     import logging
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 0.05  # seconds between two checks whether to stop
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
@@ -29,6 +28,13 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the word for it
 
 class Stopped(BaseException):
     """Raised inside a call to cut it short after a second signal; its message is released."""
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Those that end a process in good order; SIGHUP, of a terminal that is closed, but not under `nohup`."""
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    ignored = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *(() if ignored else (hangup,))]
 
 
 class Stop:
@@ -83,7 +89,7 @@ def cutting_short(cuts: Sequence[Callable[[], object]]) -> Generator[None]:
 
 @contextmanager
 def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
-    """Pass SIGTERM and SIGINT on to a stop, and log them, if this is the main thread.
+    """Pass SIGTERM, SIGINT and SIGHUP on to a stop, and log them, if this is the main thread.
 
     A thread of its own does both. A signal's handler interrupts whatever the main thread does, also another
     handler, so it must not set an event or log: the main thread may hold the lock that it would wait for.
@@ -104,7 +110,7 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
 
     heeding = threading.Thread(target=heed, name="rq-dlq signals", daemon=True)
     heeding.start()
-    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    before = {number: signal.signal(number, on_signal) for number in ending_signals()}
     try:
         yield
     finally:

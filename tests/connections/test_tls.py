@@ -16,6 +16,7 @@ import redis
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable
 from rq_dlq._redis.connection import socket_of
+from rq_dlq._redis.errors import unavailable
 from tests.connections.conftest import Opening
 from tests.servers import Server, free_port, needed
 from tests.servers.certificates import Certificate
@@ -62,7 +63,9 @@ async def test_a_certificate_of_the_client(opened: Opening, server: Server, cert
         async with opened(f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}&{mine}") as broker:
             await broker.queue("a").send("x")
         async with opened(f"rediss://127.0.0.1:{server.port}/0?{certificate.trusted}") as broker:
-            with pytest.raises(BrokerUnavailable):
+            with pytest.raises(
+                BrokerUnavailable, match=r"ssl_certfile|cannot reach"
+            ):  # by what TLS says first
                 await broker.queues()
     finally:
         server.client().config_set("tls-auth-clients", "optional")
@@ -80,6 +83,47 @@ async def test_a_server_that_is_not_trusted(opened: Opening, server: Server, tmp
                 await broker.queues()
     async with opened(f"rediss://127.0.0.1:{server.port}/0?ssl_cert_reqs=none") as broker:
         await broker.queues()
+
+
+async def test_another_host(opened: Opening, server: Server, certificate: Certificate) -> None:
+    async with opened(f"rediss://localhost:{server.port}/0?{certificate.trusted}") as broker:
+        with pytest.raises(BrokerUnavailable, match=r"not for localhost: use a name that it has in the URL$"):
+            await broker.queues()
+
+
+async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None:
+    async with opened(f"rediss://127.0.0.1:{server.port}/0?ssl_ca_certs=/nowhere/ca.pem") as broker:
+        with pytest.raises(BrokerUnavailable, match=r"a file that .* names is not there: correct the path"):
+            await broker.queues()
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "told"),
+    [
+        (
+            "rediss://h",
+            "[SSL: …] certificate verify failed: certificate has expired (_ssl.c:992)",
+            "expired: renew it",
+        ),
+        (
+            "rediss://h",
+            "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:992)",
+            "not speak TLS: write redis://",
+        ),
+        (
+            "rediss://h",
+            "[SSL: …] tlsv13 alert certificate required (_ssl.c:2580)",
+            "add ssl_certfile=… and ssl_keyfile",
+        ),
+        (
+            "redis://h",
+            "Error while reading from h:1 : (104, 'Connection reset by peer')",
+            "write rediss:// if it",
+        ),
+    ],
+)
+def test_an_error_of_tls_says_what_to_do(url: str, said: str, told: str) -> None:
+    assert told in str(unavailable(url, redis.ConnectionError(said)))
 
 
 async def test_a_client_without_tls(opened: Opening, server: Server) -> None:

@@ -91,7 +91,7 @@ def test_a_socket_of_another_machine() -> None:
         ({"queue": "nothing", "limit": 1}, "there is no queue 'nothing'"),
         ({"queue": "orders", "limit": 0}, "claim 1 to"),
         ({"queue": "orders", "limit": 1, "lease": "1ms"}, "lease"),
-        ({"queue": "DLQ.orders", "limit": 1}, "there is no queue 'DLQ.orders'"),
+        ({"queue": "DLQ.orders", "limit": 1}, "'DLQ.orders' holds the dead letters of a queue"),
     ],
 )
 def test_bad_input(

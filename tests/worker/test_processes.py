@@ -39,7 +39,7 @@ def process(server: str, colour: str, lease: str = "30s") -> Iterator[subprocess
 
 def end(worker: subprocess.Popen[str]) -> str:
     """Wait for its end, which must be in order; what it logged."""
-    _, log = worker.communicate(timeout=15)
+    _, log = worker.communicate(timeout=60)
     assert worker.returncode == 0, log
     assert "Traceback" not in log
     return log
@@ -52,6 +52,14 @@ def logged(worker: subprocess.Popen[str], text: str) -> None:
         if text in line:
             return
     pytest.fail(f"it ended without a word of {text!r}")
+
+
+@contextmanager
+def heard(number: signal.Signals, how: Any) -> Iterator[None]:
+    """Processes that are started meanwhile ignore this signal, or not, however the tests were started."""
+    before = signal.signal(number, how)
+    yield
+    signal.signal(number, before)
 
 
 def begun(raw: Any) -> list[bytes]:
@@ -194,7 +202,7 @@ def test_a_worker_outlives_a_restart_of_redis(colour: str) -> None:
         wait_until(lambda: queue.stats().totals.get("acked") == 11)
         assert raw.llen("begun") == 11
         worker.send_signal(signal.SIGTERM)
-        worker.communicate(timeout=15)
+        worker.communicate(timeout=60)
         assert worker.returncode == 0
         broker.close()
         raw.close()
@@ -214,13 +222,22 @@ def test_a_worker_waits_for_redis_to_start() -> None:
             end(worker)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_worker_that_waits_for_redis_can_be_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    with process(str(tmp_path / "nobody.sock"), "def") as worker:
+    with heard(signal.SIGHUP, signal.SIG_DFL), process(str(tmp_path / "nobody.sock"), "def") as worker:
         logged(worker, "waiting for Redis")
         worker.send_signal(number)
         logged(worker, f"{number.name}: finishing what has begun")
         logged(worker, "stopped")
+        end(worker)
+
+
+def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    with heard(signal.SIGHUP, signal.SIG_IGN), process(str(tmp_path / "nobody.sock"), "def") as worker:
+        logged(worker, "waiting for Redis")
+        worker.send_signal(signal.SIGHUP)
+        worker.send_signal(signal.SIGTERM)
+        logged(worker, "SIGTERM: finishing what has begun")
         end(worker)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from rq_dlq.cli import _processes
 from rq_dlq.cli._processes import Slot, Supervisor
-from rq_dlq.worker.stopping import SIGNALS, Stop, heeding_signals
+from rq_dlq.worker.stopping import Stop, ending_signals, heeding_signals
 from tests.servers import wait_until
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_signal_may_interrupt_a_wait_for_the_stop(log: tuple[logging.Logger, l
 
 @pytest.fixture
 def signals_restored() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in ending_signals()}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
