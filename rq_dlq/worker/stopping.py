@@ -33,8 +33,9 @@ class Stopped(BaseException):
 def ending_signals() -> list[signal.Signals]:
     """Those that end a process in good order; SIGHUP, of a terminal that is closed, but not under `nohup`."""
     hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    ignored = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *(() if ignored else (hangup,))]
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM, signal.SIGINT]
+    return [signal.SIGTERM, signal.SIGINT, hangup]
 
 
 class Stop:
