@@ -60,7 +60,8 @@ def silence(node: Address, error: Exception) -> Exception:
     if is_final(error):
         return error
     host, port = node
-    address = f"{host}:{port}" if port else ""
-    failure = Passing(f"{f'its node {address}' if address else 'its node'} does not answer")
-    failure.node = address
+    if not port:
+        return Passing("its node does not answer")
+    failure = Passing(f"its node {host}:{port} does not answer")
+    failure.node = f"{host}:{port}"
     return failure

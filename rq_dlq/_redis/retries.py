@@ -24,14 +24,14 @@ class Retries:
     until: threading.Event | None = None
 
     def settings(self) -> dict[str, Any]:
-        """For tenacity; the first try is already over."""
+        """For tenacity, if there is a second try; the first one is already over."""
         import tenacity  # noqa: PLC0415 - not before there are connections
 
         from rq_dlq._redis.errors import TRANSIENT, is_final  # noqa: PLC0415 - the same
 
         stops: list[Any] = []
         if self.attempts is not None:
-            stops.append(tenacity.stop_after_attempt(max(1, self.attempts - 1)))
+            stops.append(tenacity.stop_after_attempt(self.attempts - 1))
         if self.seconds is not None:
             stops.append(tenacity.stop_after_delay(self.seconds))
         waits = {}

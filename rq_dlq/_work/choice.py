@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq._work.queue import check_limit, places_of
@@ -13,6 +13,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
 from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.failure import epoch_milliseconds
 from rq_dlq.values.fingerprint import is_of
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.names import check_id
@@ -29,7 +30,6 @@ PLACES = ("ready", "scheduled", "leased", "dead", "expired")
 ORDERS = ("oldest", "newest")
 REASONS = (*DIED, "expired")
 _FINGERPRINT = re.compile("[0-9a-f]{6}|[0-9a-f]{12}|lapsed|expired")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Choice:
@@ -237,4 +237,4 @@ def _moment_of(since: datetime | None) -> int | None:
     if not isinstance(since, datetime) or since.tzinfo is None:
         message = f"since {shown(since)}: pass a datetime with a time zone, such as datetime.now(UTC)"
         raise InvalidInput(message)
-    return -(-(since - _EPOCH) // timedelta(milliseconds=1))
+    return epoch_milliseconds(since)

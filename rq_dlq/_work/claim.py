@@ -269,11 +269,11 @@ def _decodable(queue: Queue[Any], deliveries: list[D], undecodable: Undecodable[
 
 
 def _fitting(queue: Queue[Any], deliveries: list[D], count: int, *, suspects: bool) -> Steps[list[D]]:
-    """What fits of a resumed claim. The rest is released: the earlier claim may have asked for more.
+    """What fits of a resumed claim; the rest is released.
 
     Args:
-        count: at most so many; 0: any number.
-        suspects: messages that lapsed fit, too; if not, the earlier claim had a permit, and this one has not.
+        count: at most so many, since the earlier claim may have asked for more; 0: any number.
+        suspects: take messages that lapsed, too. The earlier claim may have had a permit that this one lacks.
     """
     fit = [delivery for delivery in deliveries if suspects or not delivery.lapsed][: count or None]
     if len(fit) < len(deliveries):

@@ -244,6 +244,16 @@ class Broker(OwnBroker):
         connections = self._connections or await self._connected()
         return await connections.run(steps)
 
+    async def _leave(self, queue: _work.Queue[Any], steps: Steps[R], error: BaseException | None) -> R | None:
+        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
+        if not _work.is_cut_off(error):
+            return await self._run(steps)
+        try:
+            return await (await self._connected()).run_once(steps)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
+            _work.log_failure(queue, failure)
+            return None
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -153,7 +153,8 @@ class Delivery(Leased[T]):
         if not self.settled and error is None:
             await self.ack()
         elif not self.settled:
-            await self._queue._leave(self._settled_by(error), error)
+            queue = self._queue
+            await queue._broker._leave(queue._core, self._settled_by(error), error)
         return isinstance(error, Redeliver | Poison)
 
     async def _settle(

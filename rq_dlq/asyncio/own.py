@@ -76,21 +76,19 @@ class OwnBroker(BrokerBase):
         """The loops of `Queue.consume` that have begun; their locks are held while they are ended."""
         return WeakKeyDictionary()
 
-    async def _end_loop(
-        self,
-        consuming: _work.Consuming[Any],
-        queue: OwnQueue[Any] | None = None,
-        cause: BaseException | None = None,
-    ) -> None:
+    if TYPE_CHECKING:  # the broker's, in either colour
+
+        async def _leave(
+            self, queue: _work.Queue[Any], steps: _work.Steps[R], error: BaseException | None
+        ) -> R | None: ...
+
+    async def _end_loop(self, consuming: _work.Consuming[Any], cause: BaseException | None = None) -> None:
         """End a loop, or wait until it is ended; by the error that cuts it off, if one does."""
         async with self._loops.setdefault(consuming, asyncio.Lock()):
             if self._connections is None:  # it has claimed nothing
                 return
             closed = consuming.over  # by `close`, which did not wait for the step that was under way
-            if queue is None:
-                await self._connections.run(consuming.leave())
-            else:
-                await queue._leave(consuming.leave(), cause)
+            await self._leave(consuming._queue, consuming.leave(), cause)
             if closed:
                 await self._connections.close()
 
@@ -134,16 +132,6 @@ class OwnQueue(Answering, HandledQueue[T]):
     _broker: Broker
     _core: _work.Queue[T]
 
-    async def _leave(self, steps: _work.Steps[R], error: BaseException | None) -> R | None:
-        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
-        if not _work.is_cut_off(error):
-            return await self._broker._run(steps)
-        try:
-            return await (await self._broker._connected()).run_once(steps)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
-            _work.log_failure(self._core, failure)
-            return None
-
     async def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> AsyncGenerator[Delivery[T]]:
         self._broker._loops[consuming] = asyncio.Lock()
         cause: BaseException | None = None
@@ -154,7 +142,7 @@ class OwnQueue(Answering, HandledQueue[T]):
             cause = _cancellation(error)
             raise
         finally:
-            await to_its_end(lambda: self._broker._end_loop(consuming, self, cause))
+            await to_its_end(lambda: self._broker._end_loop(consuming, cause))
 
     async def _send_all(
         self, bodies: Iterable[T | Message[T]] | AsyncIterable[T | Message[T]], options: _work.SendOptions

@@ -141,4 +141,5 @@ class Session(Generic[T]):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self._process != os.getpid():
             return False
-        return bool(await self._queue._leave(steps.end(self._core, error), error))
+        ended = self._queue._broker._leave(self._queue._core, steps.end(self._core, error), error)
+        return bool(await ended)

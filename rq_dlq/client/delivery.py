@@ -154,7 +154,8 @@ class Delivery(Leased[T]):
         if not self.settled and error is None:
             self.ack()
         elif not self.settled:
-            self._queue._leave(self._settled_by(error), error)
+            queue = self._queue
+            queue._broker._leave(queue._core, self._settled_by(error), error)
         return isinstance(error, Redeliver | Poison)
 
     def _settle(

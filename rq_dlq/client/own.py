@@ -61,16 +61,6 @@ class OwnQueue(Answering, HandledQueue[T]):
     _broker: Broker
     _core: _work.Queue[T]
 
-    def _leave(self, steps: _work.Steps[R], error: BaseException | None) -> R | None:
-        """Run the steps that end a block; None: they failed, and the error that cut it off goes on."""
-        if not _work.is_cut_off(error):
-            return self._broker._run(steps)
-        try:
-            return self._broker._connected().run_once(steps)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on
-            _work.log_failure(self._core, failure)
-            return None
-
     def _consume(self, consuming: _work.Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
         cause: BaseException | None = None
         try:
@@ -82,7 +72,7 @@ class OwnQueue(Answering, HandledQueue[T]):
                 cause = cause.__context__
             raise
         finally:
-            self._leave(consuming.leave(), cause)
+            self._broker._leave(self._core, consuming.leave(), cause)
 
     def _send_all(self, bodies: Iterable[T | Message[T]], options: _work.SendOptions) -> list[str]:
         """Run the steps of `send_many`."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.schemas import VIEWS
 from rq_dlq.values.durations import milliseconds
+from rq_dlq.values.failure import epoch_milliseconds
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
 _BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _EARLIEST = 10**11  # milliseconds: what is less, but 0, are seconds, a year or a date without hyphens
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _FAILED = ("dlq", "expired", "history")
 
@@ -110,8 +110,7 @@ def moment(name: str, given: str) -> int:
         time = datetime.fromisoformat(given)
     except ValueError:
         raise _unusable(name, given, "an ISO time (2026-11-21T14:00:00Z) or epoch milliseconds") from None
-    before = _EPOCH - (time if time.tzinfo else time.replace(tzinfo=UTC))
-    return -(before // timedelta(milliseconds=1))  # a message's time is in whole milliseconds
+    return epoch_milliseconds(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 def queue_name(name: str, given: str) -> str:

@@ -33,9 +33,7 @@ SPANS = (
     (*_WHOLE, types.FloatType, types.DoubleType, StringType, types.DayTimeIntervalType),
     "a number of seconds, a duration as text or an interval",
 )
-_JSON_TEXT = msgspec.json.Decoder(
-    msgspec.Raw
-)  # checks the grammar, but neither UTF-8 nor the size of numbers
+_JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)  # checks the grammar; not UTF-8, nor the size of numbers
 _JSON = msgspec.json.Decoder()
 _LONG = r"[0-9][eE]\+?[0-9]{3}|[0-9]{200}"  # every number that is too large for a float has one of these
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.options import shards_of
+from rq_dlq.values.names import Naming
 
 MOST_NAMED = 10
-DLQ = "DLQ."
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str]) -> None:
@@ -64,12 +64,11 @@ def expression(pattern: str) -> str:
 
 
 def _missing(names: Sequence[str], known: Sequence[str]) -> InvalidInput:
-    if letters := [name.removeprefix(DLQ) for name in names if name.startswith(DLQ)]:
-        message = (
-            f"{DLQ + letters[0]!r} holds the dead letters of a queue: use spark.read with view=dlq, "
-            f"queue={letters[0]}"
-        )
-        return InvalidInput(message)
+    for name in names:
+        if family := Naming().dead.family_of(name):
+            return InvalidInput(
+                f"{name!r} holds the dead letters of a queue: use spark.read with view=dlq, queue={family}"
+            )
     there = ", ".join(known[:MOST_NAMED]) or "none"
     return InvalidInput(
         f"there is no queue {', '.join(map(repr, names))}: the queues are {there}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from rq_dlq.values.fingerprint import NAMING, fingerprint, place_of
 
 MAX_MESSAGE = 500  # characters kept of an error's text
 CELLS = 6  # in a line of history, not counting the traceback
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
 
 
@@ -177,6 +178,11 @@ def moment(milliseconds: float) -> datetime:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):  # a damaged record
         return datetime.max.replace(tzinfo=UTC)
+
+
+def epoch_milliseconds(time: datetime) -> int:
+    """A datetime with a time zone as a time of the server, rounded up."""
+    return -(-(time - _EPOCH) // timedelta(milliseconds=1))
 
 
 def _class_name(kind: type[BaseException]) -> str:

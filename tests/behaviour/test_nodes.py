@@ -16,7 +16,7 @@ from tests.behaviour.test_settle import *  # noqa: F403
 from tests.behaviour.test_strategies import *  # noqa: F403
 from tests.behaviour.test_views import *  # noqa: F403
 from tests.behaviour.test_waiting import *  # noqa: F403
-from tests.servers.clusters import Cluster, PlainClient
+from tests.servers.clusters import Cluster, emptied
 
 del test_remove_and_move  # noqa: F821 - between queues that share no tag: refused here, see test_cluster.py
 del test_no_queue_of_its_own  # noqa: F821 - it looks for keys of any kind, and the clock is one
@@ -37,10 +37,8 @@ def url(cluster: Cluster) -> str:
 @pytest.fixture
 def raw(cluster: Cluster) -> Iterator[Any]:
     """A plain client of the empty cluster."""
-    client = PlainClient(cluster)
-    client.flushall()
-    yield client
-    client.close()
+    with emptied(cluster) as client:
+        yield client
 
 
 @pytest.fixture

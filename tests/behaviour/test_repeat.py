@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from redis.exceptions import OutOfMemoryError
 
-import rq_dlq
+import rq_dlq.asyncio
 from rq_dlq import BrokerRefused, BrokerUnavailable, LeaseLost, SharedDeadLetterStrategy
+from rq_dlq._redis import Retries
 from tests.behaviour.faults import (
     acked,
     change_talk,
@@ -32,6 +33,17 @@ async def test_send_once(broker: Any) -> None:
     assert await ids(queue) == sent
 
 
+@pytest.mark.parametrize("backend", ["real"])
+@pytest.mark.parametrize("attempts", [1, 2, 4])
+async def test_attempts_are_tries_in_all(attempts: int, server: str) -> None:
+    retries = Retries(attempts=attempts, seconds=None)
+    async with rq_dlq.asyncio.Broker(f"unix://{server}", retries=retries) as broker:
+        lost = await lose_replies(broker, "send", times=9)
+        with pytest.raises(BrokerUnavailable):
+            await broker.queue("a").send(1)
+        assert lost.runs == attempts
+
+
 async def test_claim_gives_the_same_deliveries(broker: Any) -> None:
     """I12: neither more are leased than the client knows, nor are they counted twice."""
     queue = broker.queue("a")
@@ -43,13 +55,18 @@ async def test_claim_gives_the_same_deliveries(broker: Any) -> None:
     assert await counts(queue) == {"ready": 8, "leased": 2}
 
 
+async def claim_in_vain(broker: Any, queue: Any, count: int = 1) -> None:
+    """Claim, and hear nothing of it: the outcome is not known."""
+    await lose_replies(broker, "claim", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await queue.claim(count)
+
+
 async def test_claim_of_unknown_outcome_is_taken_up_by_the_next(broker: Any) -> None:
     """I12: its messages are not stranded until they lapse."""
     queue = broker.queue("a")
     await queue.send_many(range(10))
-    await lose_replies(broker, "claim", times=3)
-    with pytest.raises(BrokerUnavailable):
-        await queue.claim(2)
+    await claim_in_vain(broker, queue, 2)
     assert await counts(queue) == {"ready": 8, "leased": 2}
     claimed = await queue.claim(2)
     assert [(delivery.body, delivery.delivery_count) for delivery in claimed] == [(0, 1), (1, 1)]
@@ -60,9 +77,7 @@ async def test_a_claim_takes_up_no_more_than_it_asks_for(broker: Any) -> None:
     """The rest is given back, uncharged and at its old place."""
     queue = broker.queue("a")
     await queue.send_many(range(10))
-    await lose_replies(broker, "claim", times=3)
-    with pytest.raises(BrokerUnavailable):
-        await queue.claim(5)
+    await claim_in_vain(broker, queue, 5)
     (delivery,) = await queue.claim()
     assert delivery.body == 0
     assert await counts(queue) == {"ready": 9, "leased": 1}
@@ -78,9 +93,7 @@ async def test_a_claim_of_a_view_takes_up_no_more_than_it_asks_for(broker: Any) 
         await queue.poison(await queue.claim(5), "bad")
     lost = broker.queue("LOST")
     assert len(await lost.peek()) == 10
-    await lose_replies(broker, "claim", times=3)
-    with pytest.raises(BrokerUnavailable):
-        await lost.claim(10)
+    await claim_in_vain(broker, lost, 10)
     assert len(await lost.claim(2)) == 2
     assert (await lost.stats()).dead == 8
     assert len(await lost.claim(10)) == 8
@@ -90,9 +103,7 @@ async def test_a_claim_taken_up_late_has_a_whole_lease(broker: Any, clock: Clock
     """The client believes in a lease from now on, so the server must, too."""
     queue = broker.queue("a", redelivery=AT_ONCE, lease="10s")
     await queue.send("x")
-    await lose_replies(broker, "claim", times=3)
-    with pytest.raises(BrokerUnavailable):
-        await queue.claim()
+    await claim_in_vain(broker, queue)
     clock.advance("9s")
     delivery = await one(queue)
     clock.advance("9s")

@@ -119,7 +119,9 @@ def test_the_log_as_json(shell: Shell, broker: rq_dlq.Broker, processes: str) ->
         assert worker.wait(60) == 0
         assert worker.stderr is not None
         lines = [json.loads(line) for line in worker.stderr]
-    failed, *_ = [line for line in lines if "failed:" in line["message"]]
+    tries = [line for line in lines if "failed:" in line["message"]]
+    assert [line["delivery_count"] for line in tries] == [*range(1, len(tries) + 1)]  # a line each
+    failed = tries[0]
     assert (failed["logger"], failed["level"]) == ("rq_dlq.worker", "WARNING")
     assert (failed["queue"], failed["message_id"], failed["delivery_count"]) == ("mails", "m", 1)
     assert sum(line["message"] == "stopped" for line in lines) == int(processes)

@@ -17,7 +17,7 @@ import rq_dlq.asyncio
 from rq_dlq._redis.cluster import Node
 from tests.colours import Awaited
 from tests.servers import Server
-from tests.servers.clusters import Cluster, PlainClient
+from tests.servers.clusters import Cluster, PlainClient, emptied
 
 Kill: TypeAlias = Callable[[int], Server]
 LOST, HERE, THERE = "orders", "c", "invoices"  # queues by the number of their node
@@ -36,10 +36,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def raw(nodes: Cluster) -> Iterator[PlainClient]:
     """A plain client of all three, which are empty."""
-    client = PlainClient(nodes)
-    client.flushall()
-    yield client
-    client.close()
+    with emptied(nodes) as client:
+        yield client
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -143,6 +143,15 @@ class Migration:
         self.begin()
         self.carry()
         self.end()
+
+
+@contextmanager
+def emptied(cluster: Cluster) -> Iterator[PlainClient]:
+    """A plain client of a cluster, which is empty now."""
+    client = PlainClient(cluster)
+    client.flushall()
+    yield client
+    client.close()
 
 
 class PlainClient:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import rq_dlq
 from rq_dlq.spark import foreach_message
 from tests.audit import audit
-from tests.servers.clusters import Cluster, PlainClient
+from tests.servers.clusters import Cluster, emptied
 from tests.spark.test_stream import Collected, run, streams
 
 QUEUES = ["orders", "bills", "invoices"]  # one on each node
@@ -21,12 +21,10 @@ QUEUES = ["orders", "bills", "invoices"]  # one on each node
 @pytest.fixture
 def raw(cluster: Cluster) -> Iterator[Any]:
     """A plain client of the empty cluster; afterwards every queue is looked at."""
-    client = PlainClient(cluster)
-    client.flushall()
-    yield client
-    for family in client.smembers("rq:queues"):
-        audit(client, family.decode())
-    client.close()
+    with emptied(cluster) as client:
+        yield client
+        for family in client.smembers("rq:queues"):
+            audit(client, family.decode())
 
 
 @pytest.fixture

@@ -150,4 +150,4 @@ def test_long_texts_are_cut_and_take_no_time() -> None:
     began = time.thread_time()
     for text in ("a" * 3_000_000, "password" * 300_000, "token:\"'" * 300_000, "x://" * 500_000, *HARD):
         assert len(Masks().text(text)) < 3 * MOST
-    assert time.thread_time() - began < 20
+    assert time.thread_time() - began < 10

@@ -123,7 +123,7 @@ class AsyncConnections:
             if is_final(error):
                 raise self._unavailable(error) from None
             await self._failed(tries := Tries(step), error)
-            if self._patience is ONE_TRY:
+            if self._patience.attempts == 1:
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return await self._spread(step)

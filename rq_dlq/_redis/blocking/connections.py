@@ -124,7 +124,7 @@ class Connections:
             if is_final(error):
                 raise self._unavailable(error) from None
             self._failed(tries := Tries(step), error)
-            if self._patience is ONE_TRY:
+            if self._patience.attempts == 1:
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # it changes nothing: the next call looks for the server
             return self._spread(step)
