@@ -15,7 +15,7 @@ from rq_dlq._work.opening import open_found
 from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.shared import claim_view
-from rq_dlq._work.steps import MAX_BLOCK, Batch, Steps, Wait, seed
+from rq_dlq._work.steps import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed, unrepeated
 from rq_dlq._work.views import find
 from rq_dlq.errors import BrokerRefused, MissingRights, UnprocessableMessage
 from rq_dlq.values.visible import visible_line
@@ -121,11 +121,20 @@ def _open_first(queue: Queue[Any], claiming: Steps[tuple[list[D], int]]) -> Step
 def open_to_drain(queue: Queue[Any]) -> Steps[None]:
     """Open a queue before its first claim, even if Redis has no memory to register it.
 
-    A claim does not make a queue, so that a name which nobody sends to stays free for dead letters. The next
-    claim looks again.
+    Messages of a cluster's other nodes do not wait for the node that has the list of queues. The next claim
+    tries to open the queue again.
     """
     if queue.opened:
         return
+    try:
+        yield from unrepeated(_open_if_used(queue))
+    except NodeUnavailable:
+        if not (yield manage.was_sent_to(queue.keys)):  # it may be a view, or nobody's
+            yield from _open_if_used(queue)
+
+
+def _open_if_used(queue: Queue[Any]) -> Steps[None]:
+    """A claim does not make a queue, so that a name which nobody sends to stays free for dead letters."""
     yield from find(queue)
     if not queue.view and queue.declared is None:
         opening, sent = yield Batch([manage.opening(queue.keys), manage.was_sent_to(queue.keys)])
