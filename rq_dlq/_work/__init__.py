@@ -10,7 +10,7 @@ from rq_dlq._work.choice import Choice
 from rq_dlq._work.claim import claim
 from rq_dlq._work.confirm import Confirm
 from rq_dlq._work.consume import ACK_WITHIN, Consuming
-from rq_dlq._work.cut_off import is_cut_off, log_failure
+from rq_dlq._work.cut_off import claim_is_cut_off, give_back, is_cut_off, log_failure
 from rq_dlq._work.delete import delete
 from rq_dlq._work.explain import Explanation, explain
 from rq_dlq._work.given_names import check_not_own

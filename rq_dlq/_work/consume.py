@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._work.claim import claim
+from rq_dlq._work.cut_off import give_back
 from rq_dlq._work.riding import riding
 from rq_dlq._work.settle import ack, held_or_raise, release
 from rq_dlq.errors import BrokerRefused, LeaseLost
@@ -114,10 +115,13 @@ class Consuming(Generic[D]):
         """The next to hand out; none if the loop was ended during the claim: who leaves it releases them."""
         return self._unseen.popleft() if self._unseen and not self.over else None
 
-    def leave(self) -> Steps[None]:
+    def leave(self, *, cut_off: bool = False) -> Steps[None]:
         """End the loop: make the deferred acks, release the delivery of this step and those not handed out.
 
         To end it again does nothing, unless a step that was under way has claimed something since.
+
+        Args:
+            cut_off: give back what a claim that was under way may have taken, too.
 
         Raises:
             LeaseLost: a deferred ack came too late. The others are done.
@@ -136,6 +140,8 @@ class Consuming(Generic[D]):
             if isinstance(error, BrokerRefused):  # perhaps only the ack
                 yield from self._release([delivery for delivery in rest if not delivery.settled])
             raise
+        if cut_off:
+            yield from give_back(self._queue)
         self._tell_lost()
 
     def _ack(self) -> Steps[None]:

@@ -1,20 +1,27 @@
-"""Blocks that are cut off: by a cancellation, Ctrl-C, SystemExit, or since their generator is closed."""
+"""What is cut off: by a cancellation, Ctrl-C, SystemExit, or since its generator is closed."""
 
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING
+
+from rq_dlq._calls import delivery
+from rq_dlq._work.queue import indeterminate_claim
+from rq_dlq._work.settle import release
+from rq_dlq._work.steps import seed
 
 if TYPE_CHECKING:
     from typing import Any
 
     from rq_dlq._work.queue import Queue
+    from rq_dlq._work.steps import Steps
 
 logger = logging.getLogger("rq_dlq")
 
 
 def is_cut_off(error: BaseException | None) -> bool:
-    """Whether this error cuts off the block that it ends: it is not an `Exception`.
+    """Whether this error cuts off the block or the call that it ends: it is not an `Exception`.
 
     It goes on then, whatever becomes of the messages. What is left to do has one short try, and its failure
     is logged: the leases cover the messages.
@@ -22,6 +29,34 @@ def is_cut_off(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, Exception)
 
 
+def claim_is_cut_off(queue: Queue[Any], error: BaseException) -> bool:
+    """Whether this error cuts off a claim that may have taken messages: `give_back` is due."""
+    return is_cut_off(error) and any(member.indeterminate_claims for member in _all(queue))
+
+
+def give_back(queue: Queue[Any]) -> Steps[None]:
+    """Release what claims of unknown outcome took, which nobody has seen.
+
+    To claim nothing under the token of such a claim says what it took (I12).
+    """
+    for member in _all(queue):
+        while token := indeterminate_claim(member):
+            try:
+                claimed: delivery.Claimed = yield delivery.claim(
+                    member.keys, part=member.part, token=token, count=0, lease=member.lease, patience=0,
+                    consumer=member.consumer, seed=seed(), default_policy=member.policy,
+                )  # fmt: skip
+                yield from release(member, [(row.id, token) for row in claimed.rows])
+            except BaseException:
+                member.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
+                raise
+
+
+def _all(queue: Queue[Any]) -> list[Queue[Any]]:
+    """The queue and, of a view, its members."""
+    return [queue, *queue.members.values()]
+
+
 def log_failure(queue: Queue[Any], failure: Exception) -> None:
     """Log why messages could not be given back on the way out."""
-    logger.warning("%s: cannot give back the messages of a block that was cut off: %s", queue.name, failure)
+    logger.warning("%s: cannot give back the messages of what was cut off: %s", queue.name, failure)

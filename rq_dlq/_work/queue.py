@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -112,6 +113,18 @@ class Queue(Generic[T]):
                 viewed=True,
             )
         return self.members[address]
+
+
+def indeterminate_claim(queue: Queue[Any]) -> str:
+    """Take the token of a claim of this process whose outcome is not known; empty: there is none."""
+    while queue.indeterminate_claims:
+        try:
+            process, token = queue.indeterminate_claims.popleft()
+        except IndexError:  # another thread was faster
+            break
+        if process == os.getpid():  # a forked child leaves its parent's claims alone
+            return token
+    return ""
 
 
 def forget(queue: Queue[Any]) -> None:

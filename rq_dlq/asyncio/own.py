@@ -88,7 +88,8 @@ class OwnBroker(BrokerBase):
             if self._connections is None:  # it has claimed nothing
                 return
             closed = consuming.over  # by `close`, which did not wait for the step that was under way
-            await self._leave(consuming._queue, consuming.leave(), cause)
+            leaving = consuming.leave(cut_off=_work.is_cut_off(cause))
+            await self._leave(consuming._queue, leaving, cause)
             if closed:
                 await self._connections.close()
 

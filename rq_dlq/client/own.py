@@ -72,7 +72,8 @@ class OwnQueue(Answering, HandledQueue[T]):
                 cause = cause.__context__
             raise
         finally:
-            self._broker._leave(self._core, consuming.leave(), cause)
+            leaving = consuming.leave(cut_off=_work.is_cut_off(cause))
+            self._broker._leave(self._core, leaving, cause)
 
     def _send_all(self, bodies: Iterable[T | Message[T]], options: _work.SendOptions) -> list[str]:
         """Run the steps of `send_many`."""

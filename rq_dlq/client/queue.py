@@ -146,6 +146,9 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
     ) -> list[Delivery[T]]:
         """Claim up to `count` messages under one lease.
 
+        If a cancellation or Ctrl-C cuts it off, what it may have taken goes back at once, in one short try as
+        at the end of a `Delivery`.
+
         Args:
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
                 one message. From a shared dead-letter queue they come in the order of their deaths, from a
@@ -167,7 +170,12 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             wait=0 if wait is None else milliseconds(wait, name="wait"),
             lease=None if lease is None else milliseconds(lease, name="lease", minimum=1),
         )
-        return self._run(steps)
+        try:
+            return self._run(steps)
+        except BaseException as error:
+            if _work.claim_is_cut_off(self._core, error):
+                self._broker._leave(self._core, _work.give_back(self._core), error)
+            raise
 
     @answering
     def consume(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rq_dlq.asyncio
-from tests.behaviour.faults import lose, lose_calls
+from tests.behaviour.faults import Lost, connections_of, lose, lose_calls, meanwhile
 
 OUTAGE = 1_000
 
@@ -102,3 +102,69 @@ def test_ctrl_c_ends_a_blocking_loop(server: str) -> None:
             next(deliveries)
             raise KeyboardInterrupt
         assert lost.runs == 1
+
+
+async def cut_off_claims(broker: Any, error: type[BaseException]) -> Lost:
+    """From now on a claim is cut off when the server has done it."""
+    claims = lose(await connections_of(broker), "claim", 0)
+
+    def cut_off() -> None:
+        if claims.runs == 0:
+            claims.runs = 1
+            raise error
+
+    meanwhile(claims, cut_off)
+    return claims
+
+
+async def claims(queue: Any) -> None:
+    """Claim by hand."""
+    await queue.claim(3)
+
+
+async def consumes(queue: Any) -> None:
+    """Claim in a loop."""
+    async with aclosing(queue.consume(3)) as deliveries:
+        async for _ in deliveries:
+            pass
+
+
+@pytest.mark.parametrize("take", [claims, consumes])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+async def test_a_claim_that_is_cut_off_gives_back_what_it_took(
+    broker: Any, take: Any, error: type[BaseException]
+) -> None:
+    """Nobody has seen the messages, and with no redelivery to spare they would die when the lease ends."""
+    queue = broker.queue("a", redelivery=rq_dlq.RedeliveryPolicy(max_redeliveries=0))
+    await queue.send_many(range(3))
+    await cut_off_claims(broker, error)
+    with pytest.raises(error):
+        await take(queue)
+    stats = await queue.stats()
+    assert (stats.ready, stats.leased) == (3, 0)
+    other = broker.queue("a")
+    assert [(one.body, one.charged) for one in await other.claim(9)] == [(0, 0), (1, 0), (2, 0)]
+
+
+async def test_a_claim_of_shared_letters_that_is_cut_off_gives_them_back(broker: Any) -> None:
+    await broker.policies.set("#", dead_letter=rq_dlq.SharedDeadLetterStrategy("bad"))
+    for name in ("a", "b"):
+        queue = broker.queue(name)
+        await queue.send(name)
+        await queue.poison(await queue.claim())
+    await cut_off_claims(broker, asyncio.CancelledError)
+    with pytest.raises(asyncio.CancelledError):
+        await broker.queue("bad").claim(9)
+    assert sorted([one.body for one in await broker.queue("bad").claim(9)]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("take", [claims, consumes])
+async def test_a_claim_whose_messages_cannot_go_back_is_resumed(broker: Any, take: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send_many(range(3))
+    await cut_off_claims(broker, asyncio.CancelledError)
+    lost = await lose_calls(broker, "release", OUTAGE)
+    with pytest.raises(asyncio.CancelledError):
+        await take(queue)
+    assert lost.runs == 1
+    assert [one.body for one in await queue.claim(9)] == [0, 1, 2]
