@@ -19,6 +19,7 @@ T = TypeVar("T")
 IN_AN_HOUR = RedeliveryPolicy(delays=["1h"])
 REMEMBERED = 1_800_000  # milliseconds that a call can be repeated, at least
 PATIENCE = 100  # times that a call is repeated while its outcome is not known
+CLAIMED = 6  # messages, at most, in one claim
 TOTALS = {
     "a": {
         "sent": 6, "acked": 4, "nacked": 2, "released": 3, "poison": 2, "expired": 1, "redriven": 2,
@@ -58,6 +59,7 @@ class Life:
         calls: how often each verb was said, repetitions left out.
         acknowledged: messages of which it was told that they are in a queue.
         unknown: how often a call ended without its outcome being known, and was repeated.
+        cut_off: how many of these were claims that were cut off, and may have released what they took.
         wrong: what was not as it had to be.
     """
 
@@ -71,7 +73,7 @@ class Life:
         self.lived = 0
         self.calls: Counter[str] = Counter()
         self.acknowledged = 0
-        self.unknown = 0
+        self.unknown = self.cut_off = 0
         self.wrong: list[str] = []
 
     async def live(self) -> None:
@@ -105,7 +107,7 @@ class Life:
 
     async def _be_claimed(self, names: list[str]) -> None:
         held = await self.say("claim", lambda: self.a.claim(6))
-        self.see("claimed", [(d.id, d.body, d.delivery_count) for d in held], [
+        self.see("claimed", [(d.id, d.body, d.delivery_count - d.released) for d in held], [
             (name, n, 1) for n, name in enumerate(names)
         ])  # fmt: skip
         await self.say("extend", held[0].extend)
@@ -135,16 +137,16 @@ class Life:
     async def _be_done(self, names: list[str]) -> None:
         session = self.a.session()
         first = await self.say("claim", lambda: session.claim(1, wait="1s"))
-        self.see("the first", facts(first), [(names[5], 2, 0, 1, 0, 0)])
+        self.see("the first", facts(first), [(names[5], 1, 0, 0, 0)])
         await self.say("send", lambda: session.send(self.b, "new", id=f"{names[0]}-new"), counted=False)
         self.see("committed", await self.say("commit", session.commit), 1)
         self.acknowledged += 1
         second = self.b.session()
         moved = await self.say("claim", lambda: second.claim(3))
-        self.see("moved", facts(moved), [(names[1], 2, 1, 0, 0, 2), (f"{names[0]}-new", 1, 0, 0, 0, 0)])
+        self.see("moved", facts(moved), [(names[1], 2, 1, 0, 2), (f"{names[0]}-new", 1, 0, 0, 0)])
         self.see("committed", await self.say("ack_all", second.commit), 2)
         rest = await self.say("claim", lambda: self.a.claim(6))
-        self.see("the rest", facts(rest), [(names[2], 3, 1, 0, 1, 3), (names[3], 2, 0, 1, 1, 2)])
+        self.see("the rest", facts(rest), [(names[2], 3, 1, 1, 3), (names[3], 1, 0, 1, 2)])
         acked = await self.say("ack", lambda: self.a.ack(rest))
         self.see("acked", [bool(settlement) for settlement in acked], [True] * 2)
         self.see("known after its ack", await self._is_known(names[0]), True)
@@ -161,8 +163,9 @@ class Life:
         for _ in range(PATIENCE):
             try:
                 return await self._make(call)  # type: ignore[no-any-return]
-            except (BrokerUnavailable, CutShort):
+            except (BrokerUnavailable, CutShort) as error:
                 self.unknown += 1
+                self.cut_off += verb == "claim" and isinstance(error, CutShort)
         message = f"{verb}: no outcome in {PATIENCE} calls"
         raise TimeoutError(message)
 
@@ -192,12 +195,15 @@ class Life:
             totals = {key.decode(): int(value) for key, value in counters.items()}
             totals.pop("birth", None)
             expected = {verb: times * self.lived for verb, times in TOTALS[part].items() if self.lived}
+            more = totals.get("released", 0) - expected.get("released", 0)
+            if 0 < more <= CLAIMED * self.cut_off:  # those claims gave back what they took
+                expected["released"] = totals["released"]
             self.see(f"totals of {name}", totals, expected)
 
 
 def facts(deliveries: Any) -> list[tuple[Any, ...]]:
-    """Id, deliveries, nacked, released, redriven, events in its history."""
-    return [(d.id, d.delivery_count, d.nacked, d.released, d.redriven, len(d.history)) for d in deliveries]
+    """Id, deliveries that were not released, nacked, redriven, events in its history."""
+    return [(d.id, d.delivery_count - d.released, d.nacked, d.redriven, len(d.history)) for d in deliveries]
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
