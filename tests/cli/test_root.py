@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -64,3 +68,33 @@ def test_a_url_that_is_none_is_code_2(shell: Shell) -> None:
 
 def test_a_namespace_is_called_one(shell: Shell) -> None:
     assert "'a b' cannot name a namespace" in shell("--namespace", "a b", "queue", "ls", code=2).stderr
+
+
+def printed(shell: Shell, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """A run of the program, as a process of its own."""
+    env = os.environ | shell.env | settings.pop("env", {})
+    command = [sys.executable, "-m", "rq_dlq", *words]
+    return subprocess.run(command, env=env, stderr=subprocess.PIPE, text=True, check=False, **settings)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    "words", [["queue", "ls"], ["queue", "ls", "-o", "jsonl"], ["--help"], ["send", "--help"]]
+)
+def test_a_full_disk_under_its_output_is_one_sentence(
+    shell: Shell, broker: rq_dlq.Broker, words: list[str]
+) -> None:
+    broker.queue("orders").send(1)
+    with Path("/dev/full").open("w") as full:
+        ended = printed(shell, *words, stdout=full)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "Error: cannot write the output: No space left on device\n",
+    )
+
+
+def test_what_an_encoding_lacks_is_printed_as_an_escape(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("größe").send("→")
+    ended = printed(shell, "peek", "größe", stdout=subprocess.PIPE, env={"PYTHONIOENCODING": "ascii"})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "\\u2192" in ended.stdout
