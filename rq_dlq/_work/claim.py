@@ -12,7 +12,7 @@ from rq_dlq._calls import manage
 from rq_dlq._calls.delivery import DELETED, ONLY_SUSPECTS, Claimed, Suspects
 from rq_dlq._calls.delivery import claim as claim_call
 from rq_dlq._work.opening import open_found
-from rq_dlq._work.queue import forget, indeterminate_claim
+from rq_dlq._work.queue import forget
 from rq_dlq._work.settle import poison, release
 from rq_dlq._work.shared import claim_view
 from rq_dlq._work.steps import MAX_BLOCK, Batch, NodeUnavailable, Steps, Wait, seed, unrepeated
@@ -226,7 +226,7 @@ def _claim_once(
     except BaseException:
         if permit is not None:
             permit.note(None)
-        queue.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
+        queue.indeterminate_claims.note(token)  # the next claim resumes it
         raise
     if claimed.wait == DELETED:
         forget(queue)
@@ -235,7 +235,7 @@ def _claim_once(
 
 def _token(queue: Queue[Any]) -> tuple[str, bool]:
     """The token of the next claim, and whether it resumes a claim whose outcome is not known."""
-    if queue.indeterminate_claims and (token := indeterminate_claim(queue)):
+    if queue.indeterminate_claims and (token := queue.indeterminate_claims.take()):
         return token, True
     token = os.urandom(10).hex()
     return f"{token}@{queue.keys.family}" if queue.viewed else token, False

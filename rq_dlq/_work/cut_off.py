@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from rq_dlq._calls import delivery
-from rq_dlq._work.queue import indeterminate_claim
 from rq_dlq._work.settle import release
 from rq_dlq._work.steps import seed
 
@@ -40,7 +38,7 @@ def give_back(queue: Queue[Any]) -> Steps[None]:
     To claim nothing under the token of such a claim says what it took (I12).
     """
     for member in _all(queue):
-        while token := indeterminate_claim(member):
+        while token := member.indeterminate_claims.take():
             try:
                 claimed: delivery.Claimed = yield delivery.claim(
                     member.keys, part=member.part, token=token, count=0, lease=member.lease, patience=0,
@@ -48,7 +46,7 @@ def give_back(queue: Queue[Any]) -> Steps[None]:
                 )  # fmt: skip
                 yield from release(member, [(row.id, token) for row in claimed.rows])
             except BaseException:
-                member.indeterminate_claims.append((os.getpid(), token))  # the next claim resumes it
+                member.indeterminate_claims.note(token)  # the next claim resumes it
                 raise
 
 

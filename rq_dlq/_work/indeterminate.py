@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import os
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,3 +47,22 @@ class Settlements:
         if self._known:
             for one in held:
                 self._known.pop((call.script, one), None)
+
+
+class Claims(deque[tuple[int, str]]):
+    """Processes and tokens of claims whose outcome is not known; any thread may take one (I12)."""
+
+    def note(self, token: str) -> None:
+        """Keep a claim of this process, until its next claim resumes it."""
+        self.append((os.getpid(), token))
+
+    def take(self) -> str:
+        """The token of a claim of this process, which is no longer kept; empty: there is none."""
+        while self:
+            try:
+                process, token = self.popleft()
+            except IndexError:  # another thread was faster
+                break
+            if process == os.getpid():  # a forked child leaves its parent's claims alone
+                return token
+        return ""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq._calls import manage
-from rq_dlq._work.indeterminate import Settlements
+from rq_dlq._work.indeterminate import Claims, Settlements
 from rq_dlq._work.observers import Observers
 from rq_dlq._work.seen import Seen
 from rq_dlq._work.senders import Senders
@@ -42,7 +40,7 @@ class Queue(Generic[T]):
         opened: whether the queue was opened.
         opening: the word for that; who deletes the queue ends it.
         senders: of its broker.
-        indeterminate_claims: processes and tokens; the next claim of that process resumes one (I12).
+        indeterminate_claims: claims whose outcome is not known; the next claim resumes one.
         indeterminate: settlements whose outcome is not known.
         view: the name is one that policies gave to the dead letters or the expired messages of other queues,
             when `views.find` last looked.
@@ -69,7 +67,7 @@ class Queue(Generic[T]):
     opened: bool = False
     opening: str = ""
     senders: Senders = field(default_factory=Senders)
-    indeterminate_claims: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
+    indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
     view: bool = False
     members: dict[Address, Queue[T]] = field(default_factory=dict[Address, "Queue[T]"])
@@ -106,25 +104,13 @@ class Queue(Generic[T]):
                 part=address.part,  # type: ignore[arg-type]
                 opened=True,
                 opening="",
-                indeterminate_claims=deque(),
+                indeterminate_claims=Claims(),
                 view=False,
                 members={},
                 seen=Seen(),
                 viewed=True,
             )
         return self.members[address]
-
-
-def indeterminate_claim(queue: Queue[Any]) -> str:
-    """Take the token of a claim of this process whose outcome is not known; empty: there is none."""
-    while queue.indeterminate_claims:
-        try:
-            process, token = queue.indeterminate_claims.popleft()
-        except IndexError:  # another thread was faster
-            break
-        if process == os.getpid():  # a forked child leaves its parent's claims alone
-            return token
-    return ""
 
 
 def forget(queue: Queue[Any]) -> None:
@@ -151,7 +137,7 @@ def sibling(queue: Queue[T], part: Part) -> Queue[T]:
     if queue.part not in {part, "live"}:
         only_live(queue, "look for the dead letters of")
     return replace(
-        queue, part=part, declared=None, given={}, indeterminate_claims=deque(), members={}, seen=Seen()
+        queue, part=part, declared=None, given={}, indeterminate_claims=Claims(), members={}, seen=Seen()
     )
 
 

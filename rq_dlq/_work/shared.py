@@ -6,7 +6,6 @@ looks at the members in turn, a bounded number per second, and remembers which o
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from heapq import nsmallest
 from math import inf
@@ -151,7 +150,7 @@ def _keep_for_next(queue: Queue[Any], found: Sequence[tuple[Queue[Any], Sequence
     """Keep the tokens of a claim that failed part-way, so that the next claim resumes them."""
     for member, deliveries in found:
         for token in {delivery.token for delivery in deliveries}:
-            member.indeterminate_claims.append((os.getpid(), token))
+            member.indeterminate_claims.note(token)
             queue.seen.overdue[Address(member.keys.family, member.part)] = None
 
 

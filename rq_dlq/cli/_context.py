@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
+import os
 import sys
 import traceback
 from dataclasses import dataclass
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
 
 FAILED, USAGE, UNREACHABLE, PART_WAY, INTERRUPTED = 1, 2, 3, 4, 130
+CANNOT_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 FORMATS = ("table", "json", "jsonl")
 
 
@@ -151,6 +155,20 @@ class Commands(Group):
         """Write what each command does."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._sentences[name]) for name in self.list_commands(ctx)])
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command line; what the encoding of stdout lacks is printed as an escape."""
+        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+            sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:
+            if error.errno not in CANNOT_WRITE or error.filename is not None:  # stdout has no file name
+                raise
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # else Python tries again at its end
+            Failure(f"cannot write the output: {error.strerror}").show()
+            sys.exit(FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

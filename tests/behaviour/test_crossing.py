@@ -164,7 +164,7 @@ def test_a_fork_does_not_take_up_its_parent_s_claim(server: str, raw: Any) -> No
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
         queue.send_many(range(2))
-        queue._core.indeterminate_claims.append((os.getpid(), "a-claim-of-unknown-outcome"))
+        queue._core.indeterminate_claims.note("a-claim-of-unknown-outcome")
 
         def child() -> None:
             assert [d.body for d in queue.claim()] == [0]

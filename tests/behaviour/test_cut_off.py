@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rq_dlq.asyncio
-from tests.behaviour.faults import Lost, connections_of, lose, lose_calls, meanwhile
+from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile
 
 OUTAGE = 1_000
 
@@ -104,8 +104,8 @@ def test_ctrl_c_ends_a_blocking_loop(server: str) -> None:
         assert lost.runs == 1
 
 
-async def cut_off_claims(broker: Any, error: type[BaseException]) -> Lost:
-    """From now on a claim is cut off when the server has done it."""
+async def cut_off_claims(broker: Any, error: type[BaseException]) -> None:
+    """The first claim from now on is cut off when the server has done it."""
     claims = lose(await connections_of(broker), "claim", 0)
 
     def cut_off() -> None:
@@ -114,7 +114,6 @@ async def cut_off_claims(broker: Any, error: type[BaseException]) -> Lost:
             raise error
 
     meanwhile(claims, cut_off)
-    return claims
 
 
 async def claims(queue: Any) -> None:
