@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis import exceptions
 
 from rq_dlq._redis import pools
 from rq_dlq._redis.errors import code_of, named, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LATE: Final = object()
 """In place of a reply that did not come in time."""
@@ -56,8 +52,8 @@ def set_timeout(connection: Any, seconds: float | None) -> None:
         settimeout(seconds)
 
 
-def taking(pool: Any) -> Callable[[], Any]:
-    """A function that takes a connection from a pool; before redis-py 5.3 that requires a command's name."""
+def arguments(pool: Any) -> tuple[str, ...]:
+    """What the `get_connection` of a pool must be given: before redis-py 5.3 a command's name."""
     parameters = inspect.signature(pool.get_connection).parameters.values()
     wants = any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
-    return partial(pool.get_connection, "EVALSHA") if wants else pool.get_connection
+    return ("EVALSHA",) if wants else ()

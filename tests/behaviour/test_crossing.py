@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -129,11 +131,12 @@ async def test_tasks_that_connect_at_once_leave_no_connection_open(server: str, 
     wait_until(lambda: raw.info("clients")["connected_clients"] == 1)
 
 
-def in_a_child(work: Callable[[], None]) -> None:
-    """Fork, and run this in the child."""
+def in_a_child(work: Callable[[], object]) -> None:
+    """Fork, and run this in the child; one that hangs is killed."""
     child = os.fork()
     if child == 0:  # pragma: no cover - in another process
         try:
+            signal.alarm(60)
             work()
         except BaseException:  # noqa: BLE001 - whatever it is, the parent is told
             traceback.print_exc()
@@ -156,6 +159,60 @@ def test_a_fork_shares_no_connection_and_no_id(server: str, raw: Any) -> None:
         claimed = queue.claim(1000)
     assert sorted(d.body for d in claimed) == ["child"] * 100 + ["parent"] * 100
     assert len(raw.hkeys("rq:{a}:messages")) == 200
+
+
+@contextmanager
+def held_by_a_thread(lock: Any) -> Iterator[None]:
+    """Another thread holds this lock."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            let_go.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    yield
+    let_go.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["_lock", "_fork_lock"])
+def test_a_fork_does_not_wait_for_a_lock_of_its_parent_s_pool(server: str, raw: Any, name: str) -> None:
+    """The thread that holds it is not there, so nobody releases it."""
+    del raw
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send("parent")
+
+        def child() -> None:
+            queue.send("child")
+            broker.close()
+
+        with held_by_a_thread(getattr(broker._connected().pool, name)):
+            in_a_child(child)
+        assert [d.body for d in queue.claim(9)] == ["parent", "child"]
+
+
+def test_a_fork_of_an_awaiting_broker_has_connections_of_its_own(server: str, raw: Any) -> None:
+    """It may use the broker, or just close it, in event loops of its own."""
+    del raw
+    broker = rq_dlq.asyncio.Broker(f"unix://{server}")
+    queue = broker.queue("a")
+
+    def send() -> None:
+        asyncio.run(queue.send("child"))
+        asyncio.run(queue.send("child"))
+        asyncio.run(broker.close())
+
+    with asyncio.Runner() as runner:
+        runner.run(queue.send("parent"))
+        in_a_child(send)
+        in_a_child(lambda: asyncio.run(broker.close()))
+        assert [d.body for d in runner.run(queue.claim(9))] == ["parent", "child", "child"]
+        runner.run(broker.close())
 
 
 def test_a_fork_does_not_take_up_its_parent_s_claim(server: str, raw: Any) -> None:

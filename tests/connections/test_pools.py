@@ -19,7 +19,7 @@ import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, _work
 from rq_dlq._redis import Retries, pools
 from rq_dlq._redis.blocking.link import Link
-from rq_dlq._redis.connection import taking
+from rq_dlq._redis.connection import arguments
 from tests.colours import Awaited
 from tests.connections.conftest import Opening
 from tests.reliability.life import Life
@@ -129,14 +129,14 @@ async def test_nobody_waits_for_ever(
             with pytest.raises(BrokerUnavailable, match="imeout"):
                 rq_dlq.Broker(pool=pool, retries=ONCE).queue("a").send("x")
             assert redis.Redis(connection_pool=pool).ping()
-            connection = taking(pool)()
+            connection = pool.get_connection(*arguments(pool))
             assert (connection.socket_timeout, connection._sock.gettimeout()) == (None, None)
             pool.disconnect()
         else:
             pool = redis.asyncio.ConnectionPool(**where)
             with pytest.raises(BrokerUnavailable, match="imeout"):
                 await rq_dlq.asyncio.Broker(pool=pool, retries=ONCE).queue("a").send("x")
-            connection = await taking(pool)()
+            connection = await pool.get_connection(*arguments(pool))
             assert connection.socket_timeout is None
             await pool.disconnect()
 
@@ -247,7 +247,7 @@ def test_a_connection_whose_reply_is_unread_is_nobody_else_s(server: Server, raw
     """An interrupt comes between a question and its answer: the answer is not taken for the next one's."""
     del raw
     pool = redis.ConnectionPool(host="127.0.0.1", port=server.port)
-    link = Link(pool, ours=True)
+    link = Link(lambda: pool, ours=True)
     others: list[Any] = []
     link.talk([(b"PING",)])
     connection = link._idle._all[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tenacity
@@ -66,8 +67,8 @@ class AsyncConnections:
         self._url = url
         self.scripts = scripts
         self._revive = revive
-        ours = pool is None
-        self.use(AsyncLink(pool_of(url, AWAITING) if ours else pool, ours=ours), retries)
+        make = partial(pool_of, url, AWAITING) if pool is None else lambda: pool
+        self.use(AsyncLink(make, ours=pool is None), retries)
 
     def use(self, link: AsyncLink | AsyncNodes, retries: Retries, node: str = "") -> None:
         """Talk through this link from now on, with these retries; errors name the node, if it is one."""

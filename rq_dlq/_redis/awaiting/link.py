@@ -7,18 +7,22 @@ lock and bookkeeping; those of a shared pool go back to it.
 from __future__ import annotations
 
 import asyncio
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
 from rq_dlq._redis.awaiting.own import Idle, connected, disconnect, reply_within, write
-from rq_dlq._redis.connection import LATE, as_reply, bounded, set_timeout, taking
+from rq_dlq._redis.connection import LATE, arguments, as_reply, bounded, set_timeout
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import AWAITING, pool_at, pools_of
 from rq_dlq._redis.proof import Rights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rq_dlq._redis.cluster import Node
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
@@ -34,23 +38,34 @@ class AsyncLink:
     """The connections to one server, awaiting, in one event loop at a time.
 
     Args:
-        pool: of redis-py.
+        make: makes a pool of redis-py, or gives the one that is shared.
         ours: the pool is not shared.
     """
 
-    def __init__(self, pool: Any, *, ours: bool) -> None:
-        self.pool, self.ours = pool, ours
-        self._idle = Idle(pool)
+    def __init__(self, make: Callable[[], Any], *, ours: bool) -> None:
+        self._make, self.ours = make, ours
+        self._pools: dict[int, Any] = {}
+        pool = self.pool
+        self._arguments = arguments(pool)
+        self._idle = Idle(lambda: self.pool)
         self._endless = False  # whether the pool's connections have no timeout of their own
         self._roams = hasattr(pool, "sentinel_manager")  # the next connection may be to another server
         self._guard: Guard | None = None
         self.rights = Rights()
         self.proven = self.rights.proven
-        self._new = taking(pool)
+
+    @property
+    def pool(self) -> Any:
+        """The pool of this process: a forked child makes its own.
+
+        Another thread of its parent may have held a lock of the pool when it was forked; nobody releases that.
+        """
+        process = os.getpid()
+        return self._pools.get(process) or self._pools.setdefault(process, self._make())
 
     def at(self, node: Node) -> AsyncLink:
         """A link to another node, made like this one."""
-        link = AsyncLink(pool_at(self.pool, *node, AWAITING), ours=True)
+        link = AsyncLink(partial(pool_at, self.pool, *node, AWAITING), ours=True)
         link.guard_by(self._guard)
         return link
 
@@ -93,7 +108,7 @@ class AsyncLink:
 
     async def _connected(self) -> Any:
         try:
-            connection = await connected(self._new, self.pool)
+            connection = await connected(self.pool, self._arguments)
         except TRANSIENT as error:
             raise Unheard(str(error)) from error
         self._endless = bounded(connection) or self._endless

@@ -28,9 +28,13 @@ class AsyncNodes:
     proven = frozenset[str]()  # no script is proven on all nodes
 
     def __init__(self, link: AsyncLink) -> None:
-        self.pool = link.pool
         self.cluster = Cluster(seed_of(link.pool))
         self._links = {self.cluster.seed: link}
+
+    @property
+    def pool(self) -> Any:
+        """The pool of redis-py of the node at the URL."""
+        return self._links[self.cluster.seed].pool
 
     def link(self, node: Node) -> AsyncLink:
         """The link to a node."""

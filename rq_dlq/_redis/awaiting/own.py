@@ -17,7 +17,7 @@ from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 LAST_SECOND = 1.0
@@ -29,17 +29,18 @@ class Idle:
     """The idle connections, of one event loop at a time.
 
     Args:
-        pool: the pool that they come from.
+        of_process: gives the pool that they come from; a forked child may have one of its own.
 
     Raises:
         ConfigurationError: with this version of redis-py the pool's connections decode replies.
     """
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, of_process: Callable[[], Any]) -> None:
+        pool = of_process()
         if pool.connection_kwargs.get("decode_responses") and VERSION < ALWAYS_DECODED:
             message = f"redis-py {redis.__version__} decodes what it reads: upgrade it, or pass another pool"
             raise ConfigurationError(message)
-        self._pool = pool
+        self._of_process, self._pool = of_process, pool
         self._all: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # of the connections; a forked child has another
         self._process = os.getpid()
@@ -56,6 +57,8 @@ class Idle:
 
     def take_all(self) -> Iterator[Any]:
         """Take all, one by one."""
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._move_to(loop)
         while self._all:
             yield self._all.pop()
 
@@ -76,16 +79,16 @@ class Idle:
             self._all = []
             for pool in pools:
                 pool.reset()
-        self._loop, self._process = loop, os.getpid()
+        self._loop, self._process, self._pool = loop, os.getpid(), self._of_process()
 
 
-async def connected(new: Callable[[], Coroutine[Any, Any, Any]], pool: Any) -> Any:
+async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
     """A new connection of a pool.
 
     redis-py writes with `asyncio.wait_for`, which before Python 3.12 swallows a cancellation that comes when
     the data is written. So a task of its own connects.
     """
-    connecting = asyncio.create_task(new())
+    connecting = asyncio.create_task(pool.get_connection(*arguments))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:

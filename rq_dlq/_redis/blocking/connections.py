@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tenacity
@@ -67,8 +68,8 @@ class Connections:
         self._url = url
         self.scripts = scripts
         self._revive = revive
-        ours = pool is None
-        self.use(Link(pool_of(url, BLOCKING) if ours else pool, ours=ours), retries)
+        make = partial(pool_of, url, BLOCKING) if pool is None else lambda: pool
+        self.use(Link(make, ours=pool is None), retries)
 
     def use(self, link: Link | Nodes, retries: Retries, node: str = "") -> None:
         """Talk through this link from now on, with these retries; errors name the node, if it is one."""

@@ -20,11 +20,11 @@ class Idle:
     """The idle connections, safe with threads and after a fork.
 
     Args:
-        pool: the pool that they come from.
+        of_process: not needed here.
     """
 
-    def __init__(self, pool: Any) -> None:
-        del pool
+    def __init__(self, of_process: Callable[[], Any]) -> None:
+        del of_process
         self._all: list[Any] = []  # always this list: a pop is atomic, so no connection has two owners
         self.add = self._all.append
 
@@ -47,10 +47,9 @@ class Idle:
             yield connection
 
 
-def connected(new: Callable[[], Any], pool: Any) -> Any:
+def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
     """A new connection of a pool."""
-    del pool
-    return new()
+    return pool.get_connection(*arguments)
 
 
 def write(connection: Any, data: bytes, *, check_health: bool = True) -> None:
