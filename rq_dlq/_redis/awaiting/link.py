@@ -58,7 +58,7 @@ class AsyncLink:
     def pool(self) -> Any:
         """The pool of this process: a forked child makes its own.
 
-        Another thread of its parent may have held a lock of the pool when it was forked; nobody releases that.
+        Another thread of its parent may have held a lock of the pool at that moment; nobody releases it.
         """
         process = os.getpid()
         return self._pools.get(process) or self._pools.setdefault(process, self._make())
