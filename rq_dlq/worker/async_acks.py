@@ -55,8 +55,10 @@ class AsyncAcks:
         await self.all()
 
     async def all(self) -> None:
-        """Ack the finished messages, until there are none."""
-        while self.done and not await self._run(self.steps()):
+        """Ack the finished messages, also those that finish meanwhile, until there are none."""
+        while self.done:
+            if await self._run(self.steps()):
+                continue
             if self._stop.giving_up.is_set():
                 break
             await asyncio.sleep(RETRY_AFTER)

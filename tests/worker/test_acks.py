@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,8 @@ from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._scripts import Scripts
 from rq_dlq.worker import Worker
+from rq_dlq.worker.async_acks import AsyncAcks
+from rq_dlq.worker.stopping import Stop
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 Trips = list[Any]
@@ -145,6 +148,33 @@ def test_a_stop_loses_no_ack_that_another_thread_tries_to_make(
     assert holds.is_set()
     assert worker.tally.counts == {"acked": 51}
     assert queue.stats().leased == 0
+
+
+async def test_what_finishes_while_acks_are_made_is_acked_next() -> None:
+    """No further call may end, and no claim may follow, that its ack could ride with."""
+    made: list[list[str]] = []
+
+    def ack(done: list[Any]) -> Generator[None, None, list[Any]]:
+        made.append(done)
+        yield
+        return []
+
+    async def run(steps: Any) -> bool:
+        next(steps)
+        if len(made) == 1:
+            acks.done.append("second")  # type: ignore[arg-type]
+            acks.later()
+        await asyncio.sleep(0)
+        with pytest.raises(StopIteration) as ended:
+            next(steps)
+        return bool(ended.value.value)
+
+    acks = AsyncAcks(ack, run, Stop())  # type: ignore[arg-type]
+    acks.done.append("first")  # type: ignore[arg-type]
+    acks.later()
+    await acks._making  # type: ignore[misc]  # nobody else would make the second
+    assert made == [["first"], ["second"]]
+    assert acks.done == []
 
 
 def test_a_consumer_that_fails_loses_no_ack(broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
