@@ -117,6 +117,13 @@ def fakes() -> Iterator[Fakes]:
         yield fakes
 
 
+@pytest.fixture
+def empty_socket(redis_socket: str, redis_client: redis.Redis) -> str:
+    """That server, of which all databases are empty."""
+    redis_client.flushall()
+    return redis_socket
+
+
 @pytest.fixture(params=["fake", "real"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Which kind of server."""
@@ -128,8 +135,7 @@ def server(backend: str, request: pytest.FixtureRequest) -> Any:
     """An empty server: a fakeredis one, or the path of a socket."""
     if backend == "fake":
         return request.getfixturevalue("fakes").server()
-    request.getfixturevalue("redis_client").flushall()
-    return request.getfixturevalue("redis_socket")
+    return request.getfixturevalue("empty_socket")
 
 
 @pytest.fixture

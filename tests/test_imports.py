@@ -49,9 +49,9 @@ print(*set(sys.modules) - before)
 """
 
 
-def test_the_first_use_of_a_blocking_broker_imports_nothing(redis_socket: str) -> None:
+def test_the_first_use_of_a_blocking_broker_imports_nothing(empty_socket: str) -> None:
     """Another thread may fork meanwhile: in its child the modules would stay locked."""
-    url = f"unix://{redis_socket}?db=5"
+    url = f"unix://{empty_socket}?db=5"
     done = subprocess.run([sys.executable, "-c", USES, url], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 

@@ -67,7 +67,7 @@ def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     handled.clear()
     url = None
     if request.param == "real":
-        url = f"unix://{request.getfixturevalue('redis_socket')}?db=9"
+        url = f"unix://{request.getfixturevalue('empty_socket')}?db=9"
     with server_at(url) as server:
         yield redirected(server, monkeypatch)
         monkeypatch.undo()
@@ -312,11 +312,11 @@ def test_the_fixture_of_a_program(pytester: pytest.Pytester) -> None:
     run(pytester, PROGRAM).assert_outcomes(passed=1)
 
 
-def test_the_same_on_a_server(pytester: pytest.Pytester, redis_socket: str) -> None:
-    run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{redis_socket}?db=8").assert_outcomes(passed=1)
+def test_the_same_on_a_server(pytester: pytest.Pytester, empty_socket: str) -> None:
+    run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{empty_socket}?db=8").assert_outcomes(passed=1)
 
 
-def test_processes_do_not_share_a_database(pytester: pytest.Pytester, redis_socket: str) -> None:
+def test_processes_do_not_share_a_database(pytester: pytest.Pytester, empty_socket: str) -> None:
     many = """
         import pytest
 
@@ -326,10 +326,10 @@ def test_processes_do_not_share_a_database(pytester: pytest.Pytester, redis_sock
             queue.send(number)
             assert [message.body for message in queue.peek()] == [number]
     """
-    url = f"unix://{redis_socket}?db=6"
+    url = f"unix://{empty_socket}?db=6"
     run(pytester, many, f"--rq-dlq-redis={url}", "-n", "3", "-p", "xdist").assert_outcomes(passed=20)
     too_many = pytest.raises(ConfigurationError, match="2 processes of pytest need as many databases")
-    with too_many, server_at(f"unix://{redis_socket}", 1):
+    with too_many, server_at(f"unix://{empty_socket}", 1):
         pass
     for url, expected in {
         "redis://:p%40w@h:1/15?a=b": "redis://:p%40w@h:1/13?a=b",
@@ -339,10 +339,10 @@ def test_processes_do_not_share_a_database(pytester: pytest.Pytester, redis_sock
         assert _of_process(url, 2) == expected
 
 
-def test_a_database_that_is_used_is_left_alone(pytester: pytest.Pytester, redis_socket: str) -> None:
-    with redis.Redis(unix_socket_path=redis_socket, db=7) as client:
+def test_a_database_that_is_used_is_left_alone(pytester: pytest.Pytester, empty_socket: str) -> None:
+    with redis.Redis(unix_socket_path=empty_socket, db=7) as client:
         client.set("mine", 1)
-        result = run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{redis_socket}?db=7")
+        result = run(pytester, PROGRAM, f"--rq-dlq-redis=unix://{empty_socket}?db=7")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*has 1 keys, and tests flush it: use an empty one*"])
         assert client.get("mine") == b"1"
