@@ -125,9 +125,13 @@ def try_workers(directory: Path, each: int, show: Callable[[float, float], None]
             place = Place(server.url, journals, LEASE, AT_ONCE, fragments)
             for n in range(EACH):
                 crowd.start(f"{form}-{n}", live, place, form, each)
-        deadline = time.monotonic() + 60 + sent / 50
+        deadline, found = time.monotonic() + 60 + sent / 50, list[str]()
         while (acked := counters(raw, "work").get("acked", 0)) < sent and time.monotonic() < deadline:
-            assert all(crowd.alive(name) for name in crowd.processes)
+            try:
+                assert all(crowd.alive(name) for name in crowd.processes)
+            except RuntimeError as error:  # a delivery was not what it has to be
+                found.append(str(error))
+                break
             show(acked, sent)
             time.sleep(0.05)
         for name in list(crowd.processes):
@@ -135,7 +139,7 @@ def try_workers(directory: Path, each: int, show: Callable[[float, float], None]
         there: list[Any] = raw.hkeys("rq:{work}:messages")
         left = [name.decode() for name in there]
         told, totals = sums(journals, left), counters(raw, "work")
-        found = wrong({
+        found += wrong({
             "lost": len(told.lost),
             "unexpected": len(told.unexpected),
             "settled twice": len(told.settled_twice),
