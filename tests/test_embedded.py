@@ -76,19 +76,20 @@ def pid_of(home: Path) -> int:
 
 
 def watchers_of(home: Path) -> list[psutil.Process]:
-    return [p for p in living(home) if any("_watcher.py" in word for word in p.cmdline())]
+    return living(home, "_watcher.py")
 
 
-def living(home: Path) -> list[psutil.Process]:
-    """All processes that name the directory, but for clients and zombies that init will reap."""
+def living(home: Path, program: str = "") -> list[psutil.Process]:
+    """All processes that name the directory and the program, but for clients and zombies."""
     found = []
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
-            if str(home) in " ".join(words) and CLIENT not in words:
-                found.append(process)
         except psutil.Error:
             continue
+        line = " ".join(words)
+        if str(home) in line and program in line and CLIENT not in words:
+            found.append(process)
     return found
 
 

@@ -76,7 +76,7 @@ def test_what_is_left_of_a_stream_is_what_its_group_has_not_acked(tmp_path: Path
 def test_a_peer_is_measured_in_every_way() -> None:
     """Here with the environment of the tests."""
     environment = Environment(install.US, Path(sys.prefix))
-    plan = Plan(messages=3_000, seconds=0.3, pick_ups=5, core=min(os.sched_getaffinity(0)))
+    plan = Plan(messages=30_000, seconds=0.3, pick_ups=5, core=min(os.sched_getaffinity(0)))
     found = measure(environment, plan)
     assert found.failed == {}
     ways = {AS_IT_COMES, THREADS, ASYNC_10, ASYNC_100}
