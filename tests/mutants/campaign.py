@@ -19,7 +19,8 @@ from tests.mutants.trial import Known, Trial, observe, slots
 
 KEPT = ROOT / "build" / "mutants"
 CORE = (
-    "lib/add",
+    "lib/packed",
+    "lib/sent",
     "lib/chosen",
     "lib/let_go",
     "lib/remove_acked",

@@ -23,6 +23,14 @@ FRAGMENTS = [name for name in FILES if name.startswith("lib/")]
 SCRIPTS = [name for name in FILES if name not in FRAGMENTS]
 KEYS = {*_keys.NAMES, *(f"to_{key}" for key in _keys.NAMES), *_keys.OTHERS}
 
+HEADS = {
+    given: [key for line in lines if isinstance(line, Needs) and not line.indent for key in line.names]
+    for name in FRAGMENTS
+    for gives, lines in [read(name, FILES[name].read_text(encoding="utf-8"))]
+    for given in gives
+}
+"""By what a fragment gives: what it needs itself. A file that needs it in a function may need that before."""
+
 pytestmark = pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
 
 
@@ -65,8 +73,9 @@ def lines_of(name: str, text: str) -> list[Needs]:
 def wrong(name: str, text: str, names: Names) -> list[str]:
     """What a file says of its needs, and luacheck does not."""
     lines = lines_of(name, text)
-    declared = [key for line in lines for key in (*line.names, *line.keys, *line.args)]
+    declared = [key for line in lines for key in (*line.names, *line.keys, *line.args, *line.locals)]
     missing, superfluous = names.free - set(declared), set(declared) - names.free
+    superfluous -= {key for line in lines if line.indent for one in line.names for key in HEADS.get(one, ())}
     if {*_keys.NAMES} <= {*declared}:  # `keys: all`
         superfluous -= {*_keys.NAMES}
     twice = {key for line in lines for key in line.names if declared.count(key) > 1 and not line.indent}
@@ -120,6 +129,16 @@ def test_every_fragment_and_each_name_is_needed_somewhere() -> None:
         ("-- needs: put\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['put']"]),
         ("-- needs: keys: dead\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['dead']"]),
         ("-- gives: x\nlocal x = limit\n", ["does not declare ['limit']"]),
+        ("-- needs: locals: limit\n-- gives: x\nlocal x = limit\n", []),
+        ("-- needs: locals: limit\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['limit']"]),
+        (
+            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: is_later\n  is_later()\nend\n",
+            ["declares and does not use ['now']"],
+        ),
+        (
+            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: set_alarm\n  set_alarm()\nend\n",
+            [],
+        ),
         ("-- needs: keys: deaf\n-- gives: x\nlocal x = deaf\n", ["needs keys that do not exist ['deaf']"]),
         ("-- needs: a\nlocal x = a\nif x then\n  -- needs: a\n  a()\nend\n", ["declares twice ['a']"]),
     ],
