@@ -9,9 +9,10 @@ if done then
   return known_before()
 end
 local items, first, last = ARGV, 5, #ARGV
--- needs: sent, known, note_done
+-- needs: sent, known
 if not sent then
   return -1
 end
-note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known or '0'
+-- needs: noted
 return known

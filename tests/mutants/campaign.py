@@ -23,7 +23,7 @@ CORE = (
     "lib/sent",
     "lib/chosen",
     "lib/let_go",
-    "lib/remove_acked",
+    "lib/acked",
     "lib/judge",
     "lib/put",
     "lib/sweep",

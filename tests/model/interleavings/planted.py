@@ -172,7 +172,7 @@ FAULTS = {
         "I13: something is left of",
         4,
         "deliveries",
-        "lib/remove_acked",
+        "lib/acked",
         "redis.call('HDEL', history, unpack(ids))",
     ),
     "what is kept is dropped early": Fault(

@@ -22,13 +22,16 @@ end
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
 local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -252,11 +255,12 @@ local function queue(n)
     end
     return sent and known
   end
-  -- Removes messages that were acked, and everything that was kept about them (I13).
-  local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-
-  -- texts: their states
+  -- Removes messages that were acked, from their ids and the states that they had (lib/acked).
   local function remove_acked(ids, texts)
+    -- Removes messages that were acked, and everything that was kept about them (I13). Statements, as in lib/chosen.
+    --   ids, texts: of the messages, and the states that they had
+    local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+    local acked = #ids
     local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
     local noted, window, heads = values[1], values[2], {}
     local note, at
@@ -468,11 +472,11 @@ local function queue(n)
     end
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-    redis.call('HINCRBY', counters, 'acked', #ids)
+    redis.call('HINCRBY', counters, 'acked', acked)
     if noted then
       note(ids, heads, texts)
     end
-    for n = 1, #ids do
+    for n = 1, acked do
       local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
       if job then
         -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -485,6 +489,7 @@ local function queue(n)
         count_redriven(job, 'acked')
       end
     end
+    return acked
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.
   --   counts: token → how many

@@ -8,16 +8,8 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local redrives = KEYS[16]
--- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
--- call whose reply was lost can be repeated (I12).
+-- The verdicts on a message that was to be settled.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
-local function refusal(id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
-    return SETTLED_BEFORE
-  end
-  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
-end
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -36,31 +28,43 @@ local function let_go(counts)
     end
   end
 end
--- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
--- item whose token holds, i being the position of the item in ARGV; then finish(); then lets their leases go. Returns
--- for each item a verdict, or what act returned; LOST: it was left alone.
+-- Settles the items that begin at ARGV[first] as lib/settled does; then finish(ids, texts) of what was
+-- settled, if there is one and something was; then lets their leases go. Returns the verdicts.
 local function settle(first, width, act, finish)
-  local ids, verdicts, let, done = {}, {}, {}, {}
+  -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
+  -- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
+  -- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
+  -- `let` is token → how many. Statements, as in lib/chosen.
+  local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
   for i = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[i]
+    asked[#asked + 1] = ARGV[i]
   end
-  local texts = redis.call('HMGET', states, unpack(ids))
-  for n, id in ipairs(ids) do
+  local lines = redis.call('HMGET', states, unpack(asked))
+  for n = 1, #asked do
     local i = first + (n - 1) * width
-    local token = ARGV[i + 1]
+    local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
     if done[id] then
       verdicts[n] = SETTLED_BEFORE
-    elseif holds(token, texts[n]) then
-      verdicts[n] = act(id, texts[n], i) or SETTLED
+    elseif holds(token, text) then
+      verdicts[n] = act and act(id, text, i) or SETTLED
       if verdicts[n] ~= LOST then
+        settled[#settled + 1], settled_texts[#settled + 1] = id, text
         done[id], let[token] = true, (let[token] or 0) + 1
       end
     else
-      verdicts[n] = refusal(id, token, texts[n])
+      -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+      -- call whose reply was lost can be repeated (I12).
+      local function refusal(id, token, text)
+        if text and text:find(' -' .. token .. ' ', 1, true) then
+          return SETTLED_BEFORE
+        end
+        return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+      end
+      verdicts[n] = refusal(id, token, text)
     end
   end
-  if next(done) and finish then
-    finish()
+  if #settled > 0 and finish then
+    finish(settled, settled_texts)
   end
   let_go(let)
   return verdicts

@@ -12,14 +12,6 @@ local groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13]
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end
 if done then
   -- The items that a call knew already, as noted with it when it was done before (lib/done).
   local function known_before()
@@ -33,6 +25,17 @@ if done then
 end
 -- Whether the queue is the one that the client has opened, not deleted since. An empty `opening`: the client cannot tell.
 local is_open = opening == '' or redis.call('HGET', settings, 'opening') == opening
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
+end
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
 -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.

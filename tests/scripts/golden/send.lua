@@ -11,14 +11,6 @@ local counters, settings, wake, acked_ids, sender = KEYS[6], KEYS[7], KEYS[8], K
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end
 if done then
   -- The items that a call knew already, as noted with it when it was done before (lib/done).
   local function known_before()
@@ -241,5 +233,10 @@ end
 if not sent then
   return -1
 end
-note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known or '0'
+-- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+-- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+-- far longer than any call is repeated. Statements, as in lib/chosen.
+local noted = number .. ' ' .. note
+redis.call('PSETEX', sender, '3600000', noted)
 return known
