@@ -19,7 +19,6 @@ ignore = {
   "211/expiry_of",
   "211/format_state",
   "211/member_of",
-  "211/pack_birth",
   "211/read_record",
   "211/score_of",
 }

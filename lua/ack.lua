@@ -1,10 +1,11 @@
 -- Acks messages: they are done and go. Returns a verdict for each.
 -- drains
 -- items from ARGV[1]: id, token
--- needs: settle, remove_acked
-local acked, states_of = {}, {}
-return settle(1, 2, function(id, text)
-  acked[#acked + 1], states_of[#acked + 1] = id, text
-end, function()
-  remove_acked(acked, states_of)
-end)
+local first, width, act = 1, 2, nil
+-- needs: settled, settled_texts, verdicts, let
+if #settled > 0 then
+  local ids, texts = settled, settled_texts
+  -- needs: acked, let_go
+  let_go(let)
+end
+return verdicts

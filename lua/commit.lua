@@ -52,7 +52,7 @@ elseif deleted and not done then
 end
 for _, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
+    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
   end
 end
 if not done then

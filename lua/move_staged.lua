@@ -17,7 +17,7 @@ while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- a list doe
   end
 end
 if #items > 0 then
-  known = add(items, 1, #items, delay, ttl)
+  known = add(items, 1, #items, delay, ttl, '')
   redis.call('LTRIM', staged, #items, -1) -- if cut off before, they are added again, which changes nothing (I12)
 end
 if redis.call('EXISTS', staged) == 0 then

@@ -12,7 +12,7 @@ elseif (redis.call('HGET', schedules, name) or '') ~= known or tick > now then
 end
 if #ARGV > 7 then
   -- needs: add
-  add(ARGV, 8, #ARGV, 0, ttl)
+  add(ARGV, 8, #ARGV, 0, ttl, '')
 end
 if at ~= '' then
   redis.call('ZADD', ticks, 'NX', at, name) -- first, so that each record is found

@@ -8,10 +8,11 @@ if done then
   -- needs: known_before
   return known_before()
 end
--- needs: add, note_done
-local known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
-if not known then
+local items, first, last = ARGV, 5, #ARGV
+-- needs: sent, known
+if not sent then
   return -1
 end
-note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known or '0'
+-- needs: noted
 return known

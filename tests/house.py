@@ -213,7 +213,7 @@ def free_names(tree: Tree) -> list[str]:
 def needed(text: str) -> set[str]:
     """What a fragment says that it needs."""
     said = test_needs.lines_of("", text)
-    return {name for line in said for name in (*line.names, *line.keys, *line.args)}
+    return {name for line in said for name in (*line.names, *line.keys, *line.args, *line.locals)}
 
 
 def of_the_field(tree: Tree) -> list[str]:

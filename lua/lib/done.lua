@@ -3,14 +3,6 @@
 -- higher is that call again, or an older one that arrives late. A value, not a function, which would cost Redis as
 -- much as a command.
 -- needs: keys: sender; args: number
--- gives: register, done, note_done
+-- gives: register, done
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end

@@ -1,10 +1,10 @@
 -- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
--- needs: stated_head, pack_number, pack_birth
+-- needs: stated_head, pack_number
 -- gives: head_bytes
 local function head_bytes(text)
   local birth, flags, expires = stated_head(text)
   if not birth then
     return nil
   end
-  return pack_birth(birth) .. string.char(flags) .. pack_number(expires, 6)
+  return pack_number(birth, 7) .. string.char(flags) .. pack_number(expires, 6)
 end

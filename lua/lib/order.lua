@@ -4,7 +4,7 @@
 -- bytes, the first 16 to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote
 -- reads the priority from the member.
--- needs: pack_birth
+-- needs: pack_number
 -- gives: score_of, member_of
 local BAND = 2 ^ 42
 
@@ -18,5 +18,5 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
 end

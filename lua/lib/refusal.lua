@@ -1,9 +1,7 @@
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
--- needs: keys: messages
--- gives: SETTLED, SETTLED_BEFORE, LOST, GONE, refusal
-local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
+-- needs: SETTLED_BEFORE, LOST, GONE; keys: messages
+-- gives: refusal
 local function refusal(id, token, text)
   if text and text:find(' -' .. token .. ' ', 1, true) then
     return SETTLED_BEFORE

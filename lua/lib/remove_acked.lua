@@ -1,40 +1,6 @@
--- Removes messages that were acked, and everything that was kept about them (I13).
--- needs: keys: messages, states, history, counters, settings
+-- Removes messages that were acked, from their ids and the states that they had (lib/acked).
 -- gives: remove_acked
-local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-
--- texts: their states
 local function remove_acked(ids, texts)
-  local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
-  local noted, window, heads = values[1], values[2], {}
-  local note, at
-  if noted or window then
-    -- needs: now
-    at = now
-    if noted then
-      -- needs: head_of, note_acked
-      note = note_acked
-      for n, id in ipairs(ids) do
-        heads[n] = head_of(id, texts[n])
-      end
-    end
-  end
-  redis.call('HDEL', messages, unpack(ids)) -- from here on they are acked
-  if window then
-    -- needs: remember_acked
-    remember_acked(ids, window, at)
-  end
-  redis.call('HDEL', history, unpack(ids))
-  redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-  redis.call('HINCRBY', counters, 'acked', #ids)
-  if noted then
-    note(ids, heads, texts)
-  end
-  for n = 1, #ids do
-    local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
-    if job then
-      -- needs: count_redriven
-      count_redriven(job, 'acked')
-    end
-  end
+  -- needs: acked
+  return acked
 end

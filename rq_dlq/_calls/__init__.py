@@ -16,4 +16,15 @@ from rq_dlq._calls import (
     sessions,
     upkeep,
 )
-from rq_dlq._calls.call import Argument, Call, Command, Held, Part, Place, Sender, WrongReply, repetition
+from rq_dlq._calls.call import (
+    Argument,
+    Call,
+    Command,
+    Held,
+    Part,
+    Place,
+    Run,
+    Sender,
+    WrongReply,
+    repetition,
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 from rq_dlq.values.message import Row
 
@@ -21,6 +21,24 @@ Held = tuple[str, str]  # the id of a message and the token that holds it
 Argument = bytes | str | int | float
 UNLIKE = (TypeError, AttributeError, LookupError, ValueError)
 """What readers raise for a reply of another kind."""
+
+
+class Run(bytes):
+    """EVALSHA: the first word of the commands that run a script on the same keys.
+
+    Attributes:
+        words: how many words these commands have in common.
+        packed: these words as they are sent, kept by whoever sends them; empty: not yet.
+    """
+
+    words: int
+    packed = b""
+
+    def __new__(cls, words: int) -> Self:
+        """The first of so many words."""
+        run = super().__new__(cls, b"EVALSHA")
+        run.words = words
+        return run
 
 
 class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen dataclass
@@ -62,7 +80,7 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
         if head is None:
             names = [self.keys[name] for name in script.keys]
             names += [family[name] for family in self.families for name in script.families]
-            head = (b"EVALSHA", script.sha, len(names), *names)
+            head = (Run(3 + len(names)), script.sha, len(names), *names)
             if not self.families:
                 self.keys.heads[script.sha] = head
         return (*head, *script.arguments(self.args), *self.items)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import hiredis
 from redis import exceptions
 
-from rq_dlq._calls import Call, Command
+from rq_dlq._calls import Call, Command, Run
 from rq_dlq._redis.errors import Passing, refusal
 from rq_dlq._work import Batch, Step, Steps, Wait
 
@@ -103,7 +103,22 @@ _pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # pyright: ign
 
 def packed(commands: Commands) -> bytes:
     """Commands as bytes for the wire."""
-    return b"".join([_packed_ids(one) if one[0] == b"HMGET" else _pack(one) for one in commands])
+    return _packed(commands[0]) if len(commands) == 1 else b"".join(map(_packed, commands))
+
+
+def _packed(command: tuple[Any, ...]) -> bytes:
+    """One command as bytes for the wire. The names of a script and its keys are packed once."""
+    run = command[0]
+    if type(run) is Run:
+        if not run.packed:
+            run.packed = _words(command[: run.words])
+        return b"*%d\r\n%b%b" % (len(command), run.packed, _words(command[run.words :]))
+    return _packed_ids(command) if run == b"HMGET" else _pack(command)
+
+
+def _words(command: tuple[Any, ...]) -> bytes:
+    """A part of a command, without the number of its words."""
+    return _pack(command).partition(b"\n")[2]
 
 
 def _packed_ids(command: tuple[Any, ...]) -> bytes:
@@ -111,6 +126,6 @@ def _packed_ids(command: tuple[Any, ...]) -> bytes:
     ids = command[2:]
     if {*map(type, ids)} != {bytes} or len(lengths := {*map(len, ids)}) != 1:
         return _pack(command)
-    head = _pack(command[:2]).partition(b"\n")[2]  # without the number of its parts
+    head = _words(command[:2])
     between = b"\r\n$%d\r\n" % lengths.pop()
     return b"*%d\r\n%b%b%b\r\n" % (len(command), head, between[2:], between.join(ids))

@@ -4,7 +4,8 @@
     -- gives: settle
 
 A line names what fragments give, then keys (`all`: every key of the queue), then arguments that the script
-has to bind. In column 0 it speaks for the whole file, indented for the block that it stands in.
+has to bind, then locals that stand before it wherever it is needed. In column 0 it speaks for the whole file,
+indented for the block that it stands in.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rq_dlq import _keys
 T = TypeVar("T")
 ALL = "all"  # stands for every key of the queue
 _NEEDS = re.compile(r"( *)-- needs: (.+)")
-_PART = re.compile(r"(?:(keys|args|family): )?(\w+(?:, \w+)*)")
+_PART = re.compile(r"(?:(keys|args|locals|family): )?(\w+(?:, \w+)*)")
 _GIVES = re.compile(r"^-- gives: (.+)\n", re.MULTILINE)
 
 
@@ -29,6 +30,7 @@ class Needs:
     """What one line of a file says that is needed.
 
     Attributes:
+        locals: names that the file which needs this one defines.
         family: whose keys they all are. Empty: the same as outside the block; `to_`: those that begin so;
             another word: the variable with the number of the queue (1, 2, …).
     """
@@ -38,6 +40,7 @@ class Needs:
     names: tuple[str, ...]
     keys: tuple[str, ...]
     args: tuple[str, ...]
+    locals: tuple[str, ...]
     family: str
 
     def among(self, given: Mapping[str, T]) -> list[T]:
@@ -56,11 +59,12 @@ def needs(file: str, line: str) -> Needs | None:
     for text in found[2].split("; "):
         part = _PART.fullmatch(text)
         if not part or (part[1] or "names") in lists:
-            raise ValueError(f"{file}.lua needs {text!r}: not names, keys, args or family, each once")
+            raise ValueError(f"{file}.lua needs {text!r}: not names, keys, args, locals or family, each once")
         lists[part[1] or "names"] = tuple(part[2].split(", "))
-    names, keys, args, family = (lists.get(kind, ()) for kind in ("names", "keys", "args", "family"))
+    keys = lists.get("keys", ())
     keys = (*(_keys.NAMES if ALL in keys else ()), *(key for key in keys if key != ALL))
-    return Needs(file, found[1], names, keys, args, "".join(family))
+    names, args, there, family = (lists.get(kind, ()) for kind in ("names", "args", "locals", "family"))
+    return Needs(file, found[1], names, keys, args, there, "".join(family))
 
 
 def read(file: str, text: str) -> tuple[list[str], list[str | Needs]]:

@@ -19,10 +19,11 @@ from tests.mutants.trial import Known, Trial, observe, slots
 
 KEPT = ROOT / "build" / "mutants"
 CORE = (
-    "lib/add",
+    "lib/packed",
+    "lib/sent",
     "lib/chosen",
     "lib/let_go",
-    "lib/remove_acked",
+    "lib/acked",
     "lib/judge",
     "lib/put",
     "lib/sweep",

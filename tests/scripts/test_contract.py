@@ -36,7 +36,7 @@ WHOLE = {"delete"}
 
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
-    "acked", "ids", "records", "stated", "deadlines",  # the items of a call: _work.CHUNK
+    "asked", "ids", "records", "places", "stated", "deadlines",  # the items of a call: _work.CHUNK
     "over",  # twice the items of a call
     "entries",  # of a job's lists, at once
     "page", "short",  # of the records of a claim, or of a scan

@@ -17,10 +17,10 @@ local redis = { call = function(command) return command == 'TIME' and { seconds,
 return string.format('%.17g', now)
 """,
         "pack": """\
--- needs: pack_number, pack_birth
+-- needs: pack_number
 local packed = {}
 for n, cell in ipairs(ARGV) do
-  packed[n] = { pack_number(tonumber(cell), 6), pack_birth(tonumber(cell)) }
+  packed[n] = { pack_number(tonumber(cell), 6), pack_number(tonumber(cell), 7) }
 end
 return packed
 """,

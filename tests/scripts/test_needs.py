@@ -23,6 +23,13 @@ FRAGMENTS = [name for name in FILES if name.startswith("lib/")]
 SCRIPTS = [name for name in FILES if name not in FRAGMENTS]
 KEYS = {*_keys.NAMES, *(f"to_{key}" for key in _keys.NAMES), *_keys.OTHERS}
 
+HEADS: dict[str, list[Needs]] = {}
+"""By what a fragment gives: what it needs itself."""
+for _name in FRAGMENTS:
+    _gives, _lines = read(_name, FILES[_name].read_text(encoding="utf-8"))
+    _head = [line for line in _lines if isinstance(line, Needs) and not line.indent]
+    HEADS |= dict.fromkeys(_gives, _head)
+
 pytestmark = pytest.mark.skipif(shutil.which("luacheck") is None, reason="luacheck is not installed")
 
 
@@ -58,6 +65,11 @@ def by_file() -> dict[str, Names]:
     return found(LUA)
 
 
+def locals_of(given: str) -> set[str]:
+    """The locals that the fragment which gives this works on."""
+    return {key for line in HEADS.get(given, ()) for key in line.locals}
+
+
 def lines_of(name: str, text: str) -> list[Needs]:
     return [said for line in text.splitlines() if (said := needs(name, line))]
 
@@ -65,8 +77,11 @@ def lines_of(name: str, text: str) -> list[Needs]:
 def wrong(name: str, text: str, names: Names) -> list[str]:
     """What a file says of its needs, and luacheck does not."""
     lines = lines_of(name, text)
-    declared = [key for line in lines for key in (*line.names, *line.keys, *line.args)]
+    declared = [key for line in lines for key in (*line.names, *line.keys, *line.args, *line.locals)]
     missing, superfluous = names.free - set(declared), set(declared) - names.free
+    inner = [head for line in lines if line.indent for one in line.names for head in HEADS.get(one, ())]
+    superfluous -= {key for head in inner for key in head.names}  # here, so that it stands before a function
+    superfluous -= {key for key in superfluous if locals_of(key)}  # needed for what it does
     if {*_keys.NAMES} <= {*declared}:  # `keys: all`
         superfluous -= {*_keys.NAMES}
     twice = {key for line in lines for key in line.names if declared.count(key) > 1 and not line.indent}
@@ -89,12 +104,15 @@ def test_a_file_declares_what_it_uses(name: str, by_file: dict[str, Names]) -> N
 @pytest.mark.parametrize("name", FRAGMENTS)
 def test_a_fragment_gives_what_it_says(name: str, by_file: dict[str, Names]) -> None:
     text = FILES[name].read_text(encoding="utf-8")
-    gives, _ = read(name, text)
+    gives, lines = read(name, text)
+    passed = {
+        key for line in lines if isinstance(line, Needs) for one in line.names for key in locals_of(one)
+    }
     defined = set(re.findall(r"^local function (\w+)", text, re.MULTILINE))
     for names in re.findall(r"^local ((?:\w+, )*\w+)(?: =|$)", text, re.MULTILINE):
         defined |= set(names.split(", "))
     assert set(gives) <= defined
-    assert by_file[name].unused <= set(gives), "it defines what nobody can use"
+    assert by_file[name].unused <= {*gives, *passed}, "it defines what nobody can use"
 
 
 @pytest.mark.parametrize("name", FRAGMENTS)
@@ -120,6 +138,16 @@ def test_every_fragment_and_each_name_is_needed_somewhere() -> None:
         ("-- needs: put\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['put']"]),
         ("-- needs: keys: dead\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['dead']"]),
         ("-- gives: x\nlocal x = limit\n", ["does not declare ['limit']"]),
+        ("-- needs: locals: limit\n-- gives: x\nlocal x = limit\n", []),
+        ("-- needs: locals: limit\n-- gives: x\nlocal x = 1\n", ["declares and does not use ['limit']"]),
+        (
+            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: is_later\n  is_later()\nend\n",
+            ["declares and does not use ['now']"],
+        ),
+        (
+            "-- needs: now\n-- gives: x\nlocal function x()\n  -- needs: set_alarm\n  set_alarm()\nend\n",
+            [],
+        ),
         ("-- needs: keys: deaf\n-- gives: x\nlocal x = deaf\n", ["needs keys that do not exist ['deaf']"]),
         ("-- needs: a\nlocal x = a\nif x then\n  -- needs: a\n  a()\nend\n", ["declares twice ['a']"]),
     ],

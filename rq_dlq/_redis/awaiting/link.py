@@ -177,6 +177,8 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
     match commands:
         case [(b"BLPOP", _, seconds)]:
             return [await _nudged(connection, seconds)]
+        case [_]:
+            return [await _reply(connection)]
         case _:
             return [await _reply(connection) for _ in commands]
 

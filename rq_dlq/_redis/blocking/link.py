@@ -177,6 +177,8 @@ def replies_to(connection: Any, commands: Commands) -> list[Any]:
     match commands:
         case [(b"BLPOP", _, seconds)]:
             return [_nudged(connection, seconds)]
+        case [_]:
+            return [_reply(connection)]
         case _:
             return [_reply(connection) for _ in commands]
 

@@ -65,7 +65,7 @@ FAULTS = {
         "I2: t0 would be told", 3, "deliveries", "lib/sweep_message", "state.token = ''", "state.reason = ''"
     ),
     "a known message is sent again": Fault(
-        "I2: it was not its to do", 1, "sends", "lib/add", "existing[n] or seen[id] then", "seen[id] then"
+        "I2: it was not its to do", 1, "sends", "lib/packed", "existing[n] or seen", "seen"
     ),
     "a number is not compared": Fault(
         "I12: told [], and repeated [0]", 3, "sends", "lib/done", "tonumber(number) <=", "tonumber(number) <"
@@ -172,7 +172,7 @@ FAULTS = {
         "I13: something is left of",
         4,
         "deliveries",
-        "lib/remove_acked",
+        "lib/acked",
         "redis.call('HDEL', history, unpack(ids))",
     ),
     "what is kept is dropped early": Fault(

@@ -1,18 +1,11 @@
 -- Acks messages: they are done and go. Returns a verdict for each.
 -- drains
 -- items from ARGV[1]: id, token
+local first, width, act = 1, 2, nil
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, outcomes, acked_ids, redrives = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
--- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
--- call whose reply was lost can be repeated (I12).
+-- The verdicts on a message that was to be settled.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
-local function refusal(id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
-    return SETTLED_BEFORE
-  end
-  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
-end
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -21,50 +14,44 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Takes settled messages off their claims. A lease goes with the last of its messages.
---   counts: token → how many
-local function let_go(counts)
-  for token, count in pairs(counts) do
-    if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
-      redis.call('HDEL', claims, token, token .. ':held')
-      redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
-    end
-  end
+-- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
+-- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
+-- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
+-- `let` is token → how many. Statements, as in lib/chosen.
+local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
+for i = first, #ARGV, width do
+  asked[#asked + 1] = ARGV[i]
 end
--- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
--- item whose token holds, i being the position of the item in ARGV; then finish(); then lets their leases go. Returns
--- for each item a verdict, or what act returned; LOST: it was left alone.
-local function settle(first, width, act, finish)
-  local ids, verdicts, let, done = {}, {}, {}, {}
-  for i = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[i]
-  end
-  local texts = redis.call('HMGET', states, unpack(ids))
-  for n, id in ipairs(ids) do
-    local i = first + (n - 1) * width
-    local token = ARGV[i + 1]
-    if done[id] then
-      verdicts[n] = SETTLED_BEFORE
-    elseif holds(token, texts[n]) then
-      verdicts[n] = act(id, texts[n], i) or SETTLED
-      if verdicts[n] ~= LOST then
-        done[id], let[token] = true, (let[token] or 0) + 1
+local lines = redis.call('HMGET', states, unpack(asked))
+for n = 1, #asked do
+  local i = first + (n - 1) * width
+  local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
+  if done[id] then
+    verdicts[n] = SETTLED_BEFORE
+  elseif holds(token, text) then
+    verdicts[n] = act and act(id, text, i) or SETTLED
+    if verdicts[n] ~= LOST then
+      settled[#settled + 1], settled_texts[#settled + 1] = id, text
+      done[id], let[token] = true, (let[token] or 0) + 1
+    end
+  else
+    -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+    -- call whose reply was lost can be repeated (I12).
+    local function refusal(id, token, text)
+      if text and text:find(' -' .. token .. ' ', 1, true) then
+        return SETTLED_BEFORE
       end
-    else
-      verdicts[n] = refusal(id, token, texts[n])
+      return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
     end
+    verdicts[n] = refusal(id, token, text)
   end
-  if next(done) and finish then
-    finish()
-  end
-  let_go(let)
-  return verdicts
 end
--- Removes messages that were acked, and everything that was kept about them (I13).
-local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-
--- texts: their states
-local function remove_acked(ids, texts)
+if #settled > 0 then
+  local ids, texts = settled, settled_texts
+  -- Removes messages that were acked, and everything that was kept about them (I13). Statements, as in lib/chosen.
+  --   ids, texts: of the messages, and the states that they had
+  local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+  local acked = #ids
   local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
   local noted, window, heads = values[1], values[2], {}
   local note, at
@@ -281,11 +268,11 @@ local function remove_acked(ids, texts)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-  redis.call('HINCRBY', counters, 'acked', #ids)
+  redis.call('HINCRBY', counters, 'acked', acked)
   if noted then
     note(ids, heads, texts)
   end
-  for n = 1, #ids do
+  for n = 1, acked do
     local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
     if job then
       -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -298,10 +285,16 @@ local function remove_acked(ids, texts)
       count_redriven(job, 'acked')
     end
   end
+  -- Takes settled messages off their claims. A lease goes with the last of its messages.
+  --   counts: token → how many
+  local function let_go(counts)
+    for token, count in pairs(counts) do
+      if redis.call('HINCRBY', claims, token .. ':held', -count) <= 0 then
+        redis.call('HDEL', claims, token, token .. ':held')
+        redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
+      end
+    end
+  end
+  let_go(let)
 end
-local acked, states_of = {}, {}
-return settle(1, 2, function(id, text)
-  acked[#acked + 1], states_of[#acked + 1] = id, text
-end, function()
-  remove_acked(acked, states_of)
-end)
+return verdicts

@@ -27,11 +27,12 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Removes messages that were acked, and everything that was kept about them (I13).
-local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-
--- texts: their states
+-- Removes messages that were acked, from their ids and the states that they had (lib/acked).
 local function remove_acked(ids, texts)
+  -- Removes messages that were acked, and everything that was kept about them (I13). Statements, as in lib/chosen.
+  --   ids, texts: of the messages, and the states that they had
+  local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+  local acked = #ids
   local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
   local noted, window, heads = values[1], values[2], {}
   local note, at
@@ -248,11 +249,11 @@ local function remove_acked(ids, texts)
   end
   redis.call('HDEL', history, unpack(ids))
   redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-  redis.call('HINCRBY', counters, 'acked', #ids)
+  redis.call('HINCRBY', counters, 'acked', acked)
   if noted then
     note(ids, heads, texts)
   end
-  for n = 1, #ids do
+  for n = 1, acked do
     local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
     if job then
       -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -265,6 +266,7 @@ local function remove_acked(ids, texts)
       count_redriven(job, 'acked')
     end
   end
+  return acked
 end
 local ids, held, held_texts = claimed(token), {}, {}
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}

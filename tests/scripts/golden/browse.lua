@@ -138,8 +138,10 @@ end
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
   local f = value % 256
   value = (value - f) / 256
   local e = value % 256
@@ -149,19 +151,7 @@ local function pack_number(value, width)
   local c = value % 256
   value = (value - c) / 256
   local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -181,7 +171,7 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
 end
 -- The first bytes of a long record, up to its expiry, from the state of its message; nil where that does not say it.
 local function head_bytes(text)
@@ -189,7 +179,7 @@ local function head_bytes(text)
   if not birth then
     return nil
   end
-  return pack_birth(birth) .. string.char(flags) .. pack_number(expires, 6)
+  return pack_number(birth, 7) .. string.char(flags) .. pack_number(expires, 6)
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 

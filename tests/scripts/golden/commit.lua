@@ -22,13 +22,16 @@ end
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
 local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
 end
 -- The immutable half of a message, written once by send:
 --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
@@ -38,8 +41,10 @@ end
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
   local f = value % 256
   value = (value - f) / 256
   local e = value % 256
@@ -49,19 +54,7 @@ local function pack_number(value, width)
   local c = value % 256
   value = (value - c) / 256
   local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -81,7 +74,7 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
 end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
@@ -109,16 +102,18 @@ local function queue(n)
       redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
     end
   end
-  -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
-  -- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first; nil where `opening`
-  -- is not that of the queue: then nothing was added.
+  -- Adds items to the queue, if its opening is the right one (empty: any). Returns which of them it knew (lib/packed).
   local function add(items, first, last, delay, ttl, opening)
-    local ids, seen = {}, {}
-    for i = first, last, 2 do
-      ids[#ids + 1] = items[i]
+    -- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
+    -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
+    -- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
+    -- in lib/chosen, since every send runs them.
+    local count, ids = (last - first + 1) / 2, {}
+    for n = 1, count do
+      ids[n] = items[first + 2 * n - 2]
     end
     local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-    if opening and values[4] ~= opening then return nil end
+    local opened, paused = opening == '' or opening == values[4], values[2] == '1'
     if values[1] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -143,8 +138,7 @@ local function queue(n)
       end
       ttl = allowed_ttl(ttl, values[1])
     end
-    local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
-    local existing = redis.call('HMGET', messages, unpack(ids))
+    local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
     if values[3] then
       -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
       local function span(text)
@@ -161,20 +155,31 @@ local function queue(n)
       end
       recall_acked(ids, existing, values[3])
     end
-    local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
-    for n, id in ipairs(ids) do
-      if existing[n] or seen[id] then
+    -- Tables cost Redis as much as a part of a command, so there is none that only some need.
+    local records, places, known, head, packed = {}, {}, {}, {}, 0
+    local deadlines, seen = ttl > 0 and {}, count > 1 and {}
+    local birth, stated, scored, text
+    for n = 1, opened and count or 0 do
+      local id = ids[n]
+      if existing[n] or seen and seen[id] then
         known[#known + 1] = n
       else
+        if not birth then -- the first that is new: takes as many births as may be needed
+          birth = redis.call('HINCRBY', counters, 'birth', count) - count + 1
+          if birth < now * 4096 then
+            birth = now * 4096
+            redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
+          end
+        end
         local payload = items[first + 2 * n - 1]
         head.birth, head.priority = birth, payload:byte(1) % EXPIRES
         local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
         local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
-        if ttl > 0 then
+        if deadlines then
           payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
           deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
         end
-        local record, word = pack_birth(birth) .. payload, ''
+        local record, word = pack_number(birth, 7) .. payload, ''
         if #record > LONG then
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local TRANSIENT = 0x80
@@ -218,39 +223,44 @@ local function queue(n)
           word = head_word(record)
         end
         if delay > 0 or word ~= '' then
+          stated = stated or {}
           stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
         end
-        records[#records + 1], records[#records + 2] = id, record
         local score = delay > 0 and due or score_of(head.priority, due)
         if score ~= scored then -- Redis would print each number anew, which costs more than the rest
           scored, text = score, string.format('%.0f', score)
         end
-        rows[#rows + 1], rows[#rows + 2] = text, member_of(id, head, due)
-        seen[id], birth = true, birth + 1
+        packed, birth = packed + 1, birth + 1
+        records[2 * packed - 1], records[2 * packed] = id, record
+        places[2 * packed - 1], places[2 * packed] = text, member_of(id, head, due)
+        if seen then seen[id] = true end
       end
     end
-    if #records > 0 then
-      redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-      redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
-      if #stated > 0 then
+    -- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
+    -- since the client opened it: then nothing was done.
+    local sent = opened and packed
+    if packed > 0 then
+      redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+      if stated then
         redis.call('HSET', states, unpack(stated))
       end
-      if ttl > 0 then
+      if deadlines then
         redis.call('ZADD', expiring, unpack(deadlines))
       end
       redis.call('HSET', messages, unpack(records)) -- from here on they are sent
-      redis.call('HINCRBY', counters, 'sent', #records / 2)
-      if values[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
+      redis.call('HINCRBY', counters, 'sent', packed)
+      if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
         wake_one()
       end
     end
-    return known
+    return sent and known
   end
-  -- Removes messages that were acked, and everything that was kept about them (I13).
-  local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
-
-  -- texts: their states
+  -- Removes messages that were acked, from their ids and the states that they had (lib/acked).
   local function remove_acked(ids, texts)
+    -- Removes messages that were acked, and everything that was kept about them (I13). Statements, as in lib/chosen.
+    --   ids, texts: of the messages, and the states that they had
+    local WORDLESS = 75 -- bytes; a state with the word of a redrive (lib/bring_back) is longer, those of most messages are not
+    local acked = #ids
     local values = redis.call('HMGET', settings, 'outcomes', 'dedup_window')
     local noted, window, heads = values[1], values[2], {}
     local note, at
@@ -462,11 +472,11 @@ local function queue(n)
     end
     redis.call('HDEL', history, unpack(ids))
     redis.call('HDEL', states, unpack(ids)) -- the last: it tells a sweep that an ack was cut off
-    redis.call('HINCRBY', counters, 'acked', #ids)
+    redis.call('HINCRBY', counters, 'acked', acked)
     if noted then
       note(ids, heads, texts)
     end
-    for n = 1, #ids do
+    for n = 1, acked do
       local job = #texts[n] > WORDLESS and texts[n]:match(' redrive=([^/ ]+)/')
       if job then
         -- Counts for a redrive what became of a message that it brought back: acked or died. It is not counted where the redrive
@@ -479,6 +489,7 @@ local function queue(n)
         count_redriven(job, 'acked')
       end
     end
+    return acked
   end
   -- Takes settled messages off their claims. A lease goes with the last of its messages.
   --   counts: token → how many
@@ -527,7 +538,7 @@ elseif deleted and not done then
 end
 for _, q in ipairs(done and {} or queues) do
   for _, group in ipairs(q.groups) do
-    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl)
+    q.add(ARGV, group.first, group.first + 2 * group.size - 1, group.delay, group.ttl, '')
   end
 end
 if not done then

@@ -16,16 +16,19 @@ local sender = KEYS[26]
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end
 if done then
   return done
+end
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
 end
 local present, lists = redis.call('HLEN', messages), redis.call('ZCARD', committed)
 if lists > 0 or (present > 0 and force ~= '1') then

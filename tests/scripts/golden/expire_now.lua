@@ -10,16 +10,19 @@ local settings, outcomes, groups, redrives, sender = KEYS[11], KEYS[12], KEYS[13
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end
 if done then
   return done
+end
+-- Notes that the call is done (lib/noted), and how many messages it changed. Returns that count. `more`: what else the call
+-- returns.
+local function note_done(count, more)
+  local note = (more or '') .. count
+  -- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+  -- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+  -- far longer than any call is repeated. Statements, as in lib/chosen.
+  local noted = number .. ' ' .. note
+  redis.call('PSETEX', sender, '3600000', noted)
+  return noted and count
 end
 -- The id in a member of an index (lib/order says what precedes it).
 local function id_of(member)
@@ -156,8 +159,10 @@ end
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
   local f = value % 256
   value = (value - f) / 256
   local e = value % 256
@@ -167,19 +172,7 @@ local function pack_number(value, width)
   local c = value % 256
   value = (value - c) / 256
   local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -199,7 +192,7 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
 end
 -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
 -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so

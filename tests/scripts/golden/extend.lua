@@ -15,10 +15,10 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
+-- The verdicts on a message that was to be settled.
+local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
 -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
 -- call whose reply was lost can be repeated (I12).
-local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
 local function refusal(id, token, text)
   if text and text:find(' -' .. token .. ' ', 1, true) then
     return SETTLED_BEFORE

@@ -8,16 +8,8 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local redrives = KEYS[16]
--- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
--- call whose reply was lost can be repeated (I12).
+-- The verdicts on a message that was to be settled.
 local SETTLED, SETTLED_BEFORE, LOST, GONE = 1, 2, 0, -1
-
-local function refusal(id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
-    return SETTLED_BEFORE
-  end
-  return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
-end
 -- The fence (I2): only the token that holds a message may settle it.
 local needle_of, needle
 local function holds(token, text)
@@ -36,31 +28,43 @@ local function let_go(counts)
     end
   end
 end
--- Settles the items (id, token, …) that begin at ARGV[first], `width` values each. Calls act(id, text, i) for each
--- item whose token holds, i being the position of the item in ARGV; then finish(); then lets their leases go. Returns
--- for each item a verdict, or what act returned; LOST: it was left alone.
+-- Settles the items that begin at ARGV[first] as lib/settled does; then finish(ids, texts) of what was
+-- settled, if there is one and something was; then lets their leases go. Returns the verdicts.
 local function settle(first, width, act, finish)
-  local ids, verdicts, let, done = {}, {}, {}, {}
+  -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
+  -- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
+  -- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
+  -- `let` is token → how many. Statements, as in lib/chosen.
+  local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
   for i = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[i]
+    asked[#asked + 1] = ARGV[i]
   end
-  local texts = redis.call('HMGET', states, unpack(ids))
-  for n, id in ipairs(ids) do
+  local lines = redis.call('HMGET', states, unpack(asked))
+  for n = 1, #asked do
     local i = first + (n - 1) * width
-    local token = ARGV[i + 1]
+    local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
     if done[id] then
       verdicts[n] = SETTLED_BEFORE
-    elseif holds(token, texts[n]) then
-      verdicts[n] = act(id, texts[n], i) or SETTLED
+    elseif holds(token, text) then
+      verdicts[n] = act and act(id, text, i) or SETTLED
       if verdicts[n] ~= LOST then
+        settled[#settled + 1], settled_texts[#settled + 1] = id, text
         done[id], let[token] = true, (let[token] or 0) + 1
       end
     else
-      verdicts[n] = refusal(id, token, texts[n])
+      -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+      -- call whose reply was lost can be repeated (I12).
+      local function refusal(id, token, text)
+        if text and text:find(' -' .. token .. ' ', 1, true) then
+          return SETTLED_BEFORE
+        end
+        return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+      end
+      verdicts[n] = refusal(id, token, text)
     end
   end
-  if next(done) and finish then
-    finish()
+  if #settled > 0 and finish then
+    finish(settled, settled_texts)
   end
   let_go(let)
   return verdicts
@@ -248,8 +252,10 @@ end
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
   local f = value % 256
   value = (value - f) / 256
   local e = value % 256
@@ -259,19 +265,7 @@ local function pack_number(value, width)
   local c = value % 256
   value = (value - c) / 256
   local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -291,7 +285,7 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
 end
 -- The only way a message gets a row in an index. The new row is written first, then the state, which is the moment it
 -- counts; the caller removes the old row last. A script that is cut off leaves at worst a row that the state contradicts,

@@ -11,14 +11,6 @@ local counters, settings, wake, acked_ids, sender = KEYS[6], KEYS[7], KEYS[8], K
 -- much as a command.
 local register = redis.call('GET', sender)
 local done = register and tonumber(number) <= tonumber(register:match('^%d+') or 0) and tonumber(register:match('%d*$'))
-
--- To be called when all is done: if the script is cut off before, a repetition does the rest. Returns the count. `more`
--- stands before it in the note: what else the call returns. The note stays for an hour, far longer than any call is
--- repeated.
-local function note_done(count, more)
-  redis.call('PSETEX', sender, '3600000', number .. ' ' .. (more or '') .. count)
-  return count
-end
 if done then
   -- The items that a call knew already, as noted with it when it was done before (lib/done).
   local function known_before()
@@ -30,6 +22,7 @@ if done then
   end
   return known_before()
 end
+local items, first, last = ARGV, 5, #ARGV
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -45,8 +38,10 @@ local LONG = 2048
 --   …        what the sender packed: fields, headers and body; no script looks into it, and none writes it again
 -- Flags of 0x0F, and the mark of a version after them: a record of a later form (lib/later).
 
--- A whole number in `width` bytes, at most six. Each step is spelled out, since a loop costs Redis a command's time.
+-- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs Redis a command's time.
 local function pack_number(value, width)
+  local g = value % 256
+  value = (value - g) / 256
   local f = value % 256
   value = (value - f) / 256
   local e = value % 256
@@ -56,19 +51,7 @@ local function pack_number(value, width)
   local c = value % 256
   value = (value - c) / 256
   local b = value % 256
-  return string.char((value - b) / 256 % 256, b, c, d, e, f):sub(-width)
-end
-
--- The births of one call differ only in their last two bytes, so the first five are kept.
-local packed_high, packed_prefix
-local function pack_birth(birth)
-  local low = birth % 65536
-  local high = (birth - low) / 65536
-  if high ~= packed_high then
-    packed_high, packed_prefix = high, pack_number(high, 5)
-  end
-  local last = low % 256
-  return packed_prefix .. string.char((low - last) / 256, last)
+  return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis
 -- sorts ties of the score by the bytes of the member, so the member begins with the send order. While the message is
@@ -88,7 +71,139 @@ local function member_of(id, head, due)
     local last = number % 256
     return string.char(16 + (number - last) / 256, last) .. id
   end
-  return string.char(9 - head.priority) .. pack_birth(head.birth) .. id
+  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
+end
+-- Packs what is new of the items from items[first] to items[last] (id, payload, …), and gives it births. `packed` is how
+-- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
+-- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
+-- in lib/chosen, since every send runs them.
+local count, ids = (last - first + 1) / 2, {}
+for n = 1, count do
+  ids[n] = items[first + 2 * n - 2]
+end
+local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
+local opened, paused = opening == '' or opening == values[4], values[2] == '1'
+if values[1] then
+  -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+  local function span(text)
+    local value = tonumber(text and text:match('^%d+$') or nil)
+    return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+  end
+  -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
+  -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
+  --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
+  local function allowed_ttl(asked, allowed)
+    if allowed == 'never' then
+      return 0
+    end
+    local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
+    default, least, most = span(default), span(least), span(most)
+    if default then
+      return asked > 0 and asked or default
+    elseif asked == 0 then
+      return most or least or 0
+    end
+    return math.min(math.max(asked, least or asked), most or math.huge)
+  end
+  ttl = allowed_ttl(ttl, values[1])
+end
+local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
+if values[3] then
+  -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
+  local function span(text)
+    local value = tonumber(text and text:match('^%d+$') or nil)
+    return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+  end
+  -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
+  local function recall_acked(ids, known, dedup_window)
+    local window = span(dedup_window)
+    for n, id in ipairs(window and ids or {}) do
+      local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
+      known[n] = known[n] or at and at > now - window
+    end
+  end
+  recall_acked(ids, existing, values[3])
+end
+-- Tables cost Redis as much as a part of a command, so there is none that only some need.
+local records, places, known, head, packed = {}, {}, {}, {}, 0
+local deadlines, seen = ttl > 0 and {}, count > 1 and {}
+local birth, stated, scored, text
+for n = 1, opened and count or 0 do
+  local id = ids[n]
+  if existing[n] or seen and seen[id] then
+    known[#known + 1] = n
+  else
+    if not birth then -- the first that is new: takes as many births as may be needed
+      birth = redis.call('HINCRBY', counters, 'birth', count) - count + 1
+      if birth < now * 4096 then
+        birth = now * 4096
+        redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
+      end
+    end
+    local payload = items[first + 2 * n - 1]
+    head.birth, head.priority = birth, payload:byte(1) % EXPIRES
+    local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+    local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
+    if deadlines then
+      payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
+      deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
+    end
+    local record, word = pack_number(birth, 7) .. payload, ''
+    if #record > LONG then
+      -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
+      local TRANSIENT = 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      local function as_head(birth, flags, expires)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        }
+      end
+
+      -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
+      -- something.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
+      end
+      -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
+      -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
+      --    head=birth/flags/expiry/length; expiry 0: none
+      local function head_word(record)
+        if #record <= LONG then
+          return ''
+        end
+        local head = read_record(record)
+        return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
+      end
+      word = head_word(record)
+    end
+    if delay > 0 or word ~= '' then
+      stated = stated or {}
+      stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
+    end
+    local score = delay > 0 and due or score_of(head.priority, due)
+    if score ~= scored then -- Redis would print each number anew, which costs more than the rest
+      scored, text = score, string.format('%.0f', score)
+    end
+    packed, birth = packed + 1, birth + 1
+    records[2 * packed - 1], records[2 * packed] = id, record
+    places[2 * packed - 1], places[2 * packed] = text, member_of(id, head, due)
+    if seen then seen[id] = true end
+  end
 end
 -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
 -- So no client polls, and a message wakes one of a thousand.
@@ -98,146 +213,30 @@ local function wake_one()
     redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
   end
 end
--- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
--- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first; nil where `opening`
--- is not that of the queue: then nothing was added.
-local function add(items, first, last, delay, ttl, opening)
-  local ids, seen = {}, {}
-  for i = first, last, 2 do
-    ids[#ids + 1] = items[i]
+-- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
+-- since the client opened it: then nothing was done.
+local sent = opened and packed
+if packed > 0 then
+  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+  if stated then
+    redis.call('HSET', states, unpack(stated))
   end
-  local values = redis.call('HMGET', settings, 'expiry', 'paused', 'dedup_window', 'opening')
-  if opening and values[4] ~= opening then return nil end
-  if values[1] then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-    local function span(text)
-      local value = tonumber(text and text:match('^%d+$') or nil)
-      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-    end
-    -- The time to live that a message gets: the sender's, or the queue's default, between the queue's bounds. Applied
-    -- once, at send. As in Artemis the default is for a message that has none, and then the bounds do not count.
-    --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
-    local function allowed_ttl(asked, allowed)
-      if allowed == 'never' then
-        return 0
-      end
-      local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
-      default, least, most = span(default), span(least), span(most)
-      if default then
-        return asked > 0 and asked or default
-      elseif asked == 0 then
-        return most or least or 0
-      end
-      return math.min(math.max(asked, least or asked), most or math.huge)
-    end
-    ttl = allowed_ttl(ttl, values[1])
+  if deadlines then
+    redis.call('ZADD', expiring, unpack(deadlines))
   end
-  local birth = math.max(now * 4096, (tonumber(redis.call('HGET', counters, 'birth')) or 0) + 1)
-  local existing = redis.call('HMGET', messages, unpack(ids))
-  if values[3] then
-    -- A duration in the queue's settings, in milliseconds; nil where the text is not one, which counts as unset.
-    local function span(text)
-      local value = tonumber(text and text:match('^%d+$') or nil)
-      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-    end
-    -- Marks as known those of the ids that were acked within the queue's dedup_window (lib/remember_acked).
-    local function recall_acked(ids, known, dedup_window)
-      local window = span(dedup_window)
-      for n, id in ipairs(window and ids or {}) do
-        local at = not known[n] and tonumber(redis.call('ZSCORE', acked_ids, id) or nil)
-        known[n] = known[n] or at and at > now - window
-      end
-    end
-    recall_acked(ids, existing, values[3])
+  redis.call('HSET', messages, unpack(records)) -- from here on they are sent
+  redis.call('HINCRBY', counters, 'sent', packed)
+  if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+    wake_one()
   end
-  local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
-  for n, id in ipairs(ids) do
-    if existing[n] or seen[id] then
-      known[#known + 1] = n
-    else
-      local payload = items[first + 2 * n - 1]
-      head.birth, head.priority = birth, payload:byte(1) % EXPIRES
-      local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
-      local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
-      if ttl > 0 then
-        payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-        deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
-      end
-      local record, word = pack_birth(birth) .. payload, ''
-      if #record > LONG then
-        -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
-        local TRANSIENT = 0x80
-
-        local function unpack_number(text, first, width)
-          local value = 0
-          for i = first, first + width - 1 do
-            value = value * 256 + text:byte(i)
-          end
-          return value
-        end
-
-        local function has_expiry(record)
-          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-        end
-
-        local function as_head(birth, flags, expires)
-          return {
-            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-          }
-        end
-
-        -- Reads what the scripts need of a record. A damaged record still has to reach the dead-letter queue, so it reads as
-        -- something.
-        local function read_record(record)
-          if #record < 14 and (#record < 8 or has_expiry(record)) then
-            return { birth = 0, priority = 4 }
-          end
-          return as_head(unpack_number(record, 1, 7), record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil)
-        end
-        -- The word in the state of a message whose record is long: what the scripts need of the record, and its length. So they
-        -- need not read the body, since Redis cannot read a part of a hash's field. Empty for a short record.
-        --    head=birth/flags/expiry/length; expiry 0: none
-        local function head_word(record)
-          if #record <= LONG then
-            return ''
-          end
-          local head = read_record(record)
-          return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record)
-        end
-        word = head_word(record)
-      end
-      if delay > 0 or word ~= '' then
-        stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
-      end
-      records[#records + 1], records[#records + 2] = id, record
-      local score = delay > 0 and due or score_of(head.priority, due)
-      if score ~= scored then -- Redis would print each number anew, which costs more than the rest
-        scored, text = score, string.format('%.0f', score)
-      end
-      rows[#rows + 1], rows[#rows + 2] = text, member_of(id, head, due)
-      seen[id], birth = true, birth + 1
-    end
-  end
-  if #records > 0 then
-    redis.call('HSET', counters, 'birth', string.format('%.0f', birth - 1))
-    redis.call('ZADD', delay > 0 and scheduled or ready, unpack(rows))
-    if #stated > 0 then
-      redis.call('HSET', states, unpack(stated))
-    end
-    if ttl > 0 then
-      redis.call('ZADD', expiring, unpack(deadlines))
-    end
-    redis.call('HSET', messages, unpack(records)) -- from here on they are sent
-    redis.call('HINCRBY', counters, 'sent', #records / 2)
-    if values[2] ~= '1' and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == rows[1]) then
-      wake_one()
-    end
-  end
-  return known
 end
-local known = add(ARGV, 5, #ARGV, delay, ttl, opening ~= '' and opening)
-if not known then
+if not sent then
   return -1
 end
-note_done(#known, #known > 0 and table.concat(known, ' ') .. ' ')
+local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known or '0'
+-- Notes in the register of its sender (lib/done) that the call is done: `note` is the count, before it what else the call
+-- returns. The last that a script does: if it is cut off before, a repetition does the rest. The note stays for an hour,
+-- far longer than any call is repeated. Statements, as in lib/chosen.
+local noted = number .. ' ' .. note
+redis.call('PSETEX', sender, '3600000', noted)
 return known

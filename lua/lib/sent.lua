@@ -1,0 +1,20 @@
+-- Sends what is new of the items: its rows, then its records. `sent` is how many are new; false where the queue was deleted
+-- since the client opened it: then nothing was done.
+-- needs: packed, opened, paused, records, places, stated, deadlines, wake_one
+-- needs: keys: messages, states, ready, scheduled, expiring, counters; locals: delay
+-- gives: sent
+local sent = opened and packed
+if packed > 0 then
+  redis.call('ZADD', delay > 0 and scheduled or ready, unpack(places))
+  if stated then
+    redis.call('HSET', states, unpack(stated))
+  end
+  if deadlines then
+    redis.call('ZADD', expiring, unpack(deadlines))
+  end
+  redis.call('HSET', messages, unpack(records)) -- from here on they are sent
+  redis.call('HINCRBY', counters, 'sent', packed)
+  if not paused and (delay == 0 or redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2] == places[1]) then
+    wake_one()
+  end
+end
