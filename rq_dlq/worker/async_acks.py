@@ -6,9 +6,11 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN
+from rq_dlq.worker.holding import RETRY_AFTER
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Awaitable, Callable
 
     from rq_dlq import _work
@@ -20,30 +22,28 @@ class AsyncAcks:
     """Acks the finished messages of an async consumer together.
 
     Args:
-        ack: the steps that ack messages; they return those to ack again.
+        done: the messages to be acked.
+        ack: the steps that ack them; False: some are left.
         run: runs steps.
         stop: of the worker.
-
-    Attributes:
-        done: the messages to be acked.
     """
 
     def __init__(
         self,
-        ack: Callable[[list[Delivery[Any]]], _work.Steps[list[Delivery[Any]]]],
+        done: deque[Delivery[Any]],
+        ack: Callable[[], _work.Steps[bool]],
         run: Callable[[_work.Steps[bool]], Awaitable[bool]],
         stop: Stop,
     ) -> None:
-        self.done: list[Delivery[Any]] = []
-        self._ack, self._run, self._stop = ack, run, stop
+        self._done, self._ack, self._run, self._stop = done, ack, run, stop
         self._enough = asyncio.Event()  # there are so many that they do not wait for others
         self._making: asyncio.Task[None] | None = None
 
     def later(self) -> None:
         """Have the finished messages acked soon, if there are some."""
-        if len(self.done) >= ACK_TOGETHER:
+        if len(self._done) >= ACK_TOGETHER:
             self._enough.set()
-        if self.done and (self._making is None or self._making.done()):
+        if self._done and (self._making is None or self._making.done()):
             self._making = asyncio.create_task(self._soon())
 
     async def _soon(self) -> None:
@@ -56,7 +56,7 @@ class AsyncAcks:
 
     async def all(self) -> None:
         """Ack the finished messages, also those that finish meanwhile, until there are none."""
-        while self.done:
+        while self._done:
             if await self._run(self.steps()):
                 continue
             if self._stop.giving_up.is_set():
@@ -67,16 +67,12 @@ class AsyncAcks:
         """Ack the last messages: none follow that their acks could wait for."""
         if self._making is not None:
             self._enough.set()
-            await self._making
+            await asyncio.wait([self._making])
         await self.all()
 
     def steps(self) -> _work.Steps[bool]:
         """Ack the finished messages; False: some are left, which are acked again soon."""
-        again, self.done = self.done, []
-        try:
-            again = yield from self._ack(again)
-        finally:
-            self.done = again + self.done
-        if again and not self._stop.finishing.is_set():
+        all_acked = yield from self._ack()
+        if not all_acked and not self._stop.finishing.is_set():
             self.later()  # the claim that these acks rode with may wait for long
-        return not again
+        return all_acked

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
 from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
@@ -15,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.worker.async_acks import AsyncAcks
+from rq_dlq.worker.async_calls import AsyncCalls
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import RETRY_AFTER, STUCK_AFTER, Consumer, take
-from rq_dlq.worker.running import check_ran, end_child
-from rq_dlq.worker.stopping import HandlerTimeout, Stopped
+from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
+from rq_dlq.worker.holding import RETRY_AFTER, take
+from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     """Runs one async handler, up to `concurrency` calls at once, in the event loop of the worker.
 
     It claims some messages ahead, as its pace allows, so that the next call begins when one ends. The
-    worker's thread releases those that wait too long; who pops one from the deque owns it.
+    worker's thread helps where a call blocks the event loop: it releases what waits too long, and acks.
 
     Args:
         broker: the queue's broker; only this object uses and closes it.
@@ -47,23 +47,19 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self, handler: Handler, queue: Queue[Any], concurrency: int, broker: Broker, shared: Shared
     ) -> None:
         super().__init__(queue, shared)
-        self._handler = handler
         self.concurrency = concurrency
         self._broker = broker
         self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
-        self._unstarted: deque[Delivery[Any]] = deque()  # claimed ahead
         self._running: dict[Delivery[Any], tuple[asyncio.Task[None], float]] = {}  # and when claimed
-        self._calling: set[Delivery[Any]] = set()  # those whose handler runs
-        self._cancelled: set[Delivery[Any]] = set()
+        self._calls = AsyncCalls(handler, self._running, self._pace, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._process = os.getpid()
-        self._acks = AsyncAcks(self.ack, broker._run, shared.stop)
-        self._resting = False
+        self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
+        self._resting = self._ending = False  # no call begins any more
         self._ended = asyncio.Event()  # a call has
         self._claimed = self._last_end = 0.0  # monotonic seconds
-        self._asked = time.monotonic()  # when it last asked to extend the leases
-        self._sure_until = self._asked + self._lease  # until then nothing can be lost
+        self._asked = self._extended = time.monotonic()  # when it last asked to extend all leases; and did
         self._put_back = -inf  # when messages were put back that may have been released
 
     def _consume(self) -> None:
@@ -75,22 +71,38 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         consuming.result()
 
     async def consume(self) -> None:
-        """Claim and run until the stop, then wait for the running calls."""
+        """Claim and run until the stop, then settle the rest; the leases are kept meanwhile."""
         tending = asyncio.create_task(self._keep_leases())
         self._context = copy_context()  # of the tasks, so that none sees what another one sets
         try:
-            await self._claim_and_begin()
-            await self._release_unstarted()
-            await self._acks.all()
-            while tasks := [task for task, _ in self._running.values() if not task.done()]:
-                await asyncio.wait(tasks)
-            await self._acks.end()
+            await self._claim_and_finish()
         finally:
             tending.cancel()
             await asyncio.wait([tending], timeout=LOOK)  # else it may connect while the broker is closed
             self._vitals.rest(self._loop_name)
-            await self._release_unstarted()  # there are some if it failed
             await self._broker.close()
+
+    async def _claim_and_finish(self) -> None:
+        try:
+            await self._claim_and_begin()
+        except BaseException:
+            self._stop.break_off()  # at once: what runs may take long
+            raise
+        finally:
+            self._ending = True
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Wait for the running calls, and settle everything, as long as Redis may answer."""
+        await self._release_unstarted()
+        await self._acks.all()
+        while tasks := [task for task, _ in self._running.values() if not task.done()]:
+            await asyncio.wait(tasks)
+        await self._acks.end()
+        while self._unstarted and not self._stop.giving_up.is_set():
+            await asyncio.sleep(RETRY_AFTER)
+            await self._release_unstarted()
+        await self._broker._run(self.give_back())
 
     async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
@@ -136,11 +148,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     @property
     def _overdue(self) -> bool:
         """Whether what was claimed ahead may be lost: the event loop was blocked, or a release failed."""
-        return bool(self._unstarted) and time.monotonic() > self._sure_until
+        unsure = self._put_back >= self._extended or time.monotonic() - self._extended > self._lease
+        return unsure and bool(self._unstarted)
 
     def _begin(self) -> None:
         """Begin as many calls as can run."""
-        most = 0 if self._stop.finishing.is_set() else self.concurrency
+        most = 0 if self._ending or self._stop.finishing.is_set() else self.concurrency
         with suppress(IndexError):  # none is left; the worker's thread may have released them
             while len(self._running) < most and not self._overdue:
                 delivery = self._unstarted.popleft()
@@ -157,9 +170,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Do what follows the end of calls, once for all that ended in the same turn of the event loop."""
         for delivery in self._over:
             del self._running[delivery]
-        self._cancelled.difference_update(self._over)
-        if self.permit.suspect in self._over:
-            self.permit.end()
+        self.permit.end_of(self._over)
         self._over.clear()
         self._last_end = time.monotonic()
         self._begin()
@@ -172,13 +183,13 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     async def _run(self, delivery: Delivery[Any]) -> None:
         try:
             handling = self._observers.handling(delivery) if self._observers else None
-            error = await self._call(delivery)
+            error = await self._calls.run(delivery)
             if os.getpid() != self._process:
                 end_child(error)
             if handling is not None:
                 handling.end(error)
             if self.can_wait(delivery, error):
-                self._acks.done.append(delivery)
+                self._done.append(delivery)
                 return
             await to_its_end(lambda: self._settle(delivery, error))  # the handler may have it cancelled
         except Exception:  # noqa: BLE001 - it is logged
@@ -195,92 +206,73 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 break
             await asyncio.sleep(RETRY_AFTER)  # meanwhile no other suspect may run
 
-    async def _call(self, delivery: Delivery[Any]) -> BaseException | None:
-        """Run the handler; returns the error that it ended with."""
-        handler = self._handler
-        limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
-        self._calling.add(delivery)
-        began = time.monotonic()
-        try:
-            arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
-            if limit is None:
-                check_ran(await handler.function(*arguments))
-            else:
-                async with limit:
-                    check_ran(await handler.function(*arguments))
-        except TimeoutError as error:
-            if limit is None or not limit.expired():
-                return error
-            where = error.__cause__ or error  # the cancellation, raised where the handler was
-            return HandlerTimeout().with_traceback(where.__traceback__)
-        except asyncio.CancelledError as error:
-            loop_broke = self._stop.broken and self._running[delivery][0].cancelling()  # not its fault
-            return Stopped() if delivery in self._cancelled or loop_broke else error
-        except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
-            return error
-        finally:
-            self._calling.discard(delivery)  # from here on a cancellation would cut off the settling
-            self._pace.note(time.monotonic() - began)
-        return None
-
     async def _keep_leases(self) -> None:
-        """Extend the leases."""
-        while True:
-            await asyncio.sleep(CHECK)
-            self._vitals.turn(self._loop_name)
-            if time.monotonic() - self._asked > (RETRY_AFTER if self._overdue else self._lease / 3):
-                await self._extend_all()
-
-    def _cancel_calls(self) -> None:
-        """Cancel each call once."""
-        for delivery in self._calling - self._cancelled:
-            self._cancelled.add(delivery)
-            self._running[delivery][0].cancel()
+        """Extend the leases. An error here ends all: nobody would keep them any more."""
+        soon = min(RETRY_AFTER, self._lease / 3)
+        try:
+            while True:
+                await asyncio.sleep(CHECK)
+                self._vitals.turn(self._loop_name)
+                now = time.monotonic()
+                due = self._overdue or now - self._extended > self._lease / 3
+                if due and now - self._asked > soon:
+                    await self._extend_all()
+        except Exception:  # noqa: BLE001 - it is logged, and ends the worker
+            logger.exception("%s: the leases cannot be kept", self.queue.name)
+            self._stop.break_off()
+            self._stop.cancelling.set()
 
     async def _extend_all(self) -> None:
         """Extend all leases, and drop what was lost before its call began."""
         self._asked = began = time.monotonic()
-        kept = [d for d in (*self.running, *self._unstarted.copy()) if not (d.settled or d.lost)]
+        held = (*self.running, *self._unstarted.copy(), *self._done.copy())
+        kept = [delivery for delivery in held if not (delivery.settled or delivery.lost)]
         lost = await self._broker._run(self.extend(kept)) if kept else []
         if lost is not None:
-            self.drop(lost, self._unstarted)
-            if self._put_back < began:  # else it did not ask for all
-                self._sure_until = began + self._lease
+            self.drop(lost)
+            self._extended = began
             self._begin()
 
     async def _release_unstarted(self) -> None:
         taken = take(self._unstarted)
-        self._released(taken, done=await self._broker._run(self.release(taken)))
+        if await self._broker._run(self.release(taken)):
+            self.permit.end_of(taken)
+        else:
+            self.put_back(taken)
 
-    def _released(self, taken: list[Delivery[Any]], *, done: bool) -> None:
-        """Note whether these were released; if not, none begins before its lease was extended."""
-        if not done:
-            self._put_back, self._sure_until = time.monotonic(), -inf
-            self._unstarted.extendleft(reversed(taken))
-        elif self.permit.suspect in taken:
-            self.permit.end()
+    def put_back(self, deliveries: list[Delivery[Any]]) -> None:
+        """Put back what was taken out of `_unstarted`; none begins before its lease was extended."""
+        self._put_back = time.monotonic()
+        self._unstarted.extendleft(reversed(deliveries))
 
     # From the worker's thread
 
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls run, or are being settled."""
-        return [*self._running]
+        over = {*self._over}
+        return [delivery for delivery in [*self._running] if delivery not in over]
+
+    def runs(self, delivery: Delivery[Any]) -> bool:
+        """Whether its handler runs."""
+        return delivery in self._calls.running
 
     @property
     def holds(self) -> tuple[int, float]:
         """How many messages it holds, and when the oldest call's was claimed."""
         since = [claimed for _, claimed in [*self._running.values()]]
-        return len(since) + len(self._unstarted) + len(self._acks.done), min(since, default=self._claimed)
+        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._claimed)
 
     def cut_short(self) -> None:
         """Have the event loop cancel all calls after a second signal; each has its own time limit there."""
         if self._stop.cancelling.is_set():
             with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._cancel_calls)
+                self._loop.call_soon_threadsafe(self._calls.cancel)
 
     def tend(self) -> None:
-        """Release messages that wait behind stuck calls; the event loop does the rest."""
-        if self._unstarted and time.monotonic() - self._claimed > STUCK_AFTER and self._may_retry:
-            taken = take(self._unstarted)
-            self._released(taken, done=self._tending.run(self.release(taken)))
+        """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
+        now = time.monotonic()
+        if self._unstarted and now - self._claimed > STUCK_AFTER and self._may_retry:
+            self.release_unstarted(self._tending)
+        if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
+            self._tending.run(self.ack_done())

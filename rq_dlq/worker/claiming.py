@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Sequence
 
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.stopping import Until
@@ -115,6 +116,11 @@ class Permit:
             self.suspect = None
             if held:
                 self._only.release()
+
+    def end_of(self, deliveries: Sequence[Leased[Any]]) -> None:
+        """Return the permit if its suspect is one of these, which were released or lost."""
+        if self.suspect is not None and self.suspect in deliveries:
+            self.end()
 
     def wait(self) -> None:
         """Wait until the next claim may take a suspect, or until the pause is over."""

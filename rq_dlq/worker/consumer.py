@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import threading
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from math import inf
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq import _work
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput, MissingRights, RqDlqError
+from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError
 from rq_dlq.values.settlement import FAILED, Settlement
-from rq_dlq.worker.claiming import Patience, Permit
+from rq_dlq.worker.claiming import Patience
+from rq_dlq.worker.holding import RETRY_AFTER, Holding, take
 from rq_dlq.worker.stopping import Stopped
 from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
-    from collections import deque
-
+    from rq_dlq._redis import Connections
     from rq_dlq.values.message import Leased
     from rq_dlq.worker.shared import Shared
 
 ACK_WITHIN = _work.ACK_WITHIN
 ACK_TOGETHER = 100  # this many finished messages are acked at once
-RETRY_AFTER = 1.0  # seconds before a refused call is tried again
 STUCK_AFTER = 1.0  # seconds after which messages that a consumer has not started are released
 
 D = TypeVar("D", bound="Leased[Any]")
 
 
-class Consumer(ABC, Generic[D]):
+class Consumer(Holding[D]):
     """Claims from one queue in a thread, runs the handler, settles, and keeps the leases meanwhile.
 
     The steps on the queue are here; a subclass decides when to take them. An error of Redis is logged, not
     raised.
 
     Attributes:
-        permit: its access to the permit to run a suspect.
         pause: seconds to wait before the next claim, because the last one was refused.
         concurrency: how many of its calls run at once, at most.
         trouble: why that was refused; empty: it was not, or the next claim goes on.
@@ -48,21 +43,16 @@ class Consumer(ABC, Generic[D]):
     trouble = ""
 
     def __init__(self, queue: Any, shared: Shared) -> None:
-        self.queue: _work.Queue[Any] = queue._core
-        self.permit = Permit(shared.only)
+        super().__init__(queue._core, shared)
         self.pause = 0.0
         self._make = queue._delivery
-        self._lease: float = self.queue.lease / 1000
         self._stop = shared.stop
         self._until = shared.until
-        self._tally = shared.tally
         self._vitals = shared.vitals
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
         self._observers = self.queue.observers
         self._patience = Patience(shared.until)
-        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
-        self._failed = -inf  # when an ack or a release last failed
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -70,9 +60,13 @@ class Consumer(ABC, Generic[D]):
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; returns whether it has."""
+        """Wait for the thread to end; then settle what it left, or this one had in hand meanwhile."""
         self._thread.join(timeout)
-        return not self._thread.is_alive()
+        ended = not self._thread.is_alive()
+        if ended and (self._done or self._unstarted):
+            self._tending.run(self.ack_done())
+            self.release_unstarted(self._tending)
+        return ended
 
     def _main(self) -> None:
         try:
@@ -88,7 +82,11 @@ class Consumer(ABC, Generic[D]):
     @property
     @abstractmethod
     def running(self) -> list[D]:
-        """The deliveries whose calls run."""
+        """The deliveries whose calls have not ended."""
+
+    @abstractmethod
+    def put_back(self, deliveries: list[D]) -> None:
+        """Put back what was taken out of `_unstarted`; it may have been released all the same."""
 
     # From the worker's thread
 
@@ -105,8 +103,17 @@ class Consumer(ABC, Generic[D]):
     def cut_short(self) -> None:
         """Cut short the calls that run too long, or all after a second signal, without waiting for Redis."""
 
+    def release_unstarted(self, connections: Connections) -> None:
+        """Release what has not begun, from any thread."""
+        taken = take(self._unstarted)
+        if connections.run(self.release(taken)):
+            self.permit.end_of(taken)
+        else:
+            self.put_back(taken)
+
     def abandon(self) -> None:
         """Release the messages of calls that do not end, just before the process ends."""
+        self._tending.run(self.ack_done())
         self._tending.run(self.release([delivery for delivery in self.running if not delivery.settled]))
 
     # Steps
@@ -208,89 +215,3 @@ class Consumer(ABC, Generic[D]):
                 return settlement, error
         (settlement,) = yield from _work.nack(queue, [delivery._held], error, values=delivery._values)
         return settlement, error
-
-    def ack(self, done: list[D]) -> _work.Steps[list[D]]:
-        """Ack finished messages; returns those to ack again."""
-        if not done:
-            return done
-        try:
-            settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
-        except RqDlqError as failure:
-            logger.error("%s: cannot ack %d messages: %s", self.queue.name, len(done), failure)
-            self._failed = time.monotonic()
-            self._failing_since = self._failing_since or self._failed
-            return done if self._may_pass(failure, self._failing_since) else []
-        self._failing_since = 0.0
-        self._tally.add(settlements, "acked")
-        for delivery, settlement in zip(done, settlements, strict=True):
-            if settlement.outcome != "acked" and not settlement:  # it costs less to ask in this order
-                report(delivery, settlement, None)
-        return []
-
-    def _may_pass(self, failure: RqDlqError, since: float) -> bool:
-        """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.
-
-        A server that cannot write to its disk refuses everything, until somebody has made room there.
-        """
-        if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
-            return time.monotonic() - since < self._lease
-        return isinstance(failure, BrokerUnavailable)
-
-    @property
-    def _may_retry(self) -> bool:
-        """Whether no ack or release has failed just now."""
-        return time.monotonic() - self._failed > RETRY_AFTER
-
-    def release(self, deliveries: Sequence[D]) -> _work.Steps[bool]:
-        """Release messages that were not started, or whose calls were cut short; False: it failed."""
-        if not deliveries:
-            return True
-        try:
-            settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
-        except RqDlqError as failure:
-            logger.error("%s: cannot release: %s", self.queue.name, failure)
-            self._failed = time.monotonic()
-            return False
-        self._tally.add(settlements, "released")
-        return True
-
-    def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
-        """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
-        try:
-            held = [delivery._held for delivery in deliveries]
-            deadline, still = yield from _work.extend(self.queue, held, self.queue.lease)
-        except RqDlqError as failure:
-            logger.warning("%s: cannot extend the leases: %s", self.queue.name, failure)
-            return None
-        lost: list[D] = []
-        for delivery, held_still in zip(deliveries, still, strict=True):
-            if held_still:
-                delivery._lease_ends = deadline
-                continue
-            lost.append(delivery)
-            if not delivery.settled and delivery in self.running:
-                delivery.lost = True
-                logger.warning(
-                    "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
-                )
-        return lost
-
-    def drop(self, lost: Iterable[D], unstarted: deque[D]) -> None:
-        """Drop deliveries that were lost before their calls began."""
-        dropped: list[D] = []
-        for delivery in lost:
-            with suppress(ValueError):  # its call has begun, or the other thread released it
-                unstarted.remove(delivery)
-                dropped.append(delivery)
-        if dropped:
-            self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
-            logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))
-
-
-def take(deliveries: deque[D]) -> list[D]:
-    """Take all out of a deque that two threads use."""
-    taken: list[D] = []
-    with suppress(IndexError):
-        while True:
-            taken.append(deliveries.popleft())
-    return taken

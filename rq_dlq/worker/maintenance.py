@@ -16,7 +16,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq._work import ROLES, MaintenanceRole
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
-from rq_dlq.worker.consumer import RETRY_AFTER
+from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.reporting import reporter_of
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 from rq_dlq.worker.vitals import Vitals

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, RETRY_AFTER, STUCK_AFTER, Consumer, take
+from rq_dlq.worker.consumer import ACK_TOGETHER, ACK_WITHIN, STUCK_AFTER, Consumer
+from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
-    from rq_dlq._redis import Connections
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
     from rq_dlq.worker.shared import Shared
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 class ThreadConsumer(Consumer["Delivery[Any]"]):
     """Claims for one handler, runs one call after the other, and acks in batches.
 
-    The worker's thread extends leases and releases messages that wait too long. There is no lock between the
-    two: a delivery is in one deque at a time, and the thread that pops it owns it.
+    The worker's thread extends leases and releases messages that wait too long.
     """
 
     def __init__(self, handler: Handler, shared: Shared) -> None:
@@ -32,21 +30,25 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
         self._calls = Running(handler)
-        self._unstarted: deque[Delivery[Any]] = deque()
         self._current: Delivery[Any] | None = None  # its handler runs, or it is about to be settled
-        self._done: deque[Delivery[Any]] = deque()  # to be acked
         self._claimed = self._extended = 0.0  # when it last did this, monotonic seconds
+        self._asked = 0.0  # when it last asked to extend leases
         self._in_doubt = False  # deliveries that were not started may be lost
 
     def _main(self) -> None:
         super()._main()
-        self._settle_rest(self._settling)
+        self._settle_rest()
         while (self._done or self._unstarted) and not self._stop.giving_up.wait(RETRY_AFTER):
-            self._settle_rest(self._settling)
+            self._settle_rest()
+        self._settling.run(self.give_back())
+
+    def _settle_rest(self) -> None:
+        self._settling.run(self.ack_done())
+        self.release_unstarted(self._settling)
 
     def _consume(self) -> None:
         while not self._stop.finishing.is_set():
-            deliveries = self._claiming.run(_work.riding(self._ack_done(), self.claim(self._pace.claim)))
+            deliveries = self._claiming.run(_work.riding(self.ack_done(), self.claim(self._pace.claim)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
             if deliveries:
@@ -73,12 +75,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 self._settle(delivery, error)
             self._current = None
             if self._unstarted and (len(self._done) >= ACK_TOGETHER or took > ACK_WITHIN) and self._may_retry:
-                self._settling.run(self._ack_done())
+                self._settling.run(self.ack_done())
         self.permit.end()
 
     def _next(self) -> Delivery[Any] | None:
         if self._stop.finishing.is_set():
-            self._release_unstarted(self._settling)
+            self.release_unstarted(self._settling)
             return None
         if self._in_doubt or time.monotonic() - self._extended > self._lease:
             self._drop_lost()
@@ -95,7 +97,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         lost = self._settling.run(self.extend(unstarted)) if unstarted else None
         if lost is not None:
             self._extended = time.monotonic()
-        self.drop(lost or (), self._unstarted)
+        self.drop(lost or ())
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()
@@ -103,38 +105,22 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             if self._stop.giving_up.wait(RETRY_AFTER):
                 break
 
-    def _ack_done(self) -> _work.Steps[None]:
-        again = done = take(self._done)
-        try:
-            again = yield from self.ack(done)
-        finally:
-            self._done.extend(again)
-
-    def _release_unstarted(self, connections: Connections) -> None:
-        """Release what was not started; if that fails, who takes it next has to ask whether it is lost."""
-        taken = take(self._unstarted)
-        if not connections.run(self.release(taken)):
-            self._in_doubt = True
-            self._unstarted.extendleft(reversed(taken))
-
-    def _settle_rest(self, connections: Connections) -> None:
-        connections.run(self._ack_done())
-        self._release_unstarted(connections)
+    def put_back(self, deliveries: list[Delivery[Any]]) -> None:
+        """Put back what was taken out of `_unstarted`; who takes it next has to ask whether it is lost."""
+        self._in_doubt = True
+        self._unstarted.extendleft(reversed(deliveries))
 
     # From the worker's thread
-
-    def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; then settle what this one had in hand meanwhile, and has put back."""
-        ended = super().join(timeout)
-        if ended and (self._done or self._unstarted):
-            self._settle_rest(self._tending)
-        return ended
 
     @property
     def running(self) -> list[Delivery[Any]]:
         """The delivery whose call runs, if one does."""
         running = self._calls.delivery
         return [] if running is None else [running]
+
+    def runs(self, delivery: Delivery[Any]) -> bool:
+        """Whether its handler runs."""
+        return delivery is self._calls.delivery
 
     @property
     def holds(self) -> tuple[int, float]:
@@ -145,10 +131,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """Extend leases, release messages that wait behind a stuck call."""
         now, timed_out = time.monotonic(), self._runs_longer_than(self._timeout)
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
-            self._release_unstarted(self._tending)
+            self.release_unstarted(self._tending)
         if (self._runs_longer_than(ACK_WITHIN) or self._failing_since) and self._may_retry:
-            self._tending.run(self._ack_done())
-        if now - self._extended > self._lease / 3:
+            self._tending.run(self.ack_done())
+        if now - self._extended > self._lease / 3 and now - self._asked > min(RETRY_AFTER, self._lease / 3):
             self._keep_leases(now, None if timed_out else self._current)
 
     def cut_short(self) -> None:
@@ -170,6 +156,9 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
         kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
         if kept:
-            self._extended = now
-            if self._tending.run(self.extend([*kept.values()])) != []:  # some are lost, or it is unknown
+            self._asked = now
+            lost = self._tending.run(self.extend([*kept.values()]))
+            if lost is not None:
+                self._extended = now
+            if lost != []:  # some are lost, or it is unknown
                 self._in_doubt = True

@@ -1,0 +1,157 @@
+"""The messages that a consumer holds: their acks, their leases, and how they are given back."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rq_dlq import _work
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
+from rq_dlq.values.settlement import Settlement
+from rq_dlq.worker.claiming import Permit
+from rq_dlq.worker.tally import logger, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rq_dlq.values.message import Leased
+    from rq_dlq.worker.shared import Shared
+
+RETRY_AFTER = 1.0  # seconds before a refused call is tried again
+
+D = TypeVar("D", bound="Leased[Any]")
+
+
+class Holding(ABC, Generic[D]):
+    """Messages of one queue, from their claim until they are settled or given back.
+
+    A message that has not begun, or whose ack is to be made, is in a deque. The thread that pops it owns it:
+    the worker's thread also releases and acks. An error of Redis is logged, not raised.
+
+    Attributes:
+        permit: its access to the permit to run a suspect.
+    """
+
+    def __init__(self, queue: _work.Queue[Any], shared: Shared) -> None:
+        self.queue = queue
+        self.permit = Permit(shared.only)
+        self._lease: float = queue.lease / 1000
+        self._tally = shared.tally
+        self._unstarted: deque[D] = deque()  # claimed, and not begun
+        self._done: deque[D] = deque()  # to be acked
+        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
+        self._failed = -inf  # when an ack or a release last failed
+
+    @abstractmethod
+    def runs(self, delivery: D) -> bool:
+        """Whether the handler of this delivery runs."""
+
+    def ack(self, done: list[D]) -> _work.Steps[list[D]]:
+        """Ack finished messages; returns those to ack again."""
+        if not done:
+            return done
+        try:
+            settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
+        except RqDlqError as failure:
+            logger.error("%s: cannot ack %d messages: %s", self.queue.name, len(done), failure)
+            self._failed = time.monotonic()
+            self._failing_since = self._failing_since or self._failed
+            if self._may_pass(failure, self._failing_since):
+                return done
+            self._failing_since = 0.0  # these are given up; the next failure is another one
+            return []
+        self._failing_since = 0.0
+        self._tally.add(settlements, "acked")
+        for delivery, settlement in zip(done, settlements, strict=True):
+            if settlement.outcome != "acked" and not settlement:  # it costs less to ask in this order
+                report(delivery, settlement, None)
+        return []
+
+    def ack_done(self) -> _work.Steps[bool]:
+        """Ack all finished messages; False: some are left, to be acked again."""
+        again = done = take(self._done)
+        try:
+            again = yield from self.ack(done)
+        finally:
+            self._done.extendleft(reversed(again))
+        return not again
+
+    def _may_pass(self, failure: RqDlqError, since: float) -> bool:
+        """Whether to try again: what got no answer always, what is refused for as long as a lease lasts.
+
+        A server that cannot write to its disk refuses everything, until somebody has made room there.
+        """
+        if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
+            return time.monotonic() - since < self._lease
+        return isinstance(failure, BrokerUnavailable)
+
+    @property
+    def _may_retry(self) -> bool:
+        """Whether no ack or release has failed just now."""
+        return time.monotonic() - self._failed > RETRY_AFTER
+
+    def release(self, deliveries: Sequence[D]) -> _work.Steps[bool]:
+        """Release messages that were not started, or whose calls were cut short; False: it failed."""
+        if not deliveries:
+            return True
+        try:
+            settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
+        except RqDlqError as failure:
+            logger.error("%s: cannot release: %s", self.queue.name, failure)
+            self._failed = time.monotonic()
+            return False
+        self._tally.add(settlements, "released")
+        return True
+
+    def give_back(self) -> _work.Steps[None]:
+        """Release what claims of unknown outcome took: none follows that would resume them."""
+        try:
+            yield from _work.give_back(self.queue)
+        except RqDlqError as failure:
+            _work.log_failure(self.queue, failure)
+
+    def extend(self, deliveries: Sequence[D]) -> _work.Steps[list[D] | None]:
+        """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
+        try:
+            held = [delivery._held for delivery in deliveries]
+            deadline, still = yield from _work.extend(self.queue, held, self.queue.lease)
+        except RqDlqError as failure:
+            logger.warning("%s: cannot extend the leases: %s", self.queue.name, failure)
+            return None
+        lost: list[D] = []
+        for delivery, held_still in zip(deliveries, still, strict=True):
+            if held_still:
+                delivery._lease_ends = deadline
+                continue
+            lost.append(delivery)
+            if not delivery.settled and self.runs(delivery):
+                delivery.lost = True
+                logger.warning(
+                    "%s %s: the lease was lost while its handler runs", delivery.queue, delivery.id
+                )
+        return lost
+
+    def drop(self, lost: Iterable[D]) -> None:
+        """Drop deliveries that were lost before their calls began."""
+        dropped: list[D] = []
+        for delivery in lost:
+            with suppress(ValueError):  # its call has begun, or the other thread released it
+                self._unstarted.remove(delivery)
+                dropped.append(delivery)
+        if dropped:
+            self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
+            logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))
+            self.permit.end_of(dropped)
+
+
+def take(deliveries: deque[D]) -> list[D]:
+    """Take all out of a deque that two threads use."""
+    taken: list[D] = []
+    with suppress(IndexError):
+        while True:
+            taken.append(deliveries.popleft())
+    return taken
