@@ -7,6 +7,7 @@ once, whoever else redrives it meanwhile. What an edit refuses stays dead.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import manage, scans
@@ -24,6 +25,7 @@ from rq_dlq.values.wanted import HEAD, RECORD, STATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rq_dlq._calls import Call
     from rq_dlq._calls.redrives import Offered
     from rq_dlq._calls.scans import Page
     from rq_dlq._keys import QueueKeys
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Row
     from rq_dlq.values.redrive import Redrive
 
-START = -1  # no position: the script says where it is
+START = -1  # no position: the script says where it is, and that its caller is still at it
+TOLD = 10  # seconds of edits after which the caller says that
 
 
 def check_reach(sources: Sequence[Queue[Any]], target: Queue[Any]) -> Steps[None]:
@@ -138,7 +141,10 @@ def drive_offered(
             took: float = yield Wait(keys.silent, wait)
             left = None if left is None else left - max(round(took), 1)
         if not offers:
-            offers = yield from _next(keys, redrive, position, editor)
+            still_here = calls.offer_redrive(
+                keys, target, redrive.id, position=START, grace=LEFT, opening=opening, offers=()
+            )
+            offers = yield from _next(keys, redrive, position, editor, still_here)
 
 
 def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
@@ -146,19 +152,28 @@ def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
     yield calls.steer_redrive(keys, redrive.id, "cancel", by=by, user=user, grace=LEFT)
 
 
-def _next(keys: QueueKeys, redrive: Redrive, position: int, editor: Editor) -> Steps[list[Offer]]:
-    """The next messages of the list, about half a megabyte; what is gone is offered as not there."""
+def _next(
+    keys: QueueKeys, redrive: Redrive, position: int, editor: Editor, still_here: Call[Offered]
+) -> Steps[list[Offer]]:
+    """The next messages of the list, about half a megabyte; what is gone is offered as not there.
+
+    Args:
+        still_here: is called where their edits take long.
+    """
     ids: list[str] = yield calls.listed(keys, redrive.id, position, CHANGED)
     if not ids:
         return []
     place: Any = redrive.asked.part
     page: Page = yield scans.browse(keys, place=place, ids=ids, wanted=editor.wanted)
     rows = {row.id: row for row in page.rows()}
-    offers, size = list[Offer](), 0
+    offers, size, told = list[Offer](), 0, monotonic()
     for message_id in ids[: page.looked]:
         offer = editor.offer(rows[message_id]) if message_id in rows else Offer(message_id, "gone")
         if offers and size + len(offer.record) > CHUNK_BYTES:
             break
         offers.append(offer)
         size += len(offer.record)
+        if monotonic() - told >= TOLD:
+            yield still_here
+            told = monotonic()
     return offers

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.redrive import Redrive
 
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
-LEFT = 3_600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
+LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
 
 
