@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._calls import manage, scans
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Offer
-from rq_dlq._work.redrives import LEFT, unknown
-from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, MAX_BLOCK, Batch, Steps, Wait
+from rq_dlq._work.redrives import LEFT, end_of, unknown, until
+from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Batch, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
 from rq_dlq.values.message import DeadLetter
@@ -114,7 +114,7 @@ def drive_offered(
     """
     target = editor.target.keys if redrive.asked.to else keys
     opening: str = (yield manage.opening(target)) if redrive.asked.to else ""
-    position, offers, left = START, list[Offer](), timeout
+    position, offers, end = START, list[Offer](), end_of(timeout)
     while True:
         step = calls.offer_redrive(
             keys, target, redrive.id, position=position, grace=LEFT, opening=opening, offers=offers
@@ -132,14 +132,12 @@ def drive_offered(
             )
         for known in last.known:
             editor.refuse(known.decode(), f"{target.family} has a message of this id")
-        if found.state != "running" or (position != START and left is not None and left <= 0):
+        if found.state != "running" or (position != START and monotonic() >= end):
             return found
         offers = [] if position == START else offers[last.position - position :]
         position = last.position
         if last.wait:
-            wait = min(last.wait, MAX_BLOCK, MAX_BLOCK if left is None else left)
-            took: float = yield Wait(keys.silent, wait)
-            left = None if left is None else left - max(round(took), 1)
+            yield until(end, keys, last.wait)
         if not offers:
             still_here = calls.offer_redrive(
                 keys, target, redrive.id, position=START, grace=LEFT, opening=opening, offers=()
