@@ -97,6 +97,37 @@ def test_time_stands_still(broker: TestBroker) -> None:
     assert len(orders.claim()) == 1
 
 
+def bury(count: int) -> None:
+    """Dead letters whose handler would succeed now."""
+    mail.send_many(map(str, range(count)))
+    for delivery in mail.claim(count):
+        delivery.poison(ValueError("closed"))
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_redrive_goes_on_at_its_rate(broker: TestBroker, detach: bool) -> None:
+    bury(20)
+    job = mail.dlq.redrive(all=True, rate=2, detach=detach)
+    if not detach:
+        broker.advance("9s")
+        assert job.refresh().counts.moved == 0
+        broker.advance("1s")
+    broker.advance("2s")
+    assert 4 <= job.refresh().counts.moved <= 8, "a rate that was not used for a second is saved"
+    broker.advance("1h")
+    assert (job.refresh().state, job.counts.moved) == ("done", 20)
+
+
+def test_a_redrive_waits_for_its_canary(broker: TestBroker) -> None:
+    bury(3)
+    job = mail.dlq.redrive(all=True, canary=1, detach=True)
+    broker.advance("7d")
+    assert (job.refresh().state, job.counts.moved) == ("running", 1)
+    assert broker.drain(mail) == {"acked": 1}
+    broker.advance("1s")
+    assert (job.refresh().state, job.counts.moved) == ("done", 3)
+
+
 @pytest.mark.parametrize("test", [1, 2])
 def test_each_test_has_an_empty_server(broker: TestBroker, test: int) -> None:
     """The objects of the program are the same, and what they remember of the last server does no harm."""

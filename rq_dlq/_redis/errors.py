@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from redis import exceptions
 
 from rq_dlq._calls import WrongReply
-from rq_dlq._redis.rights import denial
+from rq_dlq._redis.rights import denial, keys_of, pattern_of
 from rq_dlq._redis.urls import masked
 from rq_dlq._work import NodeUnavailable
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
@@ -37,7 +37,7 @@ _ADVICE = {
     "WRONGPASS": "user or password is wrong: correct the URL",
     "no password": "its default user has no password: drop the password from the URL, or name a user in it",
     "MISCONF": "Redis cannot write to disk and refuses changes: read the server's log, and free disk space",
-    "WRONGTYPE": "a key of the queue holds something else: use another namespace, or remove the key",
+    "WRONGTYPE": "a key of the queue holds something else{}: use another namespace, or remove the key",
 }
 
 _CROSS_SLOT = (
@@ -133,7 +133,9 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
     if code in _PASSES:
         return Passing(f"{_PASSES[code]} (the server replied: {text[:200]})")
     if code in _ADVICE:
-        return BrokerRefused(f"{_ADVICE[code]} (the server replied: {text[:200]})")
+        keys = keys_of(command) if command else []
+        advice = _ADVICE[code].format(f", one of {pattern_of(keys[0])}" if keys else "")
+        return BrokerRefused(f"{advice} (the server replied: {text[:200]})")
     return BrokerRefused(f"the server refused: {text[:300]}")
 
 

@@ -18,7 +18,7 @@ from rq_dlq._work.manage import reset, set_paused
 from rq_dlq._work.observers import Observers
 from rq_dlq._work.opening import open_queue
 from rq_dlq._work.outcomes import last_outcomes, read_outcomes
-from rq_dlq._work.overview import overview
+from rq_dlq._work.overview import counts, overview
 from rq_dlq._work.policies import apply_policies, explain_policy, read_policies, set_policy, undeclare
 from rq_dlq._work.processes import Reporter, maintainers, processes, workers
 from rq_dlq._work.queue import Queue, sibling

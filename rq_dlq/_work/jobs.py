@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq._work.confirm import Confirm
     from rq_dlq._work.queue import Queue
 
+logger = logging.getLogger("rq_dlq")
 GRACE = 10_000  # milliseconds that a committer has between two chunks before maintenance takes over
 STAGE_TTL = 86_400_000  # milliseconds that staged messages wait for a commit
 REMEMBERED = 30 * 86_400_000  # milliseconds that a commit is remembered
@@ -152,7 +154,8 @@ def commit(
     if why:
         raise _unconfirmed(job, why)
     if others and verdict == "committed":
-        yield from _tell(keys, job, note, confirm)
+        if lost := (yield from _tell(keys, job, note, confirm)):
+            raise BrokerRefused(lost)
     elif others:
         yield from drop(keys, job, [note])
         yield from _ask(keys, job, others, confirm)
@@ -205,10 +208,18 @@ def _ask(keys: QueueKeys, job: str, others: Iterable[str], confirm: Confirm | No
             raise _unconfirmed(job, why)
 
 
-def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) -> Steps[None]:
-    """Make the commits for other queues that the first one has stored. A repetition changes nothing."""
+def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) -> Steps[str]:
+    """Make the commits for other queues that the first one has stored. A repetition changes nothing.
+
+    What was staged for them may be gone, and does not come back: then the rest is committed, and the note is
+    removed, since it would hold up all that was committed after it.
+
+    Returns:
+        What is gone, a sentence; empty: nothing.
+    """
     text: bytes | None = yield jobs.first_of(keys, job, note)
     order = msgspec.json.decode(text, type=Order) if text else None
+    gone: list[str] = []
     for family, lengths in order.others.items() if order else ():
         there = replace(keys, family=family)
         verdict, why = "deleted", ""
@@ -217,13 +228,12 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
             call = order.commit(there, job, lengths, opening)  # type: ignore[union-attr]
             (verdict,), why = yield from taken_in(confirm, there, [call])
         if verdict == "gone":
-            message = (
-                f"job {job}: what it has committed to {family!r} is gone, since it was not moved in time"
-            )
-            raise BrokerRefused(message)
-        if why:
+            gone.append(repr(family))
+        elif why:
             raise _unconfirmed(job, why)
     yield Batch([jobs.remove(keys, job, note), jobs.move_staged(keys, job, note, limit=1, early=True)])
+    what = f"job {job}: what it has committed to {', '.join(gone)} is gone, since it was not moved in time"
+    return what if gone else ""
 
 
 def _unconfirmed(job: str, why: str) -> Unconfirmed:
@@ -277,7 +287,8 @@ def roll_forward(keys: QueueKeys, limit: int, *, early: bool = False) -> Steps[i
     moved = 0
     while moved < limit and (head := (yield jobs.next_committed(keys))):
         if head[1].startswith(NOTE):
-            yield from _tell(keys, *head)
+            if lost := (yield from _tell(keys, *head)):
+                logger.error("%s: %s", keys.family, lost)
             continue
         part: jobs.Moved = yield jobs.move_staged(keys, *head, limit=limit - moved, early=early)
         if not part:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._calls import redrives, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.groups import NEW_WITHIN, index_groups
 from rq_dlq._work.steps import Batch, NodeUnavailable, Steps, chunks, lost_among, unrepeated
+from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.failure import moment
 from rq_dlq.values.overview import Overview, QueueOverview, UnreachableQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.redrive import Redrive
 
+Q = TypeVar("Q")
 AT_ONCE = 50  # queues in one round trip: less than a millisecond of Redis
 FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read again, or are in any case
 
@@ -26,29 +29,82 @@ FRESH, OLD = 5, 60  # seconds: groups that an earlier overview has are not read 
 def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) -> Steps[Overview]:
     """Read the counts, groups and redrives of all queues, and how late their schedules are.
 
-    In a cluster a queue whose node does not answer is among the unreachable ones, and the others are read.
+    A queue that is damaged, or in a cluster one whose node does not answer, is among the unreachable ones,
+    and the others are read.
 
     Args:
         before: an earlier overview, whose groups are taken where the queue's counts are the same.
     """
     at: int = yield upkeep.clock()
-    found: list[QueueOverview] = []
-    lost: list[UnreachableQueue] = []
     names, unlisted = yield from _names(namespace, before)
-    for part in chunks(names, AT_ONCE):
+
+    def read(part: Sequence[str]) -> Steps[list[QueueOverview | UnreachableQueue]]:
+        nonlocal at
+        found: list[QueueOverview | UnreachableQueue] = []
         families = [QueueKeys(namespace, name) for name in part]
         counts = yield Batch([upkeep.stats(keys, keys.family) for keys in families], apart=True)
         jobs = yield Batch([redrives.jobs(keys) for keys in families], apart=True)
         ticks = yield Batch([upkeep.first_score(keys, "ticks") for keys in families], apart=True)
-        for keys, *read in zip(families, counts, jobs, ticks, strict=True):
+        for keys, *cells in zip(families, counts, jobs, ticks, strict=True):
             known = before.by_name.get(keys.family) if before else None
-            queue = lost_among(read) or (yield from _queue(keys, codec, known, read))
+            queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
             if isinstance(queue, NodeUnavailable):
-                lost.append(UnreachableQueue(keys.family, queue.node, str(queue)))
+                found.append(_lost(keys.family, queue))
             else:
-                at = read[0][0]
+                at = cells[0][0]
                 found.append(queue)
-    return Overview(moment(at), found, lost, unlisted)
+        return found
+
+    queues = yield from _each(names, read)
+    lost = [queue for queue in queues if isinstance(queue, UnreachableQueue)]
+    return Overview(
+        moment(at), [queue for queue in queues if isinstance(queue, QueueOverview)], lost, unlisted
+    )
+
+
+def counts(namespace: str) -> Steps[list[QueueStats | UnreachableQueue]]:
+    """Read the counts of all queues, sorted by name."""
+
+    def read(part: Sequence[str]) -> Steps[list[QueueStats | UnreachableQueue]]:
+        replies = yield Batch([upkeep.stats(QueueKeys(namespace, name), name) for name in part], apart=True)
+        return [
+            _lost(name, reply) if isinstance(reply, NodeUnavailable) else reply[1]
+            for name, reply in zip(part, replies, strict=True)
+        ]
+
+    return (yield from _each((yield upkeep.registered(namespace)), read))
+
+
+def _lost(name: str, error: NodeUnavailable) -> UnreachableQueue:
+    return UnreachableQueue(name, error.node, str(error))
+
+
+def _each(
+    names: Sequence[str], read: Callable[[Sequence[str]], Steps[list[Q | UnreachableQueue]]]
+) -> Steps[list[Q | UnreachableQueue]]:
+    """Read queues, many in one round trip; one that the server refuses to read is unreachable.
+
+    Raises:
+        MissingRights: the user may not read one of them.
+        BrokerRefused: the server refuses to read any.
+    """
+    found: list[Q | UnreachableQueue] = []
+    parts, refused = deque(chunks(names, AT_ONCE)), 0
+    while parts:
+        part = parts.popleft()
+        try:
+            found += yield from read(part)
+        except MissingRights:
+            raise
+        except BrokerRefused as error:
+            if len(part) > 1:  # a damaged one must not hide the others
+                parts.extendleft([name] for name in reversed(part))
+                continue
+            if refused == len(found) and refused + 1 >= min(len(names), AT_ONCE):
+                raise
+            refused += 1
+            found.append(UnreachableQueue(part[0], "", str(error)))
+    return found
 
 
 def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str], str]]:

@@ -88,7 +88,9 @@ def read(
     choice: Choice,
     wanted: Wanted = NOTHING,
     only: Sequence[Place] | None = None,
+    *,
     but: QueueKeys | None = None,
+    known: Sequence[Queue[Any]] | None = None,
 ) -> Reading:
     """The messages that a choice takes, in pages of at most 250; a limit ends the reading.
 
@@ -96,8 +98,10 @@ def read(
         wanted: the parts that the caller reads, besides those that the conditions need.
         only: in no other state.
         but: the member of a view that is left out.
+        known: the queues behind the name, as the caller has read them; None: those that are there now.
     """
-    shown = [member for member in (yield from sources(queue, choice)) if member.keys != but]
+    found = (yield from sources(queue, choice)) if known is None else known
+    shown = [member for member in found if member.keys != but]
     parts: list[Part] = []
     for member in shown:
         parts += [(member, part) for part in (yield from by_group(member, choice))]

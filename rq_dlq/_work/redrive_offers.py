@@ -7,13 +7,14 @@ once, whoever else redrives it meanwhile. What an edit refuses stays dead.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import manage, scans
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Offer
-from rq_dlq._work.redrives import LEFT, unknown
-from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, MAX_BLOCK, Batch, Steps, Wait
+from rq_dlq._work.redrives import LEFT, end_of, unknown, until
+from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Batch, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
 from rq_dlq.values.message import DeadLetter
@@ -24,6 +25,7 @@ from rq_dlq.values.wanted import HEAD, RECORD, STATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rq_dlq._calls import Call
     from rq_dlq._calls.redrives import Offered
     from rq_dlq._calls.scans import Page
     from rq_dlq._keys import QueueKeys
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.message import Row
     from rq_dlq.values.redrive import Redrive
 
-START = -1  # no position: the script says where it is
+START = -1  # no position: the script says where it is, and that its caller is still at it
+TOLD = 10  # seconds of edits after which the caller says that
 
 
 def check_reach(sources: Sequence[Queue[Any]], target: Queue[Any]) -> Steps[None]:
@@ -111,7 +114,7 @@ def drive_offered(
     """
     target = editor.target.keys if redrive.asked.to else keys
     opening: str = (yield manage.opening(target)) if redrive.asked.to else ""
-    position, offers, left = START, list[Offer](), timeout
+    position, offers, end = START, list[Offer](), end_of(timeout)
     while True:
         step = calls.offer_redrive(
             keys, target, redrive.id, position=position, grace=LEFT, opening=opening, offers=offers
@@ -129,16 +132,17 @@ def drive_offered(
             )
         for known in last.known:
             editor.refuse(known.decode(), f"{target.family} has a message of this id")
-        if found.state != "running" or (position != START and left is not None and left <= 0):
+        if found.state != "running" or (position != START and monotonic() >= end):
             return found
         offers = [] if position == START else offers[last.position - position :]
         position = last.position
         if last.wait:
-            wait = min(last.wait, MAX_BLOCK, MAX_BLOCK if left is None else left)
-            took: float = yield Wait(keys.silent, wait)
-            left = None if left is None else left - max(round(took), 1)
+            yield until(end, keys, last.wait)
         if not offers:
-            offers = yield from _next(keys, redrive, position, editor)
+            still_here = calls.offer_redrive(
+                keys, target, redrive.id, position=START, grace=LEFT, opening=opening, offers=()
+            )
+            offers = yield from _next(keys, redrive, position, editor, still_here)
 
 
 def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
@@ -146,19 +150,28 @@ def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
     yield calls.steer_redrive(keys, redrive.id, "cancel", by=by, user=user, grace=LEFT)
 
 
-def _next(keys: QueueKeys, redrive: Redrive, position: int, editor: Editor) -> Steps[list[Offer]]:
-    """The next messages of the list, about half a megabyte; what is gone is offered as not there."""
+def _next(
+    keys: QueueKeys, redrive: Redrive, position: int, editor: Editor, still_here: Call[Offered]
+) -> Steps[list[Offer]]:
+    """The next messages of the list, about half a megabyte; what is gone is offered as not there.
+
+    Args:
+        still_here: is called where their edits take long.
+    """
     ids: list[str] = yield calls.listed(keys, redrive.id, position, CHANGED)
     if not ids:
         return []
     place: Any = redrive.asked.part
     page: Page = yield scans.browse(keys, place=place, ids=ids, wanted=editor.wanted)
     rows = {row.id: row for row in page.rows()}
-    offers, size = list[Offer](), 0
+    offers, size, told = list[Offer](), 0, monotonic()
     for message_id in ids[: page.looked]:
         offer = editor.offer(rows[message_id]) if message_id in rows else Offer(message_id, "gone")
         if offers and size + len(offer.record) > CHUNK_BYTES:
             break
         offers.append(offer)
         size += len(offer.record)
+        if monotonic() - told >= TOLD:
+            yield still_here
+            told = monotonic()
     return offers

@@ -99,7 +99,7 @@ def begin(queue: Queue[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive
     gone = 0
     whole = choice.is_all and not terms.offered
     if not whole:
-        reading = read(queue, choice, NOTHING, PLACES)
+        reading = read(queue, choice, NOTHING, PLACES, known=shown_queues)
         while page := (yield from following(reading)):
             yield from parts[page.queue.keys, page.place].add(page.ids)
         found = sum(part.listed for part in parts.values())

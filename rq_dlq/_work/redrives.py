@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import redrives as calls
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.redrive import Redrive
 
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
-LEFT = 3_600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
+LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
 
 
@@ -63,7 +65,7 @@ def drive(
     """
     # One a round trip, since Redis runs all scripts of one in one go.
     step = calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)
-    left = timeout
+    end = end_of(timeout)
     while True:
         last: Stepped
         found: Redrive | None
@@ -72,12 +74,20 @@ def drive(
             raise unknown(keys, job)
         if told is not None:
             told(found)
-        if found.state != "running" or (left is not None and left <= 0):
+        if found.state != "running" or monotonic() >= end:
             return found
         if last.wait:
-            wait = min(last.wait, MAX_BLOCK, MAX_BLOCK if left is None else left)
-            took: float = yield Wait(keys.silent, wait)
-            left = None if left is None else left - max(round(took), 1)
+            yield until(end, keys, last.wait)
+
+
+def end_of(timeout: int | None) -> float:
+    """When a wait of so many milliseconds is over, by this machine's clock; None: never."""
+    return inf if timeout is None else monotonic() + timeout / 1000
+
+
+def until(end: float, keys: QueueKeys, wait: int) -> Wait:
+    """Sleep so many milliseconds, not beyond the end, and look again after a second."""
+    return Wait(keys.silent, int(max(1, min(wait, MAX_BLOCK, (end - monotonic()) * 1000))))
 
 
 def go_on(keys: QueueKeys, limit: int) -> Steps[int]:

@@ -210,15 +210,24 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
 
 
 def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
-    """The call that fires a schedule, or puts it off if it cannot be read; what to say of it, if anything."""
+    """The call that fires a schedule, or puts it off if it cannot be fired; what to say of it, if any."""
     try:
-        record = Record.read(text)
-        if record.paused or record.due > now:  # a script was interrupted before it wrote the index
-            return schedules.schedule(keys, name, known=text, record=text, at=record.at), ""
-        tick, following = record.firing(now)
+        return _call_of(keys, name, text, now)
     except InvalidInput as error:
         call = schedules.schedule(keys, name, known=text, record=text, at=now + PUT_OFF)
         return call, f"cannot be fired, next try in {human(PUT_OFF)}: {error}"
+
+
+def _call_of(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
+    """The same of one that can be fired.
+
+    Raises:
+        InvalidInput: its record is damaged, or a later version wrote it.
+    """
+    record = Record.read(text)
+    if record.paused or record.due > now:  # a script was interrupted before it wrote the index
+        return schedules.schedule(keys, name, known=text, record=text, at=record.at), ""
+    tick, following = record.firing(now)
     note = ""
     if tick != record.due:
         what = "none was sent" if tick is None else "only the last was sent"

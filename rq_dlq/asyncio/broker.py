@@ -212,7 +212,8 @@ class Broker(OwnBroker):
     async def overview(self, before: Overview | None = None) -> Overview:
         """Read the counts, the groups of dead letters and the redrives of all queues.
 
-        In a cluster a queue whose node does not answer is in `unreachable`, and the others are read.
+        A queue that is damaged, or in a cluster one whose node does not answer, is in `unreachable`, and the
+        others are read.
 
         Args:
             before: an earlier overview. The groups of a queue are taken from it while they are less than

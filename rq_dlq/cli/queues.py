@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rq_dlq.client.queue import Queue
+    from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.process import ProcessReport
 
 UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state")
@@ -47,14 +48,15 @@ def queue() -> None:
 def ls(context: Context, *, maintainers: bool) -> None:
     """List the queues with their counts.
 
-    The last line says how many processes maintain them; --maintainers lists these. In a cluster a queue whose
-    node does not answer is listed as unreachable, and the exit code is 3.
+    The last line says how many processes maintain them; --maintainers lists these. A queue that is damaged,
+    or whose node of a cluster does not answer, is listed as unreachable, and the exit code is 3.
     """
     if maintainers:
         rows = [_reports.maintainer_row(one) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
-    rows = [_row(context, name) for name in context.broker.queues()]
+    broker = context.broker
+    rows = [_row(one) for one in broker._run(_work.counts(broker.settings.namespace))]
     lost = [row for row in rows if "unreachable" in row]
     columns: Sequence[_show.Column] = _show.QUEUES
     if lost and context.output.format == "table":
@@ -68,13 +70,9 @@ def ls(context: Context, *, maintainers: bool) -> None:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
 
 
-def _row(context: Context, name: str) -> dict[str, Any]:
+def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
     """A queue with its counts, or why they cannot be read."""
-    broker = context.broker
-    try:
-        return _show.queue_row(broker._run(_work.unrepeated(_work.stats(broker.queue(name)._core))))
-    except _work.NodeUnavailable as error:
-        return _show.unreachable_row(UnreachableQueue(name, error.node, str(error)))
+    return _show.unreachable_row(found) if isinstance(found, UnreachableQueue) else _show.queue_row(found)
 
 
 def _maintainers(context: Context) -> list[ProcessReport]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import rq_dlq.asyncio
@@ -63,27 +64,44 @@ class TestBroker(Broker):
         return moment(self._clock.now)
 
     def advance(self, span: Duration) -> None:
-        """Let time pass: what is due by then is due. Schedules send what they would have sent meanwhile.
+        """Let time pass: what is due by then is due.
+
+        Schedules send what they would have sent meanwhile, and redrives that nobody waits for go on.
 
         Raises:
             InvalidDuration: it is not a duration.
         """
         end = self._clock.now + milliseconds(span, name="span")
-        while (ticks := self._ticks()) and (tick := min(ticks.values())) <= end:
-            self._clock.set(max(self._clock.now, int(tick)))
-            for keys in (keys for keys, due in ticks.items() if due == tick):
+        queues = self._queues()
+        redriven = set(queues)  # but those whose redrives wait for something else than time
+        while True:
+            due = [
+                (head, index, keys)
+                for index, whose in (("ticks", queues), ("redriving", redriven))
+                for keys, head in self._heads(index, whose).items()
+                if head <= end
+            ]
+            if not due:
+                break
+            head, index, keys = min(due, key=itemgetter(0))
+            self._clock.set(max(self._clock.now, int(head)))
+            if index == "ticks":
                 self._run(_work.schedules.fire(keys, _work.MOST))
+            elif not self._run(_work.redrives.go_on(keys, _work.MOST)):
+                redriven.remove(keys)
         self._clock.set(end)
 
-    def _ticks(self) -> dict[QueueKeys, float]:
-        """When the next tick of each queue with schedules is due."""
+    def _queues(self) -> list[QueueKeys]:
         names = (key.decode() for key in self._server.client.scan_iter("*:queues"))
-        queues = [
+        return [
             QueueKeys(name.removesuffix(":queues"), family.decode())
             for name in names
             for family in self._server.client.smembers(name)
         ]
-        heads = {keys: self._run(self._step(upkeep.first_score(keys, "ticks"))) for keys in queues}
+
+    def _heads(self, index: str, queues: Iterable[QueueKeys]) -> dict[QueueKeys, float]:
+        """When the first entry of an index is due, for each of these queues that has one."""
+        heads = {keys: self._run(self._step(upkeep.first_score(keys, index))) for keys in queues}
         return {keys: head for keys, head in heads.items() if head is not None}
 
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:

@@ -46,7 +46,7 @@ class QueueOverview:
 
 @dataclass(frozen=True, slots=True)
 class UnreachableQueue:
-    """A queue of a cluster that could not be read.
+    """A queue that could not be read: it is damaged, or its node of a cluster does not answer.
 
     Attributes:
         name: of the queue.
@@ -71,7 +71,7 @@ class Overview:
     Attributes:
         at: when it was read, by the server's clock.
         queues: those that were read, sorted by name.
-        unreachable: in a cluster, the queues that could not be read, sorted by name.
+        unreachable: the queues that could not be read, sorted by name.
         unlisted: why the list of queues could not be read: the queues are those of the overview before, and
             new ones are missing; empty: it was read.
     """

@@ -14,6 +14,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.codec import PRIORITIES
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.values.failure import moment
 
@@ -24,6 +25,7 @@ SHORTEST = SECOND  # interval
 GRACE = MINUTE  # how late a tick may be sent where missed ones are skipped
 MOST_BYTES = 16_384  # of a record: a script reads twenty
 USUAL_ZONE = "UTC"
+TIMES = range(2**42)  # milliseconds: no index has room for later ones
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -138,6 +140,14 @@ def _first(local: datetime, zone: tzinfo) -> datetime:
     return high
 
 
+def _fields_of(text: bytes | msgspec.Raw) -> dict[str, Any]:
+    """The fields of a JSON object, each as it stands there; none if it is damaged."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return {}
+
+
 class Record(msgspec.Struct):
     """A schedule as Redis stores it.
 
@@ -160,6 +170,12 @@ class Record(msgspec.Struct):
     last_id: str = ""
     paused: bool = False
 
+    def __post_init__(self) -> None:
+        """Check numbers with which it could not be fired, or would be without end."""
+        whole = self.rule.every >= 0 and self.priority in PRIORITIES and self.ttl >= 0
+        if not (whole and self.due in TIMES and self.last in TIMES):
+            raise ValueError("a number is out of its range")
+
     @classmethod
     def read(cls, text: bytes) -> Record:
         """A record from Redis.
@@ -174,8 +190,9 @@ class Record(msgspec.Struct):
 
     def written(self, before: bytes) -> bytes:
         """The record for Redis, with the fields of the one before that a later version added."""
-        others = msgspec.json.decode(before, type=dict[str, msgspec.Raw]) if before else {}
-        return msgspec.json.encode(others | msgspec.structs.asdict(self))
+        others = _fields_of(before)
+        rule = _fields_of(others.get("rule", b"")) | msgspec.structs.asdict(self.rule)
+        return msgspec.json.encode(others | msgspec.structs.asdict(self) | {"rule": rule})
 
     @property
     def at(self) -> int | None:

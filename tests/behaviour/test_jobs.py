@@ -269,6 +269,23 @@ async def die_after(scripts: int, broker: Any, steps: Any) -> None:
     steps.close()
 
 
+async def test_what_is_gone_before_the_others_are_told_holds_up_nothing(
+    broker: Any, clock: Clock, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queues, lists = await stage_in_three(broker)
+    first, gone, _ = queues
+    await die_after(1, broker, jobs.commit([queue._core for queue in queues], "j", lists))
+    raw.delete(gone._core.keys.stage("j", *lists[gone.name]))  # it expires where nothing maintains the queues
+    clock.advance("10s")
+    await first.maintain()
+    assert "job j: what it has committed to 's:1' is gone" in caplog.text
+    clock.advance("10s")
+    for queue in queues:
+        await queue.maintain()
+    assert [await counts(queue) for queue in queues] == [{"ready": 1}, {}, {"ready": 1}]
+    assert not raw.exists(first._core.keys["committed"])
+
+
 async def test_nothing_is_committed_where_another_queue_has_lost_its_part(broker: Any, raw: Any) -> None:
     queues, lists = await stage_in_three(broker)
     raw.delete(queues[2]._core.keys.stage("j", *lists["s:2"]))

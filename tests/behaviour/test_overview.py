@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from rq_dlq import BrokerRefused, _work
+from rq_dlq.values.overview import UnreachableQueue
 from tests.behaviour.helpers import bury, one
+from tests.behaviour.stepping import drive
 
 
 async def test_an_overview_has_the_counts_groups_and_redrives_of_all_queues(broker: Any) -> None:
@@ -77,3 +82,42 @@ async def test_an_overview_says_how_late_schedules_are(broker: Any, clock: Any) 
     assert 118 <= (await broker.overview()).queues[0].schedules_overdue < 125
     await orders.maintain()
     assert (await broker.overview()).queues[0].schedules_overdue == 0
+
+
+@pytest.mark.parametrize("key", ["dead", "redriving", "ticks", "groups"])
+async def test_a_damaged_queue_hides_no_other(key: str, broker: Any, clock: Any, raw: Any) -> None:
+    for name in "abc":
+        await bury(broker.queue(name), [1])
+    place = broker.queue("b")._core.keys[key]
+    raw.set(place, "no sorted set")
+    seen = await broker.overview()
+    assert [queue.name for queue in seen.queues] == ["a", "c"]
+    ((name, why),) = [(lost.name, lost.why) for lost in seen.unreachable]
+    assert name == "b"
+    assert "holds something else, one of rq:{b}:*" in why
+    counted = await broker._run(_work.counts("rq"))
+    assert isinstance(counted[1], UnreachableQueue) == (key == "dead")
+    raw.flushall()
+    clock.set(clock.now)
+
+
+async def test_where_the_server_refuses_all_that_is_an_error(broker: Any, raw: Any) -> None:
+    for name in "ab":
+        await broker.queue(name).open()
+        raw.set(broker.queue(name)._core.keys["dead"], "no sorted set")
+    with pytest.raises(BrokerRefused, match="holds something else"):
+        await broker.overview()
+    raw.delete(*(broker.queue(name)._core.keys["dead"] for name in "ab"))
+
+
+async def test_many_queues_are_counted_in_few_round_trips(broker: Any) -> None:
+    for number in range(101):
+        await broker.queue(f"q{number:03}").open()
+    trips: list[str] = []
+
+    async def note(script: str) -> None:
+        trips.append(script)
+
+    found = await drive(broker, _work.counts("rq"), note)
+    assert [stats.name for stats in found] == [f"q{number:03}" for number in range(101)]
+    assert len(trips) == 4, "the names, and fifty queues at a time"

@@ -20,9 +20,11 @@ from rq_dlq import (
     SharedDeadLetterStrategy,
 )
 from rq_dlq._calls import redrives as calls
+from rq_dlq._work import redrive_offers, redrives
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
+from tests.behaviour.stepping import drive
 from tests.conftest import Clock
 from tests.contents import contents
 
@@ -291,7 +293,7 @@ async def test_only_the_caller_can_go_on_with_it(broker: Any, clock: Clock) -> N
             await verb()
     with pytest.raises(InvalidInput, match=r"cannot undo redrive .*changed its messages \(edited\)"):
         await begun.undo()
-    clock.advance("59m")
+    clock.advance("9m")
     await queue.maintain()
     assert (await job.refresh()).state == "running"
     clock.advance("1m")
@@ -301,6 +303,22 @@ async def test_only_the_caller_can_go_on_with_it(broker: Any, clock: Clock) -> N
     await begun.wait()
     await job.wait()
     assert (begun.state, await counts(queue)) == ("cancelled", {"ready": 2, "dead": 7})
+
+
+async def test_edits_may_take_long(broker: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their caller says between two of them that it is still there."""
+    monkeypatch.setattr(redrive_offers, "TOLD", 0)
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    job = await queue.dlq.redrive(all=True, edit=lambda body: -body, canary=9)
+    part = await broker._run(redrives.look(queue._core.keys, job.id))
+
+    async def maintain(script: str) -> None:
+        clock.advance("9m" if script == "offer_redrive" else 0)
+        await queue.maintain()
+
+    steps = redrive_offers.drive_offered(queue._core.keys, part, job._editor, 0, lambda _: None)
+    assert (await drive(broker, steps, maintain)).counts.moved == 9
 
 
 async def test_paused_and_cancelled_by_others(broker: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from rq_dlq import RedriveCounts
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Stepped
+from rq_dlq._work import redrive_offers, redrives
 from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_redrives import acked, failed
@@ -325,3 +327,18 @@ async def test_while_the_clock_steps_back_each_letter_comes_back_once(
         await step(queue, job)
         clock.advance("1s")
     assert (await job.refresh()).counts == RedriveCounts(eligible=3, moved=3, died=3)
+
+
+@pytest.mark.parametrize("edit", [None, lambda body: body])
+async def test_a_wait_ends_though_there_is_more_to_do(
+    edit: Any, broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(100))
+    job = await queue.dlq.redrive(all=True, canary=100, edit=edit)
+    seconds = itertools.count()
+    for module in (redrives, redrive_offers):
+        monkeypatch.setattr(module, "monotonic", lambda: next(seconds))
+    await job.wait(within=2)
+    assert job.state == "running"
+    assert 20 <= job.counts.moved <= 60

@@ -16,10 +16,11 @@ from rq_dlq import (
 )
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Steering, Stepped, Undone
-from rq_dlq._work import redrive_start
+from rq_dlq._work import Choice, redrive_start
+from rq_dlq._work.redrive_terms import Terms
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bury, counts
-from tests.behaviour.stepping import alone
+from tests.behaviour.stepping import alone, drive
 from tests.behaviour.test_redrive_pace import step
 from tests.conftest import Clock
 
@@ -198,6 +199,21 @@ async def test_a_shared_name_is_redriven_in_all_its_queues_or_in_none(
         await queue.maintain()
         assert await counts(queue) == {"dead": 2}
         assert {job.state for job in await queue.dlq.jobs()} <= {"cancelled"}
+
+
+async def test_a_queue_that_gets_the_shared_name_meanwhile_is_not_redriven(
+    shared: list[Any], broker: Any
+) -> None:
+    late = broker.queue("late")
+
+    async def open_late(script: str) -> None:
+        if script == "stats" and late.name not in await broker.queues():
+            await bury(late, ["x"])
+
+    lost = broker.queue("LOST")._core
+    await drive(broker, redrive_start.begin(lost, Choice(where="body = 'x'"), Terms()), open_late)
+    assert await counts(late) == {"dead": 1}
+    assert all([len(await queue.dlq.jobs()) == (queue is not late) for queue in (*shared, late)])
 
 
 async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_named(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 
 import rq_dlq
@@ -278,11 +279,49 @@ async def test_fields_of_a_later_version_are_kept(broker: Any, clock: Clock, raw
     orders = broker.queue("orders")
     await orders.schedule("t", 0, every="1h")
     text = raw.hget("rq:{orders}:schedules", "t")
+    text = text.replace(b'"rule":{', b'"rule":{"newer":2,')
     raw.hset("rq:{orders}:schedules", "t", b'{"later": [1],' + text[1:])
     clock.advance("1h")
     assert await fired(orders) == 1
     await orders.schedule("t", 1, every="2h")
-    assert b'"later":[1]' in raw.hget("rq:{orders}:schedules", "t").replace(b" ", b"")
+    text = raw.hget("rq:{orders}:schedules", "t").replace(b" ", b"")
+    assert b'"later":[1]' in text
+    assert b'"rule":{"newer":2,"every":7200000,' in text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"due": -(10**18)},
+        {"due": 2**42},
+        {"last": 2**42},
+        {"ttl": -1},
+        {"priority": 10},
+        {"rule": {"every": -1}},
+        {"headers": {"long": "x" * 70_000}},
+    ],
+    ids=str,
+)
+async def test_a_damaged_record_keeps_no_other_from_being_fired(
+    damage: dict[str, Any], broker: Any, clock: Clock, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("bad", 0, every="1h")
+    await orders.schedule("good", 0, every="1h")
+    record = msgspec.json.decode(raw.hget("rq:{orders}:schedules", "bad"))
+    raw.hset("rq:{orders}:schedules", "bad", msgspec.json.encode(record | damage))
+    clock.advance("1h")
+    assert [await fired(orders), await fired(orders)] == [1, 0]
+    assert "schedule bad cannot be fired" in caplog.text
+    assert await orders.unschedule("bad")
+
+
+async def test_a_damaged_record_is_replaced(broker: Any, raw: Any) -> None:
+    orders = broker.queue("orders")
+    await orders.schedule("t", 0, every="1h")
+    raw.hset("rq:{orders}:schedules", "t", b"{")
+    assert (await orders.schedule("t", 0, every="1h")).next_at is not None
+    assert len(await broker.schedules()) == 1
 
 
 async def test_an_entry_without_a_record_is_dropped(broker: Any, raw: Any) -> None:
