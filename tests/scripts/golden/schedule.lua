@@ -83,9 +83,8 @@ if #ARGV > 7 then
       redis.call('PEXPIRE', wake, 5000) -- a client looks before it waits, so the token may go; none is left behind (I13)
     end
   end
-  -- Adds the items (id, payload, …) from items[first] to items[last]. An id that the queue knows, in whatever state, or was
-  -- acked within the dedup_window, is left as it is (I12). Returns which items it knew: 1 is the first; nil where `opening`
-  -- is not that of the queue: then nothing was added.
+  -- Adds the items (id, payload, …) from items[first] to items[last], except ids that the queue has or, by its
+  -- dedup_window, remembers (I12). Returns which it knew: 1 is the first; nil, and adds none, if `opening` is outdated.
   local function add(items, first, last, delay, ttl, opening)
     local ids, seen = {}, {}
     for i = first, last, 2 do
@@ -135,20 +134,26 @@ if #ARGV > 7 then
       end
       recall_acked(ids, existing, values[3])
     end
-    local known, records, rows, head, stated, deadlines, scored, text = {}, {}, {}, {}, {}, {}, nil, nil
+    local known, records, rows, size, head, stated, deadlines, char = {}, {}, {}, 0, {}, {}, {}, string.char
+    local ends, expiry = ttl > 0 and string.format('%.0f', now + ttl), ttl > 0 and pack_number(now + ttl, 6)
+    local due, score, lead, order -- of all messages whose births differ in the last byte alone
     for n, id in ipairs(ids) do
       if existing[n] or seen[id] then
         known[#known + 1] = n
       else
-        local payload = items[first + 2 * n - 1]
-        head.birth, head.priority = birth, payload:byte(1) % EXPIRES
-        local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
-        local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
-        if ttl > 0 then
-          payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-          deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
+        local payload, low = items[first + 2 * n - 1], birth % 256
+        if low == 0 or payload:byte(1) % EXPIRES ~= head.priority then
+          head.birth, head.priority = birth, payload:byte(1) % EXPIRES
+          local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+          due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
+          score = string.format('%.0f', delay > 0 and due or score_of(head.priority, due)) -- printed once
+          lead, order = pack_birth(birth):sub(1, -2), member_of('', head, due):sub(1, -2)
         end
-        local record, word = pack_birth(birth) .. payload, ''
+        if ttl > 0 then
+          payload = char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
+          deadlines[size + 1], deadlines[size + 2] = ends, id
+        end
+        local record, word = lead .. char(low) .. payload, ''
         if #record > LONG then
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local TRANSIENT = 0x80
@@ -194,13 +199,8 @@ if #ARGV > 7 then
         if delay > 0 or word ~= '' then
           stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
         end
-        records[#records + 1], records[#records + 2] = id, record
-        local score = delay > 0 and due or score_of(head.priority, due)
-        if score ~= scored then -- Redis would print each number anew, which costs more than the rest
-          scored, text = score, string.format('%.0f', score)
-        end
-        rows[#rows + 1], rows[#rows + 2] = text, member_of(id, head, due)
-        seen[id], birth = true, birth + 1
+        records[size + 1], records[size + 2], rows[size + 1], rows[size + 2] = id, record, score, order .. char(low) .. id
+        seen[id], birth, size = true, birth + 1, size + 2
       end
     end
     if #records > 0 then
