@@ -12,8 +12,13 @@ end
 local items, bytes, wanted, known = {}, 0, 0, {} -- items: id, payload, …
 while #items == wanted and wanted < 2 * limit and bytes <= MOST do -- a list does not tell how long they are
   wanted = math.min(wanted + 2 * math.max(1, math.floor((MOST - bytes) / longest)), 2 * limit)
-  for _, item in ipairs(redis.call('LRANGE', staged, #items, wanted - 1)) do
-    items[#items + 1], bytes = item, bytes + #item
+  local part, before = redis.call('LRANGE', staged, #items, wanted - 1), #items
+  if wanted == 2 * limit and before == 0 then -- all in one
+    items = part
+    break
+  end
+  for n, item in ipairs(part) do
+    items[before + n], bytes = item, bytes + #item
   end
 end
 if #items > 0 then

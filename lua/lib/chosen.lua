@@ -7,7 +7,7 @@
 local MOST = 524288 -- bytes that it leases, or one message (I9)
 
 local records, read, spent = {}, 0, 0
-local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+local chosen, seen, leased, taken, size, mortal, not_fresh = {}, {}, {}, {}, 0, nil, nil
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
@@ -40,13 +40,13 @@ for place = 1, #ids do
       redis.call('HDEL', states, id)
       redis.call('HDEL', history, id)
     elseif line then
-      local size = #reply
-      chosen[#chosen + 1], seen[id] = id, true
-      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+      size = size + 1
+      chosen[size], seen[id], leased[2 * size - 1], leased[2 * size] = id, true, id, line
       local story = text and redis.call('HGET', history, id) or ''
       spent = spent + #record + #story
       if answer == 'rows' then
-        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+        local at = #reply
+        reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = id, record, line, story
       end
     end
   end

@@ -6,12 +6,13 @@ local MOST = 1000 -- messages that a claim is given at most
 
 local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids = {}
+  local ids, size = {}, 0
   for id in list:gmatch('[^\n]+') do
-    if #ids == MOST then
+    if size == MOST then
       break
     end
-    ids[#ids + 1] = id
+    size = size + 1
+    ids[size] = id
   end
   return ids
 end

@@ -13,10 +13,13 @@ local function read_records(records, ids, texts, first, most)
     return redis.call('HMGET', messages, unpack(ids)), #ids
   end
   local page, bytes, last = {}, 0, first - 1
-  while last < #ids and #page < PAGE and bytes <= most do
+  local stop = math.min(#ids, last + PAGE)
+  while last < stop and bytes <= most do
     last = last + 1
-    page[#page + 1] = ids[last]
-    bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
+    page[last - first + 1] = ids[last]
+    if texts[last] then
+      bytes = bytes + (tonumber(texts[last]:match(' head=%S+/(%d+)')) or 0)
+    end
   end
   for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
     records[first - 1 + at] = record

@@ -4,10 +4,10 @@
 -- needs: reply, source, capacity, lapsed_before; keys: states; args: part, suspects
 -- gives: rows, more, ids, texts, marked, long, only_suspects
 local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
-local more = #rows > capacity
+local byte, sub, more = string.byte, string.sub, #rows > capacity
 rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
-  ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+  ids[n] = sub(row, byte(row) < 16 and 9 or 3) -- as lib/id_of
 end
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 local mark = part ~= 'live' and ' rest=' or suspects ~= 'all' and lapsed_before

@@ -10,12 +10,13 @@ local MOST = 1000 -- messages that a claim is given at most
 
 local function claimed(token)
   local list = (redis.call('HGET', claims, token) or ''):match('\n(.*)$') or ''
-  local ids = {}
+  local ids, size = {}, 0
   for id in list:gmatch('[^\n]+') do
-    if #ids == MOST then
+    if size == MOST then
       break
     end
-    ids[#ids + 1] = id
+    size = size + 1
+    ids[size] = id
   end
   return ids
 end
@@ -268,16 +269,21 @@ local function remove_acked(ids, texts)
   end
   return acked
 end
-local ids, held, held_texts = claimed(token), {}, {}
+local ids, held, held_texts, size = claimed(token), {}, {}, 0
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
+local text, is_held -- most have the same
 for n, id in ipairs(ids) do
-  if holds(token, texts[n]) then
-    held[#held + 1], held_texts[#held + 1] = id, texts[n]
+  if text ~= texts[n] then
+    text, is_held = texts[n], holds(token, texts[n])
+  end
+  if is_held then
+    size = size + 1
+    held[size], held_texts[size] = id, text
   end
 end
-if #held > 0 then
+if size > 0 then
   remove_acked(held, held_texts)
 end
 redis.call('HDEL', claims, token, token .. ':held')
 redis.call('ZREM', leases, token) -- the last: by it a sweep finds what was cut off
-return #held
+return size

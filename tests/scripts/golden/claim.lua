@@ -871,10 +871,10 @@ local lapsed_before = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
 -- claim takes a suspect alone, where it stands first, or looks past suspects; a claim of dead letters looks past those that
 -- rest. And whether only suspects are there.
 local rows, ids = capacity > 0 and redis.call('ZRANGE', source, 0, capacity) or {}, {} -- and one more, if there is one
-local more = #rows > capacity
+local byte, sub, more = string.byte, string.sub, #rows > capacity
 rows[capacity + 1] = nil
 for n, row in ipairs(rows) do
-  ids[n] = row:sub(row:byte(1) < 16 and 9 or 3) -- as lib/id_of
+  ids[n] = sub(row, byte(row) < 16 and 9 or 3) -- as lib/id_of
 end
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}
 local mark = part ~= 'live' and ' rest=' or suspects ~= 'all' and lapsed_before
@@ -1018,7 +1018,7 @@ local only_suspects = marked and #rows == 0
 local MOST = 524288 -- bytes that it leases, or one message (I9)
 
 local records, read, spent = {}, 0, 0
-local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+local chosen, seen, leased, taken, size, mortal, not_fresh = {}, {}, {}, {}, 0, nil, nil
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
@@ -1040,10 +1040,13 @@ for place = 1, #ids do
         return redis.call('HMGET', messages, unpack(ids)), #ids
       end
       local page, bytes, last = {}, 0, first - 1
-      while last < #ids and #page < PAGE and bytes <= most do
+      local stop = math.min(#ids, last + PAGE)
+      while last < stop and bytes <= most do
         last = last + 1
-        page[#page + 1] = ids[last]
-        bytes = bytes + (tonumber(texts[last] and texts[last]:match(' head=%S+/(%d+)')) or 0)
+        page[last - first + 1] = ids[last]
+        if texts[last] then
+          bytes = bytes + (tonumber(texts[last]:match(' head=%S+/(%d+)')) or 0)
+        end
       end
       for at, record in ipairs(redis.call('HMGET', messages, unpack(page))) do
         records[first - 1 + at] = record
@@ -1521,13 +1524,13 @@ for place = 1, #ids do
       redis.call('HDEL', states, id)
       redis.call('HDEL', history, id)
     elseif line then
-      local size = #reply
-      chosen[#chosen + 1], seen[id] = id, true
-      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+      size = size + 1
+      chosen[size], seen[id], leased[2 * size - 1], leased[2 * size] = id, true, id, line
       local story = text and redis.call('HGET', history, id) or ''
       spent = spent + #record + #story
       if answer == 'rows' then
-        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+        local at = #reply
+        reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = id, record, line, story
       end
     end
   end

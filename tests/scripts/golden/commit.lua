@@ -158,28 +158,37 @@ local function queue(n)
     -- Tables cost Redis as much as a part of a command, so there is none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
     local deadlines, seen = ttl > 0 and {}, count > 1 and {}
-    local birth, stated, scored, text
+    local ends, expiry = deadlines and string.format('%.0f', now + ttl), deadlines and pack_number(now + ttl, 6)
+    local birth, stated
+    local due, score, lead, order -- of all messages whose births differ in the last byte alone
     for n = 1, opened and count or 0 do
       local id = ids[n]
       if existing[n] or seen and seen[id] then
         known[#known + 1] = n
       else
         if not birth then -- the first that is new: takes as many births as may be needed
-          birth = redis.call('HINCRBY', counters, 'birth', count) - count + 1
+          local drawn = redis.pcall('HINCRBY', counters, 'birth', count)
+          birth = type(drawn) == 'number' and drawn - count + 1 or 0 -- else it is damaged
           if birth < now * 4096 then
             birth = now * 4096
             redis.call('HSET', counters, 'birth', string.format('%.0f', birth + count - 1))
           end
         end
-        local payload = items[first + 2 * n - 1]
-        head.birth, head.priority = birth, payload:byte(1) % EXPIRES
-        local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
-        local due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
-        if deadlines then
-          payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
-          deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
+        local payload, low = items[first + 2 * n - 1], birth % 256
+        local priority = payload:byte(1) % EXPIRES
+        if low == 0 or priority ~= head.priority then
+          head.birth, head.priority = birth, priority
+          local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
+          due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
+          score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
+          lead, order = pack_number(birth, 7):sub(1, -2), member_of('', head, due):sub(1, -2)
         end
-        local record, word = pack_number(birth, 7) .. payload, ''
+        low = string.char(low)
+        if deadlines then
+          payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
+          deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
+        end
+        local record, word = lead .. low .. payload, ''
         if #record > LONG then
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local TRANSIENT = 0x80
@@ -226,13 +235,9 @@ local function queue(n)
           stated = stated or {}
           stated[#stated + 1], stated[#stated + 2] = id, 'live - ' .. (delay > 0 and due or 0) .. ' 0 0 0 0 0 0 0' .. word
         end
-        local score = delay > 0 and due or score_of(head.priority, due)
-        if score ~= scored then -- Redis would print each number anew, which costs more than the rest
-          scored, text = score, string.format('%.0f', score)
-        end
+        records[2 * packed + 1], records[2 * packed + 2] = id, record
+        places[2 * packed + 1], places[2 * packed + 2] = score, order .. low .. id
         packed, birth = packed + 1, birth + 1
-        records[2 * packed - 1], records[2 * packed] = id, record
-        places[2 * packed - 1], places[2 * packed] = text, member_of(id, head, due)
         if seen then seen[id] = true end
       end
     end

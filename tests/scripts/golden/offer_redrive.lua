@@ -3,7 +3,8 @@
 -- many milliseconds it may go on (-1: it does not run; -2: the other queue was deleted), from where on it has to offer,
 -- and the ids that the other queue knows.
 local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
--- position: in the list, of the first that is offered; where another call was there before, nothing is done
+-- position: in the list, of the first that is offered; where another call was there before, or it is none (-1), nothing is
+-- done but to note that its caller is still at it; grace: milliseconds until maintenance ends it, if nobody does that again
 -- opening: of the other queue; empty: they go back to their own
 -- items from ARGV[5]: id, seen, record
 -- seen: when it had died, how often it had been redriven; empty: it stays dead. record: the edited one; empty: as it is
@@ -68,6 +69,7 @@ local r = read_redrive(job)
 if not r or r.state ~= 'running' then
   return { 0, -1, position, {} }
 elseif r.position ~= position then
+  redis.call('ZADD', redriving, now + grace, job)
   return { 0, 0, r.position, {} }
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are
