@@ -155,3 +155,15 @@ async def test_maintenance_goes_on_where_a_strategy_is_no_text(
     await queue._run(one_round(watch, bool))
     assert watch.done["promoted"] == 1
     assert await ids(queue) == ["m"]
+
+
+@pytest.mark.parametrize("value", ["", "x", "1.5", "-1", "9" * 40, b"\xff"])
+async def test_a_last_birth_of_nonsense(value: str | bytes, broker: Any, clock: Clock, raw: Any) -> None:
+    """What is sent next is born now, and the counter is sound again."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    raw.hset("rq:{a}:counters", "birth", value)
+    clock.advance("1s")
+    await queue.send("y", id="b")
+    await queue.send("z", id="a")
+    assert ids(await queue.claim(10)) == ["m", "b", "a"]
