@@ -166,4 +166,4 @@ async def test_a_last_birth_of_nonsense(value: str | bytes, broker: Any, clock: 
     clock.advance("1s")
     await queue.send("y", id="b")
     await queue.send("z", id="a")
-    assert ids(await queue.claim(10)) == ["m", "b", "a"]
+    assert [delivery.id for delivery in await queue.claim(10)] == ["m", "b", "a"]
