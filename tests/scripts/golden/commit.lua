@@ -158,7 +158,7 @@ local function queue(n)
     -- Tables cost Redis as much as a part of a command, so there is none that only some need.
     local records, places, known, head, packed = {}, {}, {}, {}, 0
     local deadlines, seen = ttl > 0 and {}, count > 1 and {}
-    local birth, stated, scored, text
+    local birth, stated, scored, text, prefix
     for n = 1, opened and count or 0 do
       local id = ids[n]
       if existing[n] or seen and seen[id] then
@@ -179,7 +179,11 @@ local function queue(n)
           payload = string.char(payload:byte(1) + EXPIRES) .. pack_number(now + ttl, 6) .. payload:sub(2)
           deadlines[#deadlines + 1], deadlines[#deadlines + 2] = now + ttl, id
         end
-        local record, word = pack_number(birth, 7) .. payload, ''
+        local low = birth % 65536
+        if not prefix or low == 0 then -- the births of a call differ in their last two bytes
+          prefix = pack_number((birth - low) / 65536, 5)
+        end
+        local record, word = prefix .. string.char((low - low % 256) / 256, low % 256) .. payload, ''
         if #record > LONG then
           -- Reads what the scripts need of a record (lib/record). Apart from what packs it, which every send defines.
           local TRANSIENT = 0x80
