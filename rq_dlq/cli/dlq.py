@@ -55,7 +55,8 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
     letters = letters_of(context, name)
     found = letters.browse(group=group_of(letters, group, name), limit=limit, **conditions)
     rows = [_show.letter_row(letter) for letter in found]
-    context.output.rows(rows, _show.LETTERS, f"there are no such dead letters of {name}")
+    such = "such " if group or any(conditions[one] for one in ("reason", "where")) else ""
+    context.output.rows(rows, _show.LETTERS, f"there are no {such}dead letters of {name}")
 
 
 @dlq.command("groups")

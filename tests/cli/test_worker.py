@@ -220,9 +220,11 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
         (["app:nosuch"], "app has no 'nosuch'"),
-        (["app:nothing"], "app:nothing is a int, not a Broker of rq_dlq"),
+        (["app:nothing"], "app:nothing is of type int, not a Broker of rq_dlq"),
         (["app:empty"], "there is no handler to run"),
         (["app.py"], "app.py is a path: pass the module, app:BROKER"),
+        (["app.broker"], "there is no module 'app.broker'"),
+        (["app.broker"], "on Python's path: pass app:broker"),
         (["broken"], "broken cannot be imported: ZeroDivisionError"),
         (["needy"], "No module named 'no_such_thing'"),
         (["unguarded"], 'it is imported: put it under the line `if __name__ == "__main__":` ('),
