@@ -33,6 +33,7 @@ R = TypeVar("R")
 class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
+    @answering
     def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:
         self._broker = broker
         self._core = core
