@@ -126,7 +126,7 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
 
 
 def closest(name: str, known: Mapping[str, str]) -> str:
-    """A hint at the known name that is like this one; if none is, at all of them.
+    """A hint: the known name that is most like this one or, if none is, all of them.
 
     Args:
         known: the names as they are shown, by the spellings that are compared.
