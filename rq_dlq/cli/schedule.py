@@ -74,7 +74,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     multiple=True,
     metavar="K=V",
     callback=pairs,
-    help="A header of each message; may be repeated. `task=NAME` has a task called.",
+    help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
 @pass_context
 def add(

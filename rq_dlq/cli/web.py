@@ -62,7 +62,7 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     "--token",
     envvar=TOKEN_VARIABLE,
     callback=_token,
-    help="What opens the page; else $RQ_DLQ_WEB_TOKEN.",
+    help="The secret that opens the page; else $RQ_DLQ_WEB_TOKEN.",
 )
 @click.option(
     "--login-header",
@@ -84,7 +84,7 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     help="A name by which the page is asked for, behind a proxy on this machine; may be repeated.",
 )
 @mask_option
-@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="Where a proxy puts the page.")
+@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="The path at a proxy.")
 @pass_context
 def web(
     context: Context,
@@ -97,7 +97,7 @@ def web(
     mask: tuple[str, ...],
     root_path: str,
 ) -> None:
-    """Serve a page for operators: what is wrong, since when, and the way back (needs the `web` extra)."""
+    """Serve a page for operators: what is wrong, since when, and redrives (needs the `web` extra)."""
     with of_extra("web", "`rq-dlq web`"):
         import uvicorn  # noqa: PLC0415
 
