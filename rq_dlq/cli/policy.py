@@ -164,7 +164,9 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)
     if missing:
-        context.output.say(f"{many(missing, 'line')} above {'has' if missing == 1 else 'have'} no counterpart")
+        context.output.say(
+            f"{many(missing, 'line')} above {'has' if missing == 1 else 'have'} no counterpart"
+        )
     if not reading.entries:
         context.output.say(f"there is nothing in {file} to set")
         return
