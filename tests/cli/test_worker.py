@@ -219,6 +219,7 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
+        (["orders"], "pass the Python module that has the broker; -q NAME chooses a queue"),
         (["app:nosuch"], "app has no 'nosuch'"),
         (["app:nothing"], "app:nothing is of type int, not a Broker of rq_dlq"),
         (["app:empty"], "there is no handler to run"),
