@@ -378,7 +378,7 @@ def test_watch_restarts_it_when_a_file_changes(shell: Shell, broker: rq_dlq.Brok
         supervisor.send_signal(signal.SIGINT)
         _, stderr = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 0
-    assert "app.py changed: restarting" in stderr
+    assert f" {shell.directory}/app.py changed: restarting" in stderr
 
 
 def test_ls_says_who_works_on_what(shell: Shell, broker: rq_dlq.Broker) -> None:
