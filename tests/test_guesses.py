@@ -126,13 +126,20 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         'how long a call may run is timeout="20s" of',
     ),
     (lambda at: at["Broker"].queue("a", visibility_timeout=5), PolicyError, 'lease="30s" of the queue'),
-    (lambda at: at["Broker"].queue("a", max_retries=5), PolicyError, "RedeliveryPolicy(max_redeliveries=…"),
+    (
+        lambda at: at["Broker"].queue("a", max_retries=5),
+        PolicyError,
+        "'max_retries': the queue has redelivery",
+    ),
     (lambda at: at["Broker"].queue("a", retry=5), PolicyError, "RedeliveryPolicy(max_redeliveries=…"),
     (
         lambda at: at["Broker"].queue("a", dead_letter_queue=DLQ),
         PolicyError,
         "IndividualDeadLetterStrategy(…)",
     ),
+    (lambda _: rq_dlq.Queue("orders"), TypeError, "broker.queue(name) makes a queue"),  # type: ignore[call-arg,arg-type]
+    (lambda _: rq_dlq.Queue("orders", connection=redis.Redis()), TypeError, "broker.queue(name) makes"),  # type: ignore[call-arg,arg-type]
+    (lambda _: rq_dlq.asyncio.Queue("orders"), TypeError, "broker.queue(name) makes a queue"),  # type: ignore[call-arg,arg-type]
     (lambda _: rq_dlq.Broker(redis.Redis()), ConfigurationError, "Broker(pool=client.connection_pool)"),  # type: ignore[arg-type]
     (lambda _: rq_dlq.Broker("localhost:6379"), ConfigurationError, "use redis://localhost:6379 (the forms"),
     (lambda _: rq_dlq.Broker("/tmp/redis.sock"), ConfigurationError, "use unix:///tmp/redis.sock ("),  # noqa: S108
@@ -159,6 +166,14 @@ def test_no_answer_is_about_a_name_that_there_is(kind: str, shop: dict[str, Any]
         assert not hasattr(shop[kind], name), name
         with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute '{name}': "):
             getattr(shop[kind], name)
+
+
+def test_python_guesses_no_other_name(shop: dict[str, Any]) -> None:
+    """Its own `Did you mean: '_queue'?` would stand after our sentence."""
+    for kind, name in (("Task", "enqueue"), ("Broker", "handler"), ("Queue", "get")):
+        with pytest.raises(AttributeError) as raised:
+            getattr(shop[kind], name)
+        assert raised.value.obj is None
 
 
 @pytest.mark.parametrize("kind", sorted(ATTRIBUTES))

@@ -44,7 +44,7 @@ def retire(keys: QueueKeys, *, limit: int) -> Call[int]:
 
 
 def regroup(keys: QueueKeys, *, limit: int) -> Call[int]:
-    """Put dead letters into their groups that are in none. Reads as how many rows were checked."""
+    """Put dead letters that are in no group into theirs. Reads as how many rows were checked."""
     return Call("regroup", keys, {"limit": limit}, (), int)
 
 

@@ -73,11 +73,11 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 
 
 class UnusableError(ValueError):
-    """What is wrong with a URL, in words that quote nothing of it that may be secret."""
+    """What is wrong with a URL; the text quotes nothing of it that may be secret."""
 
 
 def check_marks(url: str) -> None:
-    """Check that no mark in a password has ended it, since redis-py drops what is behind without a word.
+    """Check that no mark in a password has ended it: redis-py drops the rest without a word.
 
     Raises:
         UnusableError: a `#`, a `/` or a `?` has.
@@ -93,7 +93,7 @@ def check_marks(url: str) -> None:
 
 
 def check_path(url: str) -> None:
-    """Check that the path is a database, which redis-py reads as 0, or with its slashes dropped, if not.
+    """Check that the path is the number of a database; redis-py reads another one as 0, or drops its slashes.
 
     Raises:
         ValueError: it is not one.
@@ -104,7 +104,7 @@ def check_path(url: str) -> None:
 
 
 def check_options(given: Mapping[str, Any]) -> None:
-    """Check the parameters of a URL, as redis-py has read them, which it does not.
+    """Check the parameters of a URL as redis-py has read them, since it does not check them.
 
     Raises:
         ValueError: one of them cannot be used.

@@ -1,7 +1,7 @@
 """What clients and workers do, as generators of steps; no I/O, so both colours share it.
 
-A generator yields a step (a call, a batch of calls, a wait) and is sent what came of it; what it returns is
-the result. `_redis` runs the steps, blocking or awaiting.
+A generator yields a step (a call, a batch of calls, a wait) and receives the step's result; its return value
+is the result of the whole. `_redis` runs the steps, blocking or awaiting.
 """
 
 from rq_dlq._work import batches, redrives, schedules, select, session

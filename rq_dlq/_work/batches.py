@@ -187,7 +187,7 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, *, histories
 
 
 def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[list[str]]:
-    """Extend the leases (milliseconds); the tokens that hold nothing any more."""
+    """Extend the leases (milliseconds); returns the tokens that hold nothing any more."""
     over: list[str] = []
     for page in chunks(tokens, PAGE):
         still = yield claims.extend_claim(keys, page, lease=lease)
@@ -196,7 +196,7 @@ def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[li
 
 
 def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
-    """Ack all that the batch still holds; how many. Can be repeated."""
+    """Ack all that the batch still holds; returns how many. It can be repeated."""
     acked = 0
     for window in chunks(tokens, WINDOW):
         acked += sum((yield Batch([claims.ack_claim(keys, token) for token in window])))
@@ -204,7 +204,7 @@ def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
 
 
 def release_batch(queue: Queue[Any], tokens: Sequence[str]) -> Steps[int]:
-    """Release all that the batch still holds, uncharged; how many."""
+    """Release all that the batch still holds, uncharged; returns how many."""
     released = 0
     for token in tokens:
         ids: list[str] = yield claims.given_ids(queue.keys, token)
@@ -213,7 +213,7 @@ def release_batch(queue: Queue[Any], tokens: Sequence[str]) -> Steps[int]:
 
 
 def halve_batch(keys: QueueKeys, tokens: Sequence[str], rest: str) -> Steps[int]:
-    """Park the greater half of what a batch still holds under the name `rest`; how many it keeps.
+    """Park the greater half of what a batch still holds under the name `rest`; returns how many it keeps.
 
     The name must be new. A single message is parked, too.
     """

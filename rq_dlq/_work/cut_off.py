@@ -21,8 +21,8 @@ logger = logging.getLogger("rq_dlq")
 def is_cut_off(error: BaseException | None) -> bool:
     """Whether this error cuts off the block or the call that it ends: it is not an `Exception`.
 
-    It goes on then, whatever becomes of the messages. What is left to do has one short try, and its failure
-    is logged: the leases cover the messages.
+    Such an error is raised in any case. What is left to do for the messages has one short try, and a failure
+    of that is only logged: the leases cover the messages.
     """
     return error is not None and not isinstance(error, Exception)
 
@@ -35,7 +35,7 @@ def claim_is_cut_off(queue: Queue[Any], error: BaseException) -> bool:
 def give_back(queue: Queue[Any]) -> Steps[None]:
     """Release what claims of unknown outcome took, which nobody has seen.
 
-    To claim nothing under the token of such a claim says what it took (I12).
+    A claim of no message under the token of such a claim replies what that one took (I12).
     """
     for member in _all(queue):
         while token := member.indeterminate_claims.take():

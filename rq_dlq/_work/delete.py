@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def delete(queue: Queue[Any], *, force: bool) -> Steps[int]:
-    """Delete a queue and its name; how many messages were in it.
+    """Delete a queue and its name; returns how many messages were in it.
 
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
 

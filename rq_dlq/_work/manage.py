@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def set_paused(queue: Queue[Any], *, paused: bool, by: str | None = None) -> Steps[bool]:
-    """Pause deliveries, or resume them; whether that changed anything."""
+    """Pause deliveries, or resume them; returns whether that changed anything."""
     name = who(queue, by)
     forget(queue)
     only_live(queue, "pause")
@@ -27,6 +27,6 @@ def set_paused(queue: Queue[Any], *, paused: bool, by: str | None = None) -> Ste
 
 
 def reset(queue: Queue[Any]) -> Steps[int]:
-    """Set the totals to zero; how many messages are in the queue."""
+    """Set the totals to zero; returns how many messages are in the queue."""
     yield from open_again(queue, "reset")
     return (yield manage.reset(queue.keys))  # type: ignore[no-any-return]

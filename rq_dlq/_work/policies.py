@@ -209,7 +209,7 @@ def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
 
 
 def undeclare(keys: QueueKeys, naming: Naming) -> Steps[bool]:
-    """Remove what programs declared for a queue; whether there was anything."""
+    """Remove what programs declared for a queue; returns whether there was anything."""
     before, _ = yield manage.configured(keys)
     if before:
         yield from _apply(keys, _Map(naming), b"")

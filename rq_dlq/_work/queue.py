@@ -82,7 +82,7 @@ class Queue(Generic[T]):
         self.policy = manage.encode_policy(self.redelivery.as_wire())
 
     def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
-        """What went wrong; `values` is what the failing messages say themselves."""
+        """What went wrong; `values` are texts from the failing messages themselves."""
         cause = replace(Cause.of(error, values), version=self.version)
         if self.fingerprint is None or not isinstance(error, BaseException):
             return cause

@@ -1,8 +1,8 @@
 """Redrives of which only the caller can bring messages back: it edits them, or they go to another queue.
 
-The caller reads the next messages of the list, and offers each as it has read it, with what is to take the
-place of its record. The script brings back those that are still the same, and counts: so each comes back
-once, whoever else redrives it meanwhile. What an edit refuses stays dead.
+The caller reads the next messages of the list, and offers each as it has read it, together with its new
+record. The script brings back those that are still the same, and counts them. So each comes back once,
+whoever else redrives it meanwhile. What an edit refuses stays dead.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class Terms:
     Args:
         rate: messages a second; None: no limit.
         canary: how many come first; the others wait until all of them have come to an end.
-        min_success: the part of the ends that have to be acks, else it pauses; None: what is usual for a
-            canary, else it is not judged.
+        min_success: the part of the messages that have ended which has to be acked, else it pauses; None: the
+            usual part for a canary, without one it is not judged.
         by: who asks; None: this process.
         detach: leave it to workers and maintenance.
         to: another queue that they go to; None: their own.

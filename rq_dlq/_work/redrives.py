@@ -91,7 +91,7 @@ def until(end: float, keys: QueueKeys, wait: int) -> Wait:
 
 
 def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Go on with redrives that nobody drives, and forget old ones; how many messages came back."""
+    """Go on with redrives that nobody drives, and forget old ones; returns how many messages came back."""
     moved = 0
     before = ""
     while moved < limit and (some := (yield calls.first(keys))):

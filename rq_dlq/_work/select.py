@@ -104,7 +104,7 @@ def change(
     all_first: bool = False,
     whole: bool = False,
 ) -> Steps[int]:
-    """Change the chosen messages that wait in one of `places`; how many were changed.
+    """Change the chosen messages that wait in one of `places`; returns how many were changed.
 
     Args:
         but: the member of a view that is left alone.
@@ -131,7 +131,7 @@ def change(
 
 
 def change_all(queue: Queue[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]) -> Steps[int]:
-    """Change all messages that are in `places` now, a chunk at a time; how many were changed.
+    """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
 
     The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
     Each chunk begins after the last row of the one before it. What a later version wrote

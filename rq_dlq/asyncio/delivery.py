@@ -29,9 +29,9 @@ class Delivery(Leased[T]):
 
     As a context manager it settles itself. Success acks it. An error nacks it: the policy decides whether it
     is redelivered or dead; a fatal error makes it dead. The error is then raised, except for `Redeliver` and
-    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and
-    goes on, whatever becomes of that: there is one try, of a second (if it blocks: of the connection's
-    timeout, 5 s), and else the lease covers the message. A forked child that leaves the block leaves the
+    `Poison`. An error that is not an Exception (KeyboardInterrupt, a cancellation) releases it, and is raised
+    in any case. The release has one try, of a second (if it blocks: of the connection's timeout, 5 s); if
+    that fails, the message comes back when its lease ends. A forked child that leaves the block leaves the
     message to its parent.
     """
 
@@ -57,7 +57,7 @@ class Delivery(Leased[T]):
         return self._queue._state
 
     async def ack(self) -> Settlement:
-        """Report success: the message is removed; by a loop of `Queue.consume` in its next step.
+        """Report success: the message is removed; in a loop of `Queue.consume`, by its next step.
 
         Returns:
             What became of it; "deferred" if it is the delivery that such a loop handed out last.

@@ -74,11 +74,11 @@ class DeadLetters(Answering, Generic[T]):
     ) -> list[ErrorGroup]:
         """Group the dead letters by kind of failure. No bodies are read.
 
-        Without a condition but `group`, only the groups are read, however many letters they have.
+        With no condition other than `group`, only the groups are read, however many letters they have.
 
         Args:
             where: a condition.
-            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+            new_within: a group is new if its first letter died within this time: seconds, a timedelta or
                 "24h".
             conditions: see `Conditions`.
 
@@ -146,11 +146,11 @@ class DeadLetters(Answering, Generic[T]):
         """Move dead letters back to their queue, with the same id, a fresh budget and their history.
 
         Without a canary and a rate all are back when the call returns. Otherwise `job.wait()` drives the
-        redrive; if this process does not, workers and maintenance go on with it after ten seconds. What dies
-        again in the meantime stays dead, and of two redrives of the same messages each comes back once.
+        redrive; if this process does not, workers and maintenance go on with it after ten seconds. A message
+        that dies again meanwhile stays dead. If two redrives choose the same message, it comes back once.
 
-        With `edit` or `to` only this process can go on with the redrive; what it has not reached when it ends
-        stays dead, and a repetition does the rest. Such a redrive cannot be undone.
+        With `edit` or `to` only this process can go on with the redrive: messages that it has not reached
+        when it ends stay dead, and a repetition of the call does the rest. Such a redrive cannot be undone.
 
         Args:
             where: a condition.
@@ -160,16 +160,16 @@ class DeadLetters(Answering, Generic[T]):
             rate: messages a second; None: no limit.
             canary: how many come first, at most 1,000. The others follow when these have been acked, or are
                 dead again.
-            min_success: the part of them that has to be acked, else the redrive pauses; None: 0.95 with a
-                canary. With a rate it is judged all along, by at least 20 messages.
-            to: another queue that they go to, or its name, without a canary: what becomes of them is counted
-                there.
-            create: make that queue if there is none of its name, which else is an error.
+            min_success: the part of the canary that has to be acked, else the redrive pauses; None: 0.95 with
+                a canary. With a rate it is judged all along, by at least 20 messages.
+            to: another queue for the messages, or its name. It takes no canary, since what becomes of the
+                messages is counted there.
+            create: make that queue if there is none of its name; without this that is an error.
             edit: a function that gets the body of each message and returns the new one. A message stays dead
                 where it raises an error, or where its body cannot be read, does not fit the queue's type or
                 is too long: `job.refusals` says why.
-            ttl: the messages' time to live from now on (seconds, a timedelta or "1h"), or "keep": theirs
-                goes on, and what it is over for stays dead; None: they do not expire.
+            ttl: the messages' time to live from now on (seconds, a timedelta or "1h"). "keep": they expire
+                when they would have, and those whose time is over stay dead. None: they do not expire.
             by: who redrives, for the audit and the messages' history; None: this process.
             detach: leave it to workers and maintenance from the start.
             dry_run: count only.
@@ -179,8 +179,8 @@ class DeadLetters(Answering, Generic[T]):
             The job, with its counts; of a dry run, what would come back.
 
         Raises:
-            InvalidInput: nothing says which, or an argument is not valid, or there is no queue `to`; nothing
-                was done.
+            InvalidInput: the call does not say which letters, an argument is not valid, or there is no queue
+                `to`; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
         """
         wanted = dead_choice(conditions, where=where, limit=limit, order=order, all=all)

@@ -78,7 +78,7 @@ class Selection(Generic[T]):
         Without a condition, a limit or ids, only the groups are read, however many letters they have.
 
         Args:
-            new_within: how long ago the first letter of a new group died at most: seconds, a timedelta or
+            new_within: a group is new if its first letter died within this time: seconds, a timedelta or
                 "24h".
 
         Raises:

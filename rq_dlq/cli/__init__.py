@@ -23,7 +23,7 @@ SENTENCES = {
     "schedule": "Send messages again and again, by cron or at intervals.",
     "send": "Send messages, one per line, from a file or from stdin.",
     "top": "Watch queues, dead letters and redrives live, the worst first.",
-    "web": "Serve a page for operators: what is wrong, since when, and the way back.",
+    "web": "Serve a page for operators: what is wrong, since when, and redrives.",
     "worker": "Run the handlers of an app.",
 }
 

@@ -47,7 +47,7 @@ def load(app: str, seconds: float) -> Broker | asyncio.Broker:
             raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
         found = getattr(found, part)
     if not isinstance(found, Broker | asyncio.Broker):
-        raise ConfigurationError(f"{app} is a {type(found).__name__}, not a Broker of rq_dlq")
+        raise ConfigurationError(f"{app} is of type {type(found).__name__}, not a Broker of rq_dlq")
     return found
 
 
@@ -67,11 +67,21 @@ def _module(name: str, seconds: float) -> ModuleType:
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
-            message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path"
+            message = (
+                f"there is no module {missing!r} in {Path.cwd()} or on Python's path: {_advice(missing)}"
+            )
         else:
             place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # its text says where
             message = f"{name} cannot be imported: {type(error).__name__}: {error}{place}"
         raise ConfigurationError(message) from error
+
+
+def _advice(missing: str) -> str:
+    """What to pass: the colon may have been a dot, or the name that of a queue."""
+    module, _, attribute = missing.rpartition(".")
+    if hasattr(sys.modules.get(module), attribute):
+        return f"pass {module}:{attribute}"
+    return "pass the Python module that has the broker; -q NAME chooses a queue"
 
 
 @contextmanager

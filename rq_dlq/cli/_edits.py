@@ -32,7 +32,8 @@ def edit_of(text: str) -> Callable[[Any], Any]:
         try:
             text = Path(text).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise click.UsageError(f"cannot read {text!r} ({error}): --edit takes {FORMS}") from None
+            why = getattr(error, "strerror", None) or error
+            raise click.UsageError(f"cannot read {text!r} ({why}): --edit takes {FORMS}") from None
     try:
         patch: Any = msgspec.json.decode(text)
     except NO_JSON as error:

@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         ("rq-dlq schedule ls", "beat cron crontab scheduler schedules"),
         ("rq-dlq policy ls", "config policies"),
         ("rq-dlq doctor", "check health ping"),
+        ("rq-dlq --help", "help"),
+        ("rq-dlq --version", "version"),
     ),
     "dlq": table(
         ("rq-dlq dlq redrive QUEUE", "replay requeue resend retry"),
@@ -83,4 +85,5 @@ OPTIONS: Mapping[str, str] = table(
     ("--yes answers the question", "--force --no-input --no-prompt -f -y"),
     ("-v prints more", "--debug --log-level --loglevel --verbosity -l"),
     ("--all takes all, --where those that meet a condition", "--everything --filter -a"),
+    ("leave it out, since without --where this takes all", "--all"),
 )

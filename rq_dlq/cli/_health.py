@@ -31,7 +31,7 @@ def health_options(command: F) -> F:
         "--health",
         metavar="[HOST:]PORT",
         callback=address,
-        help="Answer GET /livez and /readyz there, a worker /metrics, too; a port alone is one of 127.0.0.1.",
+        help="Answer GET /livez and /readyz there, a worker also /metrics; a port alone is one of 127.0.0.1.",
     )(command)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.readable import many
 
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 IN_MEMORY = 8 << 20  # bytes; a longer pipe goes to a temporary file
@@ -62,7 +63,7 @@ def csv_rows(file: IO[bytes]) -> Iterator[Parsed]:
             if len(row) == len(names):
                 yield rows.line_num, dict(zip(names, map(_cell, row), strict=True))
             else:
-                wrong = f"{len(row)} cells, but the first row has {len(names)}"
+                wrong = f"{many(len(row), 'cell')}, but the first row has {len(names)}"
                 yield rows.line_num, InvalidMessage(wrong)
     except (csv.Error, UnicodeDecodeError) as error:  # where the next row begins is unknown
         yield rows.line_num, InvalidMessage(f"not CSV: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 
@@ -9,12 +10,32 @@ import click
 
 from rq_dlq.cli._context import Context
 from rq_dlq.errors import InvalidDuration
+from rq_dlq.filters._facts import is_field
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.masks import USUAL
 
+QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+COMPARED = re.compile(r"[=<>]\s*([A-Za-z_$][\w.$-]*)")
+NO_TEXT = {"TRUE", "FALSE", "NULL"}
+
+
+def _where(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """The condition; notes a word in it whose quotes are missing, as after --where 'tenant = 'a''."""
+    del ctx, param
+    for word in COMPARED.findall(QUOTED.sub("''", text or "")):
+        if not (is_field(word) or word.startswith("body.") or word.upper() in NO_TEXT):
+            click.echo(
+                f"{word} has no quotes, so it is the header of that name; the text is '{word}'", err=True
+            )
+    return text
+
+
 queue_argument = click.argument("name", metavar="QUEUE")
 where_option = click.option(
-    "--where", metavar="EXPR", help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\"."
+    "--where",
+    metavar="EXPR",
+    callback=_where,
+    help="Only messages that meet this: \"tenant = 'a' and delivery_count > 2\".",
 )
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 mask_option = click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ def watching(directory: str | None) -> Generator[SimpleQueue[str]]:
 
     def put() -> None:
         for changed in watch(directory, watch_filter=PythonFilter(), stop_event=end):
-            changes.put(min(path for _, path in changed))
+            changes.put(os.path.normpath(min(path for _, path in changed)))
 
     threading.Thread(target=put, daemon=True).start()
     try:

@@ -33,4 +33,8 @@ so nobody can log in as this user until you add one: `>secret`, or `#` and its S
 def acl(context: Context, role: str, user: str | None, queue: str, durability: str) -> None:
     """Print the ACL line of a role."""
     namespace = context.namespace or BrokerSettings().namespace
-    click.echo(acl_line(ROLES[role], user or role, namespace, queue, durability))
+    line = acl_line(ROLES[role], user or role, namespace, queue, durability)
+    if context.output.format == "table":
+        click.echo(line)
+    else:
+        context.output.record({"role": role, "user": user or role, "line": line})

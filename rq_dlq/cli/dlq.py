@@ -7,12 +7,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rq_dlq._work.choice import REASONS, is_group
+from rq_dlq._work.choice import is_group
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
 from rq_dlq.cli._options import queue_argument, where_option
-from rq_dlq.cli.exports import export, import_, tail
+from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
 from rq_dlq.values.readable import many
 
@@ -33,9 +33,11 @@ def dlq() -> None:
     metavar="GROUP",
     help="Only this kind of failure: a group that `groups` shows, or its first six digits.",
 )
-@click.option("--reason", type=click.Choice(REASONS))
+@reason_option
 @where_option
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many dead letters."
+)
 @click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
 @pass_context
 def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, **conditions: Any) -> None:
@@ -55,7 +57,8 @@ def ls(context: Context, /, name: str | None, *, group: str | None, limit: int, 
     letters = letters_of(context, name)
     found = letters.browse(group=group_of(letters, group, name), limit=limit, **conditions)
     rows = [_show.letter_row(letter) for letter in found]
-    context.output.rows(rows, _show.LETTERS, f"there are no such dead letters of {name}")
+    such = "such " if group or any(conditions[one] for one in ("reason", "where")) else ""
+    context.output.rows(rows, _show.LETTERS, f"there are no {such}dead letters of {name}")
 
 
 @dlq.command("groups")

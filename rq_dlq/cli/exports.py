@@ -36,7 +36,9 @@ PERIOD = 0.5  # seconds between two looks
 group_option = click.option(
     "--group", metavar="GROUP", help="Only this kind of failure, as `groups` names it."
 )
-reason_option = click.option("--reason", type=click.Choice(REASONS))
+reason_option = click.option(
+    "--reason", type=click.Choice(REASONS), help="Only dead letters with this reason."
+)
 
 
 @click.command("tail", cls=Command)
@@ -45,7 +47,11 @@ reason_option = click.option("--reason", type=click.Choice(REASONS))
 @reason_option
 @where_option
 @click.option(
-    "--lines", type=click.IntRange(0), default=10, show_default=True, help="So many of those that are there."
+    "--lines",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="How many of the present dead letters to write first.",
 )
 @pass_context
 def tail(context: Context, /, name: str, *, group: str | None, lines: int, **conditions: Any) -> None:

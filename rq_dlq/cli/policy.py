@@ -145,7 +145,7 @@ def explain(context: Context, name: str) -> None:
 @policy.command("import")
 @click.argument("file", type=file_type)
 @click.option("--map", "renamed", multiple=True, metavar="QUEUE=NAME", callback=pairs,
-              help="What a queue or pattern there is called here; may be repeated.")  # fmt: skip
+              help="The name here of a queue or pattern in FILE; may be repeated.")  # fmt: skip
 @dry_run_option
 @pass_context
 def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run: bool) -> None:
@@ -164,7 +164,9 @@ def import_(context: Context, file: Path, renamed: Mapping[str, str], *, dry_run
     context.output.rows(rows, FINDINGS, "")
     missing = sum(finding.outcome == "no counterpart" for finding in reading.findings)
     if missing:
-        context.output.say(f"{many(missing, 'line')} above: no counterpart")
+        context.output.say(
+            f"{many(missing, 'line')} above {'has' if missing == 1 else 'have'} no counterpart"
+        )
     if not reading.entries:
         context.output.say(f"there is nothing in {file} to set")
         return

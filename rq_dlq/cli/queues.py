@@ -106,7 +106,13 @@ def show(context: Context, name: str) -> None:
 
 @queue.command("outcomes")
 @click.argument("name")
-@click.option("--last", type=click.IntRange(1, _work.MOST), default=20, show_default=True)
+@click.option(
+    "--last",
+    type=click.IntRange(1, _work.MOST),
+    default=20,
+    show_default=True,
+    help="At most this many outcomes.",
+)
 @pass_context
 def outcomes(context: Context, name: str, last: int) -> None:
     """List the last outcomes of a queue's messages.
@@ -199,7 +205,9 @@ def rm(context: Context, name: str, *, force: bool, yes: bool) -> None:
 
 @click.command(cls=Command)
 @queue_argument
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many messages."
+)
 @pass_context
 def peek(context: Context, name: str, limit: int) -> None:
     """Look at the next messages of a queue, without claiming them."""

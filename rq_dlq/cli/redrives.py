@@ -32,25 +32,32 @@ JOBS = (
 
 
 @click.command("redrive", cls=Command)
-@click.option("--group", metavar="GROUP", help="Those of this kind, as `groups` names it.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@click.option("--group", metavar="GROUP", help="Only this kind of failure, as `groups` names it.")
+@click.option("--limit", type=click.IntRange(1), help="At most this many dead letters.")
 @click.option("--newest", "order", flag_value="newest", default="oldest", help="The newest first.")
-@click.option("--canary", type=int, metavar="N", help="So many first; the others when these have succeeded.")
-@click.option("--rate", type=float, metavar="N", help="So many a second.")
 @click.option(
-    "--min-success", type=float, metavar="PART", help="Pause where fewer are acked; with a canary 0.95."
+    "--canary",
+    type=int,
+    metavar="N",
+    help="Bring this many back first, the others when these have succeeded.",
 )
-@click.option("--to", metavar="QUEUE", help="To another queue.")
+@click.option("--rate", type=float, metavar="N", help="At most this many messages a second.")
+@click.option(
+    "--min-success", type=float, metavar="PART", help="Pause if a smaller part is acked; 0.95 with a canary."
+)
+@click.option("--to", metavar="QUEUE", help="Bring them to this queue instead.")
 @click.option("--create", is_flag=True, help="Make that queue if there is none of its name.")
 @click.option(
     "--edit",
     metavar="PATCH",
     help="Edit the bodies: a JSON patch, '[{\"op\": …}]', or a merge patch, '{\"name\": value}'; or a file.",
 )
-@click.option("--ttl", metavar="SPAN|keep", help="Expire them after this, or when they would have expired.")
+@click.option(
+    "--ttl", metavar="SPAN|keep", help="Let them expire after this time; keep: when they would have expired."
+)
 @by_option
 @click.option("--detach", is_flag=True, help="Leave it to workers and maintenance.")
-@click.option("--dry-run", is_flag=True, help="Count only.")
+@click.option("--dry-run", is_flag=True, help="Only count what would come back.")
 @bulk
 def redrive(
     context: Context,

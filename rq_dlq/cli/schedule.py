@@ -10,7 +10,7 @@ import msgspec
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import pairs, queue_argument
+from rq_dlq.cli._options import exactly_one, pairs, queue_argument
 from rq_dlq.cli.queues import schedules_of, used
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
 from rq_dlq.values.schedule import USUAL_ZONE, Missed
@@ -74,7 +74,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
     multiple=True,
     metavar="K=V",
     callback=pairs,
-    help="A header of each message; may be repeated. `task=NAME` has a task called.",
+    help="A header of each message; may be repeated. `task=NAME` calls a task.",
 )
 @pass_context
 def add(
@@ -95,6 +95,7 @@ def add(
 
     A schedule that has this name is replaced.
     """
+    exactly_one("when it sends", ("--cron", cron), ("--every", every))
     added = context.broker.queue(name).schedule(
         schedule_name,
         body,

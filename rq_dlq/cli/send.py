@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,9 +28,21 @@ NAMED = 10  # bad lines that are listed
 MANY = 10_000  # with so many messages there is a progress bar
 
 
+class _File(click.Path):
+    """A file of messages. The error of one that is not there says how to send a message itself."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check that the file is there."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            pipe = f"echo {shlex.quote(value)} | rq-dlq send QUEUE"
+            self.fail(f"{error.message} To send a message itself, pipe it: {pipe}", param, ctx)
+
+
 @click.command(cls=Command)
 @click.argument("name", metavar="QUEUE")
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("file", required=False, type=_File(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--jsonl", is_flag=True, help="Each line is a JSON value.")
 @click.option(
     "--csv",
@@ -58,7 +71,7 @@ MANY = 10_000  # with so many messages there is a progress bar
     is_flag=True,
     help="Skip lines that are not messages. Without this, one such line stops all.",
 )
-@click.option("--ids", is_flag=True, help="Write the id of each message to stdout.")
+@click.option("--ids", is_flag=True, help="Write the id of each message, too.")
 @pass_context
 def send(
     context: Context,
@@ -87,11 +100,27 @@ def send(
         read = partial(_messages, context, source, form, options)
         total, skipped = _check(context, read(), skip_bad=skip_bad)
         bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
-        sent = _send(context, queue, bodies, total, options, ids=ids)
+        known: list[str] = []
+        sent = _send(
+            context, queue, bodies, total, options, ids=partial(_ids, context, known) if ids else None
+        )
     if context.output.format == "table":
         context.output.say(f"sent {many(sent, 'message')} to {name}")
-    else:
-        context.output.record({"queue": name, "sent": sent, "skipped": skipped})
+        return
+    record = {"queue": name, "sent": sent, "skipped": skipped}
+    context.output.record(record | {"ids": known} if known else record)
+
+
+def _ids(context: Context, known: list[str], new: list[str]) -> None:
+    """Write the ids of a batch, or keep them for the one document of JSON."""
+    match context.output.format:
+        case "json":
+            known += new
+        case "jsonl":
+            for message_id in new:
+                context.output.record({"id": message_id})
+        case _:
+            context.output.stdout.out("\n".join(new), highlight=False)
 
 
 def _messages(context: Context, source: IO[bytes], form: str, options: dict[str, Any]) -> Iterator[Parsed]:
@@ -138,7 +167,7 @@ def _send(
     total: int,
     options: dict[str, Any],
     *,
-    ids: bool,
+    ids: Callable[[list[str]], object] | None,
 ) -> int:
     """Send in batches; returns the number sent.
 
@@ -152,8 +181,8 @@ def _send(
             progress(0, total)
             while batch := list(islice(bodies, BATCH)):
                 new = queue.send_many(batch, **options)
-                if ids:
-                    context.output.stdout.out("\n".join(new), highlight=False)
+                if ids is not None:
+                    ids(new)
                 sent += len(batch)
                 progress(sent, total)
     except (KeyboardInterrupt, RqDlqError) as error:

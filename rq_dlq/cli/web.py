@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import getpass
 import os
+import socket
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import FAILED, Command, Context, pass_context
 from rq_dlq.cli._extras import of_extra
-from rq_dlq.cli._options import mask_option
+from rq_dlq.cli._options import address, mask_option
 from rq_dlq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,13 +23,6 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN_VARIABLE = "RQ_DLQ_WEB_TOKEN"  # noqa: S105 - its name
 CLOSING = 2  # seconds that open pages have when the server ends
-
-
-def _address(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and port.isdecimal() and int(port) < 2**16):
-        raise click.BadParameter(f"{text!r} is not of the form HOST:PORT", ctx, param)
-    return host.strip("[]"), int(port)
 
 
 def _given(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -54,12 +50,19 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
 
 
 @click.command(cls=Command)
-@click.option("--listen", metavar="HOST:PORT", callback=_address, default="127.0.0.1:8080", show_default=True)
+@click.option(
+    "--listen",
+    metavar="[HOST:]PORT",
+    callback=address,
+    default="127.0.0.1:8080",
+    show_default=True,
+    help="Where to serve it; a port alone is one of 127.0.0.1.",
+)
 @click.option(
     "--token",
     envvar=TOKEN_VARIABLE,
     callback=_token,
-    help="What opens the page; else $RQ_DLQ_WEB_TOKEN.",
+    help="The secret that opens the page; else $RQ_DLQ_WEB_TOKEN.",
 )
 @click.option(
     "--login-header",
@@ -81,7 +84,7 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     help="A name by which the page is asked for, behind a proxy on this machine; may be repeated.",
 )
 @mask_option
-@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="Where a proxy puts the page.")
+@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="The path at a proxy.")
 @pass_context
 def web(
     context: Context,
@@ -94,7 +97,7 @@ def web(
     mask: tuple[str, ...],
     root_path: str,
 ) -> None:
-    """Serve a page for operators: what is wrong, since when, and the way back (needs the `web` extra)."""
+    """Serve a page for operators: what is wrong, since when, and redrives (needs the `web` extra)."""
     with of_extra("web", "`rq-dlq web`"):
         import uvicorn  # noqa: PLC0415
 
@@ -118,11 +121,30 @@ def web(
         hosts=_hosts(names) if names or (local and not login_header) else None,
         **options,
     )
-    context.output.say(f"http://{f'[{host}]' if ':' in host else host}:{port}{root_path}/ (Ctrl-C ends it)")
-    uvicorn.run(
-        pages, host=host, port=port, root_path=root_path, log_level="warning", access_log=False,
-        timeout_graceful_shutdown=CLOSING,
-    )  # fmt: skip
+    config = uvicorn.Config(
+        pages, root_path=root_path, log_level="warning", access_log=False, timeout_graceful_shutdown=CLOSING
+    )
+    server = uvicorn.Server(config)
+    with suppress(KeyboardInterrupt), _listening(host, port) as listener:
+        context.output.say(
+            f"http://{f'[{host}]' if ':' in host else host}:{port}{root_path}/ (Ctrl-C ends it)"
+        )
+        server.run(sockets=[listener])
+    if not server.started:
+        sys.exit(FAILED)  # its log says why
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """The socket of an address.
+
+    Raises:
+        ConfigurationError: it cannot be had.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        why = str(error.strerror).partition(" (")[0]  # Python names the address once more
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; choose another") from None
 
 
 def _hosts(names: tuple[str, ...]) -> frozenset[str]:

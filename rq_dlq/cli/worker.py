@@ -133,7 +133,7 @@ def worker(
 ) -> None:
     """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
 
-    `rq-dlq worker ls` lists the processes that run any.
+    `rq-dlq worker ls` lists the worker processes.
 
     On SIGTERM or Ctrl-C the running handlers finish; a second one cancels them. A failed message is one line
     of the log, and one that dies has its traceback; with -v every failure has.

@@ -125,10 +125,10 @@ class Managed(OwnQueue[T]):
     def delete(self, *, force: bool = False) -> int:
         """Delete the queue: its messages, schedules, totals, outcome history and settings, and its name.
 
-        Schedules do not keep a queue: without messages it is deleted with them, also if `force` is not set.
-        The settings that programs declared for it go, too; entries of the map of policies stay. The queue is
-        as if it had never been used: the next send creates it again. A delivery that somebody still
-        held then is lost, and settling it says so.
+        Only messages need `force`: a queue without messages is deleted with its schedules. The settings that
+        programs declared for it go, too; entries of the map of policies stay. The queue is as if it had never
+        been used: the next send creates it again. A delivery that somebody still holds is lost, and settling
+        it says so.
 
         Args:
             force: also if messages are in the queue, in whatever state. They are removed for good, in

@@ -33,6 +33,7 @@ R = TypeVar("R")
 class Queue(Batches[T], Managed[T], Scheduled[T]):
     """A queue of one broker; `broker.queue(name)` makes it."""
 
+    @answering
     def __init__(self, broker: Broker, core: _work.Queue[T]) -> None:
         self._broker = broker
         self._core = core
@@ -89,8 +90,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             headers: text by name, stored beside the body.
             persistent: False: drop the message instead of keeping it as a dead letter, if the queue's
                 dead-letter strategy says so.
-            new: True: raise KnownId if the queue has a message with this id, also a dead or expired one. A
-                repetition after a lost reply, which the client makes by itself, is not one.
+            new: True: raise KnownId if the queue has a message with this id, also a dead or expired one. The
+                client's own repetition after a lost reply is not an error.
 
         Returns:
             The message's id.
@@ -131,7 +132,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
 
         Raises:
             InvalidInput: an option is not valid, or a body cannot be encoded.
-            BrokerRefused, BrokerUnavailable: of the current thousand, some may be sent.
+            BrokerRefused, BrokerUnavailable: some messages of the current thousand may be sent.
             KnownId: with `new`: the queue knew the ids in the error. The others of that thousand are sent,
                 later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
@@ -153,8 +154,8 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
             count: 1 to 1,000. Fewer come if they are large: about half a megabyte with their histories, or
                 one message. From a shared dead-letter queue they come in the order of their deaths, from a
                 hundred queues at most.
-            wait: how long to wait for the first message; None: do not wait. A shared dead-letter queue is
-                looked at a thousand queues per second.
+            wait: how long to wait for the first message; None: do not wait. Of a shared dead-letter queue it
+                looks at a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.
 
         Returns:
@@ -186,20 +187,20 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         Without `wait` the loop ends as soon as nothing is ready. To go on for ever, put a loop with a long
         `wait` into a `while True`.
 
-        Use each delivery in a `with` block, or settle it. Its ack is deferred: it is made when the loop takes
-        its next step, before that waits, and what was acked is done when the next delivery comes. Other
-        settlements are made at once, and so are `queue.ack([delivery])` and the ack of an earlier delivery.
+        Use each delivery in a `with` block, or settle it. Its ack is deferred: the next step of the loop
+        makes it, before that step waits, so it is done when the next delivery comes. Other settlements are
+        made at once, and so are `queue.ack([delivery])` and the ack of an earlier delivery.
 
         Leaving the loop in any way makes the deferred acks, and releases the delivery of this step, if it is
         not settled, and those that were not handed out. Closing the generator
         (`with closing(orders.consume()) as deliveries`, of `contextlib`) does so at once, and raises
         what goes wrong then. Without that, Python closes it, perhaps a little later. A cancellation, or
-        another error that is not an Exception, goes on, whatever becomes of that: there is one short try, as
-        at the end of a `Delivery`.
+        another error that is not an Exception, is raised in any case: the acks and releases get one short
+        try, as at the end of a `Delivery`.
 
         Args:
-            count: messages that one claim takes, 1 to 1,000. Their acks ride together, at the latest 5 ms
-                after the one before, unless a message takes longer.
+            count: messages that one claim takes, 1 to 1,000. Their acks are made together: an ack waits for
+                others at most 5 ms, or for one message that takes longer.
             wait: how long to wait for each next message before the loop ends; None: do not wait.
             lease: how long the messages of one claim may be held; None: the queue's lease.
 
@@ -224,7 +225,7 @@ class Queue(Batches[T], Managed[T], Scheduled[T]):
         return self._consume(consuming)
 
     def session(self) -> Session[T]:
-        """A session: what it claims here, sends anywhere and acks takes effect together, or not at all."""
+        """Make a session: what it sends and what it acks takes effect together, or not at all."""
         return Session(self)
 
     def _delivery(self, row: Row, token: str, lease_until: int) -> Delivery[T]:

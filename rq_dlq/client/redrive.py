@@ -148,7 +148,7 @@ class RedriveJob:
         return self
 
     def _own(self, part: Redrive) -> Editor:
-        """What changes the messages of a part, which only the object has that began it.
+        """The changes to the messages of a part, which only the object that began the redrive has.
 
         Raises:
             InvalidInput: another one did.
@@ -173,7 +173,7 @@ class RedriveJob:
         return self._steer("pause", by)
 
     def resume(self, by: str | None = None) -> Self:
-        """Go on, without the canary; whether it succeeds is judged by what comes to an end from now on.
+        """Go on, without the canary; its success is judged by messages that end from now on.
 
         `wait` drives it; else workers and maintenance do, after ten seconds.
 

@@ -34,8 +34,8 @@ class Session(Generic[T]):
     A `Poison` or a fatal error makes the message dead if the session holds only one. If it holds several, the
     error does not say which one it is about, so all are nacked, as after any error. `Poison` and `Redeliver`
     are not raised again at the end of the block. An error that is not an Exception (KeyboardInterrupt)
-    releases all deliveries, in one short try as that of a `Delivery`, and goes on, whatever becomes of that.
-    A lost lease releases the others. A forked child that leaves the block leaves all to its parent.
+    releases all deliveries, in one short try as at the end of a `Delivery`, and is raised in any case. A lost
+    lease releases the others. A forked child that leaves the block leaves them all to its parent.
     """
 
     def __init__(self, queue: Queue[T]) -> None:

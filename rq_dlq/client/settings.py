@@ -49,10 +49,11 @@ class BrokerSettings:
             30 s. See docs/reliability.md.
         replicas: how many replicas have to confirm, with "replicated".
         confirm_within: how long to wait for them; at most 4 s, and less than your `socket_timeout`.
-        fingerprint: a function of an exception that names its kind, to group dead letters; None from it: by
-            the error's class, place and text. To pickle the broker it has to be a module's function.
-        version: of your program, such as "1.4.2", at most 60 characters. It stands in each failure, and a
-            group of dead letters tells under which versions they died.
+        fingerprint: a function that takes an exception and returns a name for its kind, by which dead letters
+            are grouped. If it returns None, the error's class, place and text decide. To pickle the broker it
+            has to be a function of a module.
+        version: of your program, such as "1.4.2", at most 60 characters. It is recorded with each failure,
+            and a group of dead letters says under which versions they died.
     """
 
     url: str | None = field(default=None, repr=False)  # it may hold a password

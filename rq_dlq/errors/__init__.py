@@ -9,7 +9,7 @@
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
     ├── KnownId                  the queue has a message with an id that was to be new
     ├── LeaseLost                the token is stale: somebody else has the message, or it is gone
-    ├── UpgradeRequired          a later version wrote it in a form that this one cannot read
+    ├── UpgradeRequired          a later version wrote data in a form that this one cannot read
     ├── UnprocessableMessage     the body cannot be decoded, or no handler knows the message
     ├── InvalidInput             (also a ValueError) an argument makes no sense
     │   ├── InvalidName              a queue name
@@ -49,14 +49,14 @@ class BrokerUnavailable(RqDlqError):
     """Redis cannot be reached, or did not answer in time.
 
     Attributes:
-        indeterminate: it may have done what it was asked; False: nothing was done.
+        indeterminate: the call may have been carried out; False: nothing was done.
     """
 
     indeterminate = True
 
 
 class Unconfirmed(BrokerUnavailable):
-    """The server has it, but too few replicas have confirmed it: a failover may lose it.
+    """The server has the messages, but too few replicas confirmed them: a failover may lose them.
 
     It is safe to repeat the call under the same ids.
 
@@ -73,7 +73,7 @@ class BrokerRefused(RqDlqError):
     """Redis answers, but does not do what was asked.
 
     Attributes:
-        indeterminate: a try before this one had no reply, so what was asked may have been done.
+        indeterminate: an earlier try had no reply, so the call may have been carried out.
     """
 
     indeterminate = False
@@ -103,7 +103,7 @@ class KnownId(RqDlqError):
     """The queue has a message with an id that was to be new, in whatever state; it was left as it is.
 
     Attributes:
-        ids: these ids. What else the call sent before them or beside them is in the queue.
+        ids: these ids. The other messages of the call, before or beside them, are in the queue.
     """
 
     def __init__(self, message: str, ids: Sequence[str] = ()) -> None:
@@ -116,10 +116,10 @@ class LeaseLost(RqDlqError):
 
 
 class UpgradeRequired(RqDlqError):
-    """A later version wrote it in a form that this one cannot read; it was left alone.
+    """A later version wrote the data in a form that this one cannot read; it was left alone.
 
     Attributes:
-        version: the oldest one that can read it; empty: unknown.
+        version: the oldest version that can read it; empty: unknown.
     """
 
     def __init__(self, message: str, version: str = "") -> None:

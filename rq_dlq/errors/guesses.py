@@ -172,6 +172,7 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
             "countdown defer_by defer_until delay delay_seconds eta seconds",
         ),
     ),
+    "Queue.__init__": table(("broker.queue(name) makes a queue", "connection connect core host redis url")),
     "the policy of a queue": table(
         ('expiry=ExpiryPolicy(expiry_delay="1h") is the time to live of messages sent without ttl=…', "ttl"),
     ),
@@ -204,14 +205,15 @@ def part_of(name: str) -> Callable[[K], K]:
 
 
 def answering(function: F) -> F:
-    """Have a function's TypeError for an argument of another library name ours; its signature stays."""
+    """Have a function's TypeError for what other libraries pass name ours; its signature stays."""
 
     def called(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
         except TypeError as error:
             refused = error.__traceback__ is None or error.__traceback__.tb_next is None  # before it ran
-            unknown = [name for name in given if f"'{name}'" in str(error)]
+            own = ARGUMENTS_OF.get(function.__qualname__, {})
+            unknown = [name for name in (*given, *own) if f"'{name}'" in str(error)]
             if not (refused and (sentence := sentence_for(unknown, function.__qualname__))):
                 raise
             message = f"{error}: {sentence}"
@@ -235,7 +237,7 @@ class _Guess:
     def __get__(self, instance: object, owner: type) -> NoReturn:
         whose = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
         message = f"{whose} has no attribute {self._name!r}: {self._sentence}"
-        raise AttributeError(message, name=self._name, obj=owner if instance is None else instance)
+        raise AttributeError(message, name=self._name)  # without obj: Python guesses no name beside ours
 
 
 def _without_guesses(owner: object, names: Iterable[str]) -> list[str]:

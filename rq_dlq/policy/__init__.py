@@ -1,10 +1,10 @@
 """What becomes of a message, as frozen values: no I/O, no clock.
 
-`redelivery` is the policy, on top of what it is made of: `arithmetic` works out its waits, `presets` do as
-other brokers do, `arguments` reads what Redis stores and the settings of other brokers, `tenacity` is a
-bridge, `preview` and `simulation` play it through. `dead_letter` and `expiry` say where messages end.
-`policy_map` has what is stored of all three for `patterns` of queues, each in an `entry`, and makes
-the `settings` of one queue of it.
+`redelivery` is the policy. It is made of the other modules: `arithmetic` computes its waits, `presets`
+compute them as other brokers do, `arguments` reads what Redis stores and the settings of other brokers,
+`tenacity` is a bridge to that library, `preview` and `simulation` show a policy at work. `dead_letter` and
+`expiry` say where messages end. `policy_map` holds what is stored of all three, an `entry` for each of the
+`patterns` of queue names, and computes the `settings` of one queue from it.
 """
 
 from rq_dlq.policy.dead_letter import (

@@ -119,13 +119,14 @@ def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:
     pairs = cast("Mapping[object, object]", given).items()
     for name, _ in pairs:
         if name not in known:
-            hint = sentence_for([name], what) or closest(str(name), {one: one for one in known})
-            raise PolicyError(f"{what} has no field {shown(name)}. {hint}")
+            usual = sentence_for([name], what)
+            hint = f": {usual}" if usual else f". {closest(str(name), {one: one for one in known})}"
+            raise PolicyError(f"{what} has no field {shown(name)}{hint}")
     return {str(name): value for name, value in pairs if value is not UNSET}
 
 
 def closest(name: str, known: Mapping[str, str]) -> str:
-    """A hint at the known name that is like this one; if none is, at all of them.
+    """A hint: the known name that is most like this one or, if none is, all of them.
 
     Args:
         known: the names as they are shown, by the spellings that are compared.

@@ -26,7 +26,7 @@ class Arithmetic:
 
     Attributes:
         initial_delay: the first wait.
-        multiplier: by which a wait is longer than the one before.
+        multiplier: the factor from one wait to the next.
         max_delay: the longest wait; None: none.
         collision_avoidance: the part of a wait, 0 to 1, by which it is spread.
     """

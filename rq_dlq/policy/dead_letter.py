@@ -192,7 +192,7 @@ def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
     """The strategy, with every field, that entries make together.
 
     Args:
-        given: of any strategies; what belongs to another than the one that holds is left out.
+        given: of any strategies; fields of another strategy than the one in force are left out.
         naming: of dead-letter queues, where no entry names them.
     """
     every = fields.with_defaults("dead_letter", given, naming)

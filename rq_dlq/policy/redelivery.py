@@ -221,8 +221,8 @@ class RedeliveryPolicy:
         The times are not JetStream's. There BackOff takes the place of AckWait: it is for silence alone,
         counts from the delivery, and a plain nak is back at once. Here a wait begins with the failure:
         with the nack, or, after silence, with the end of the lease, so the message is back after lease
-        and wait. For their times after silence: a lease no longer than the shortest wait, and every
-        wait shorter by it. Without a backoff both come back at once.
+        and wait. For JetStream's times after silence, choose a lease no longer than the shortest wait, and
+        make every wait shorter by the lease. Without a backoff messages come back at once, here as there.
 
         Args:
             settings: `max_deliver` (deliveries; None or -1: no limit; 0, which JetStream reads so too,

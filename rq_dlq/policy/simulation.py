@@ -1,8 +1,8 @@
-"""What becomes of many messages that fail together, played through: pure, and the same for the same seed.
+"""Simulates what becomes of many messages that fail together: pure, and the same for the same seed.
 
-The model is small on purpose. All messages fail at 0, because of something that is down until the outage
-is over. Each comes back by the policy. A delivery takes no time; it fails while that something is down,
-and where it comes beyond what can be done in a second. There are always enough workers.
+The model is small on purpose. All messages fail at 0, because a service is down until the outage is over.
+Each comes back by the policy. A delivery takes no time. It fails while the service is down, and afterwards if
+the service has no room left in that second. There are always enough workers.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def families(reading: Reading) -> Iterator[Metric]:
 
 
 def _ups(overview: Overview, *, processes_up: bool) -> Iterator[Metric]:
-    """What was read; what was not has no other figures, since nobody knows them."""
+    """What could be read. What could not be read has no other figures, since nobody knows them."""
     what = "1: the queue was read; 0: it cannot be reached, and has no figures of its own."
     queues = GaugeMetricFamily("rq_dlq_queue_up", what, labels=("queue",))
     for queue in overview.queues:

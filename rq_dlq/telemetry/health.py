@@ -45,7 +45,7 @@ def announced(
     heartbeat_file: Path | None = None,
     pages: Pages | None = None,
 ) -> Generator[int | None]:
-    """Announce the vitals of a process meanwhile; to systemd, too, if that started it and waits for it.
+    """Announce the vitals of a process during the block; to systemd, too, if that started it and waits.
 
     Args:
         vitals: of a `Worker` or a `Maintenance`.

@@ -140,7 +140,7 @@ def _up(reading: Reading | None) -> Metric:
 
 
 class WorkerMetrics(Observer):
-    """What the handlers of this process do: `broker.observe(WorkerMetrics())` before its worker runs.
+    """Metrics of the handlers of this process: `broker.observe(WorkerMetrics())` before its worker runs.
 
     `rq-dlq worker APP --health ADDRESS` does this by itself.
 

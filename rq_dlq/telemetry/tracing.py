@@ -52,9 +52,9 @@ def instrument(
     Args:
         broker: of either colour.
         tracer_provider: None: the global one.
-        as_child: True: a handling is a child of the span that sent the message, in the same trace. By
-            default it begins a trace of its own, or is a child of the span around it, and has a link to the
-            one that sent the message: a message may be delivered often, and long after that trace has ended.
+        as_child: True: a handling is a child of the span that sent the message, in the same trace. By default
+            a handling begins a trace of its own, or is a child of the span around it, and has a link to the
+            span that sent the message: a message may be delivered often, and long after that trace has ended.
 
     Raises:
         ConfigurationError: the broker is traced already.

@@ -107,8 +107,8 @@ class TestBroker(Broker):
     def drain(self, queue: AnyQueue | AnyTask) -> Counter[str]:
         """Run the queue's handler, or its tasks, as a worker does, until no message is ready.
 
-        Errors of the handler do not leave it: they are what the policy makes of them. What is to come back
-        later is not awaited: advance the clock, and drain again.
+        Errors of the handler are not raised: the policy decides what becomes of the message. `drain` does not
+        wait for messages that come back later: advance the clock, and drain again.
 
         Args:
             queue: of either colour; a task stands for its queue.
@@ -157,7 +157,7 @@ class TestBroker(Broker):
         return found
 
     def crash(self, delivery: Delivery[Any] | rq_dlq.asyncio.Delivery[Any]) -> None:
-        """Let the consumer that holds it die: time passes until its lease has lapsed, and that is noticed."""
+        """Let the consumer of a delivery die: time passes until its lease has lapsed, and that is noticed."""
         ends = int(delivery.lease_until.timestamp() * 1000)
         self._clock.set(max(self._clock.now, ends) + 1)
         self._run(_work.maintain(delivery._queue._core))

@@ -49,7 +49,7 @@ class Cause:
         """The cause for an exception, or for a reason in words.
 
         Args:
-            values: what the failing messages themselves say, which does not tell kinds of failure apart.
+            values: texts from the failing messages themselves, which do not tell kinds of failure apart.
         """
         if error is None:
             return cls()
@@ -77,7 +77,7 @@ class Cause:
 
 
 def _behind(error: BaseException) -> BaseException:
-    """What failed. Redeliver, and Poison without words, only say what is to be done about that."""
+    """The error behind a Redeliver or a Poison without a text, which only say what is to be done about it."""
     if isinstance(error, Redeliver) or (isinstance(error, Poison) and not error.args):
         context = None if error.__suppress_context__ else error.__context__
         return error.__cause__ or context or error

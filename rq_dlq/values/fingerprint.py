@@ -95,7 +95,7 @@ def fingerprint(
     Args:
         error: the class, with its module unless it is a built-in.
         place: see `place_of`.
-        values: what the message itself says: its id, its headers, the scalars of its body.
+        values: texts from the message itself: its id, its headers, the scalars of its body.
         naming: the quoted names of the text say what is wrong, as in a KeyError.
     """
     naming = naming or error.rpartition(".")[2] in _NAMING

@@ -129,7 +129,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def _values(self) -> Iterator[str]:
-        """What the message itself says: its id, its headers, the strings of its body."""
+        """Texts from the message itself: its id, its headers, the strings of its body."""
         yield self.id
         with suppress(UnprocessableMessage):
             yield from (*self.headers.values(), *strings_of(self.data))

@@ -1,4 +1,4 @@
-"""All queues at one look: what metrics, pages and tools for operators show."""
+"""All queues at a glance: what metrics, pages and tools for operators show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW = 10  # names in a line
 
 @dataclass(frozen=True, slots=True)
 class QueueOverview:
-    """A queue at one look.
+    """A queue at a glance.
 
     Attributes:
         stats: its counts.

@@ -16,7 +16,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class ConsumerReport(msgspec.Struct, frozen=True):
-    """What a worker process has to do with one queue.
+    """The work of a worker process on one queue.
 
     Attributes:
         concurrency: how many messages it works on at once, at most.

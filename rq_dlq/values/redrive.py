@@ -89,12 +89,12 @@ class Asked(msgspec.Struct, frozen=True):
         chosen: the messages, in words.
         rate: messages a second; 0: no limit.
         canary: how many come first; 0: none do.
-        min_success: the part of the ends that have to be acks; 0: it is not judged.
+        min_success: the part of the messages that have ended which has to be acked; 0: it is not judged.
         by: who asked, as JSON.
         user: the Redis user who asked.
         at: when, milliseconds.
         cause: cells of the history of each message.
-        ttl: the messages' time to live, milliseconds; 0: none, -1: that which they had goes on.
+        ttl: the messages' time to live, milliseconds; 0: none, -1: they expire when they would have.
         to: the queue that they go to; empty: their own.
         how: what the redrive changes in the messages, in words.
         offered: only its caller can bring them back, since it edits them, or they go to another queue.

@@ -35,8 +35,8 @@ class Access:
 
     Args:
         token: opens the page.
-        user: tells who sent a request, in place of a token.
-        write: acts are allowed, not only reading.
+        user: returns the name of the sender of a request, in place of a token.
+        write: changes are allowed, not only reading.
 
     Raises:
         ConfigurationError: there is neither, or both, or the token is too short.
@@ -66,7 +66,7 @@ class Access:
         object.__setattr__(self, "_key", key)
 
     def who(self, request: HTTPConnection) -> str | None:
-        """The name of who sent a request; None: nobody who may see the page."""
+        """The name of the sender of a request; None: the sender may not see the page."""
         if self.user is not None:
             return (self.user(request) or "")[:MOST_NAME] or None
         kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -85,7 +85,7 @@ class Access:
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
 
     def mark(self, request: HTTPConnection) -> str:
-        """What a form has to bring along to be taken: another site cannot know it."""
+        """The mark that a form has to have to be accepted: another site cannot know it."""
         return self._sign(b"form", request.cookies.get(COOKIE, "").encode(errors="replace"))
 
     def is_marked(self, request: HTTPConnection, mark: object) -> bool:

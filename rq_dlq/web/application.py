@@ -69,13 +69,13 @@ def app(
     Args:
         broker: of `rq_dlq.asyncio`; the application does not close it.
         token: opens the pages, once it is typed on the login page, or as `Authorization: Bearer …`.
-        user: in place of a token, where the host does the login: gets the request, and returns the name of
-            the user, or None for nobody who may see the pages.
+        user: in place of a token, if the host program does the login: a function that gets the request and
+            returns the name of the user, or None if the sender may not see the pages.
         write: dead letters can be redriven, redrives steered, and queues paused and resumed; else the pages
             are read-only.
         mask: words in the names of fields whose values are hidden, beside password, passwd, pwd, passphrase,
             token, secret, authorization, api_key, private_key and cookie.
-        hosts: the names of hosts that the pages may be asked for by; None: any.
+        hosts: the host names under which the pages may be requested; None: any.
 
     Raises:
         ConfigurationError: there is neither a token nor a user, or both, or the token is too short.

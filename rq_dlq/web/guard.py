@@ -1,4 +1,4 @@
-"""What each request has to pass, and the headers of each answer."""
+"""The checks that each request has to pass, and the headers of each answer."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Guard:
     """Lets a request through if it is for us, from our own pages, and from someone who may see them.
 
     Args:
-        hosts: the names that the page may be asked for by; None: any. On loopback a name of somebody else
-            means a page that has rebound its name to this machine.
+        hosts: the host names under which the page may be requested; None: any. On loopback another name means
+            that some site has rebound its name to this machine.
         login: answers who has not logged in.
     """
 

@@ -104,3 +104,10 @@ def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
 )
 def test_wrong_words_are_usage_errors(words: tuple[str, ...], tmp_path: Path) -> None:
     Shell("", "rq", tmp_path)("acl", *words, code=2)
+
+
+def test_it_is_json_too(tmp_path: Path) -> None:
+    told = Shell("", "rq", tmp_path).json("acl", "producer", "--user", "shop")
+    assert told["role"] == "producer"
+    assert told["line"].startswith(f"user {told['user']} on ")
+    assert told["user"] == "shop"

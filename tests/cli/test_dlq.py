@@ -23,6 +23,13 @@ def test_ls_without_a_queue_lists_those_with_dead_letters(
     assert [(row["name"], row["dead"]) for row in shell.json("dlq", "ls")] == [("orders", 2)]
 
 
+def test_ls_says_whether_there_are_none_or_none_such(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("fine")
+    assert "there are no dead letters of orders" in shell("dlq", "ls", "orders").stderr
+    for words in (["--where", "TRUE"], ["--reason", "poison"]):
+        assert "there are no such dead letters of orders" in shell("dlq", "ls", "orders", *words).stderr
+
+
 @pytest.mark.parametrize(
     "words", [["--limit", "20"], ["--newest"], ["--where", "TRUE"], ["--group", "lapsed"]]
 )

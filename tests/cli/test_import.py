@@ -58,7 +58,7 @@ def test_a_dry_run_tells_what_each_setting_becomes(
 def test_it_sets_what_the_dry_run_told(shell: Shell, broker: rq_dlq.Broker) -> None:
     told = shell("policy", "import", BROKER)
     assert "set orders.#: it matches 0 queues" in told.stderr
-    assert "3 lines above: no counterpart" in told.stderr
+    assert "3 lines above have no counterpart" in told.stderr
     orders = broker.queue("orders.eu").settings()
     assert (orders.redelivery.arithmetic.NAME, orders.redelivery.max_redeliveries) == ("artemis", 5)
     shell("policy", "import", ACTIVEMQ)

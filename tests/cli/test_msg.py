@@ -41,6 +41,21 @@ def test_ls(shell: Shell, ids: list[str]) -> None:
     assert "no such messages" in shell("msg", "ls", "orders", "--where", "priority > 8").stderr
 
 
+def test_a_condition_whose_quotes_a_shell_took_is_told(shell: Shell, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send("one", headers={"tenant": "a"})
+    for condition in ("tenant = a", "priority = 4 and tenant<>a", "'x' = a"):
+        told = shell("msg", "ls", "orders", "--where", condition).stderr
+        assert "a has no quotes, so it is the header of that name; the text is 'a'" in told, condition
+    for condition in (
+        "tenant = 'a = b'",
+        "\"a = b\" = 'a'",
+        "4 = priority",
+        "'a' = body.x",
+        "redelivered = false",
+    ):
+        assert "quotes" not in shell("msg", "ls", "orders", "--where", condition).stderr, condition
+
+
 @pytest.mark.usefixtures("ids")
 def test_ls_may_count(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("three", headers={"tenant": "b"})

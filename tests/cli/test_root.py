@@ -6,9 +6,11 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -19,6 +21,22 @@ from tests.cli.conftest import Shell
 
 def test_it_tells_its_version(shell: Shell) -> None:
     assert shell("--version").stdout.split()[-1] == rq_dlq.__version__
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, click.Context(inner, parent=context, info_name=name))
+
+
+def test_each_command_and_option_says_what_it_does() -> None:
+    for command in commands(main, click.Context(main)):
+        assert command.help, command.name
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        assert not [one.opts[0] for one in options if not one.help], command.name
 
 
 def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -> None:

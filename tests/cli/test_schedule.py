@@ -42,7 +42,8 @@ def test_a_schedule_is_paused_and_resumed(shell: Shell, broker: rq_dlq.Broker) -
 
 def test_what_is_wrong_is_told(shell: Shell) -> None:
     assert "is not JSON" in shell("schedule", "add", "orders", "t", "{", "--every", "1h", code=2).stderr
-    assert "pass either" in shell("schedule", "add", "orders", "t", code=2).stderr
+    told = shell("schedule", "add", "orders", "t", code=2).stderr
+    assert "choose when it sends with exactly one of --cron, --every" in told
     assert "Bad minute" in shell("schedule", "add", "orders", "t", "--cron", "99 * * * *", code=2).stderr
     assert "there is no queue 'orders'" in shell("schedule", "rm", "orders", "t", code=1).stderr
     shell("send", "orders", "-", typed="x")

@@ -45,7 +45,7 @@ def test_csv_rows_are_objects(shell: Shell, broker: rq_dlq.Broker) -> None:
     ("form", "typed", "named"),
     [
         ("--jsonl", b'1\n{"a": \n3\n{"b"}\n', ["line 2: not JSON", "line 4: not JSON"]),
-        ("--csv", b"a,b\n1,2\n3\n", ["line 3: 1 cells, but the first row has 2"]),
+        ("--csv", b"a,b\n1,2\n3\n", ["line 3: 1 cell, but the first row has 2"]),
         (None, b"fine\n\xff\xfe\n", ["line 2: not UTF-8 text"]),
     ],
 )
@@ -113,6 +113,18 @@ def test_ids_and_counts_for_programs(shell: Shell, broker: rq_dlq.Broker) -> Non
     assert ids == [message.id for message in broker.queue("orders").peek()]
     told = json.loads(shell("-o", "jsonl", "send", "orders", "--jsonl", "--skip-bad", typed="1\n{\n").stdout)
     assert told == {"queue": "orders", "sent": 1, "skipped": 1}
+    told = json.loads(shell("-o", "json", "send", "bills", "--ids", typed="a\nb\n").stdout)
+    assert told["ids"] == [message.id for message in broker.queue("bills").peek()]
+    lines = shell("-o", "jsonl", "send", "mails", "--ids", typed="a\nb\n").stdout.splitlines()
+    ids = [message.id for message in broker.queue("mails").peek()]
+    told = [json.loads(line) for line in lines]
+    assert told == [*({"id": one} for one in ids), {"queue": "mails", "sent": 2, "skipped": 0}]
+
+
+def test_a_message_in_the_place_of_the_file_is_told_the_way(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("send", "orders", '{"id": 1}', code=2).stderr
+    assert """pipe it: echo '{"id": 1}' | rq-dlq send QUEUE""" in " ".join(told.split())
+    assert broker.queues() == []
 
 
 def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(

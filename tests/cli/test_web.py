@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -26,8 +27,8 @@ def _needed() -> None:
     ("words", "says"),
     [
         (("--listen", "0.0.0.0:8080"), "the page wants a login: pass --token"),
-        (("--listen", "8080"), "is not of the form HOST:PORT"),
-        (("--listen", "localhost:99999"), "is not of the form HOST:PORT"),
+        (("--listen", "soon"), "is not an address: pass HOST:PORT"),
+        (("--listen", "localhost:99999"), "is not an address: pass HOST:PORT"),
         (("--token", "short"), "which can be guessed: use at least 16"),
         (("--token", TOKEN, "--login-header", "x-user"), "either --token or --login-header"),
         (("--token", ""), "'--token'"),
@@ -38,6 +39,13 @@ def _needed() -> None:
 )
 def test_it_refuses(shell: Shell, words: tuple[str, ...], says: str) -> None:
     assert says in shell("web", *words, code=2).stderr
+
+
+def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = shell("web", "--listen", str(port), code=2).stderr
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in told
 
 
 @pytest.mark.parametrize("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
@@ -92,7 +100,7 @@ def test_it_serves(
     import httpx  # noqa: PLC0415 - the extra may be missing
 
     port = servers.free_port()
-    listen = f"{'0.0.0.0' if '--listen-all' in words else '127.0.0.1'}:{port}"  # noqa: S104 - is tried out
+    listen = f"0.0.0.0:{port}" if "--listen-all" in words else str(port)
     words = words[: words.index("--listen-all")] if "--listen-all" in words else words
     command = [sys.executable, "-m", "rq_dlq", "web", "--listen", listen, "--url", f"unix://{redis_socket}"]
     with subprocess.Popen([*command, *words], stderr=subprocess.DEVNULL) as process:

@@ -218,10 +218,13 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
+        (["orders"], "pass the Python module that has the broker; -q NAME chooses a queue"),
         (["app:nosuch"], "app has no 'nosuch'"),
-        (["app:nothing"], "app:nothing is a int, not a Broker of rq_dlq"),
+        (["app:nothing"], "app:nothing is of type int, not a Broker of rq_dlq"),
         (["app:empty"], "there is no handler to run"),
         (["app.py"], "app.py is a path: pass the module, app:BROKER"),
+        (["app.broker"], "there is no module 'app.broker'"),
+        (["app.broker"], "on Python's path: pass app:broker"),
         (["broken"], "broken cannot be imported: ZeroDivisionError"),
         (["needy"], "No module named 'no_such_thing'"),
         (["unguarded"], 'it is imported: put it under the line `if __name__ == "__main__":` ('),
@@ -374,7 +377,7 @@ def test_watch_restarts_it_when_a_file_changes(shell: Shell, broker: rq_dlq.Brok
         supervisor.send_signal(signal.SIGINT)
         _, stderr = supervisor.communicate(timeout=60)
     assert supervisor.returncode == 0
-    assert "app.py changed: restarting" in stderr
+    assert f" {shell.directory}/app.py changed: restarting" in stderr
 
 
 def test_ls_says_who_works_on_what(shell: Shell, broker: rq_dlq.Broker) -> None:

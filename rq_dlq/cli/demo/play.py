@@ -211,7 +211,7 @@ def _redrive(play: Play, groups: list[ErrorGroup]) -> tuple[int, float]:
         if not (back := _redrive_exhausted(play)):
             break
         redriven += back
-        play.tell(f"redrive: {back:,} dead letters go back to the queue")
+        play.tell(f"redrive: {many(back, 'dead letter')} back in the queue")
         play.until(lambda: _is_empty(play))
     play.tell("all is done")
     return redriven, play.sent_for - begin

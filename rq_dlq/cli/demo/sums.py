@@ -92,7 +92,7 @@ def checks(f: Figures) -> list[Check]:
         Check(
             "redriven",
             f.redriven > 0,
-            f"{f.redriven:,} dead letters that had run out of tries, done {f.redrive_took:.1f} s later",
+            f"{many(f.redriven, 'dead letter')} that had run out of tries, done {f.redrive_took:.1f} s later",
         ),
     ]
 

@@ -27,8 +27,8 @@ Name = Annotated[
 ]
 Group = Annotated[str | None, Field(description="The fingerprint of a group, as `groups` shows it.")]
 Ids = Annotated[list[str] | None, Field(description="Ids of dead letters.", max_length=1_000)]
-Limit = Annotated[int, Field(description="At most so many.", ge=1, le=100)]
-Few = Annotated[int, Field(description="At most so many.", ge=1, le=20)]
+Limit = Annotated[int, Field(description="At most this many.", ge=1, le=100)]
+Few = Annotated[int, Field(description="At most this many.", ge=1, le=20)]
 
 
 class Tools:

@@ -1,4 +1,4 @@
-"""One kind of failure: a story, the letters, the way back."""
+"""One kind of failure: a story, the letters, the redrive."""
 
 from __future__ import annotations
 
