@@ -49,7 +49,7 @@ def luacheck(directory: Path) -> subprocess.CompletedProcess[str] | None:
 def main(arguments: list[str]) -> int:
     """The command line."""
     anew = arguments == ["--write"]
-    if len(arguments) > 1 or (arguments and arguments[0].startswith("-") and not anew):
+    if len(arguments) > 1 or not (anew or all(Path(argument).is_dir() for argument in arguments)):
         sys.stderr.write(f"{__doc__}\n")
         return 2
     with tempfile.TemporaryDirectory() as scratch:

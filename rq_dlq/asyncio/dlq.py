@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from rq_dlq._work import redrive_start, redrives
@@ -10,6 +11,7 @@ from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.asyncio.redrive import RedriveJob
 from rq_dlq.asyncio.selection import Selection, target_of
 from rq_dlq.client.choosing import dead_choice
+from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rq_dlq import _work
-    from rq_dlq._work.choice import Order
+    from rq_dlq._work.choice import Choice, Order
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.choosing import Conditions
@@ -192,9 +194,21 @@ class DeadLetters(Answering, Generic[T]):
         )  # fmt: skip
         if dry_run:
             return await self._broker._run(redrive_start.plan(self._core, wanted, terms))
+        job = await self._begun(wanted, terms)
+        if terms.is_gradual:
+            return job
+        try:
+            return await job.wait()
+        except BaseException as error:
+            if terms.offered and not isinstance(error, GeneratorExit):  # without the job nobody can go on
+                with suppress(RqDlqError):
+                    await job.cancel()
+            raise
+
+    async def _begun(self, wanted: Choice, terms: Terms) -> RedriveJob:
+        """A redrive that nobody drives yet."""
         begun = await self._broker._run(redrive_start.begin(self._core, wanted, terms))
-        job = RedriveJob(self._core, self._broker, begun, terms)
-        return job if terms.is_gradual else await job.wait()
+        return RedriveJob(self._core, self._broker, begun, terms)
 
     async def jobs(self) -> list[RedriveJob]:
         """The redrives that go on, and those of the last week, at most a hundred; the newest first."""

@@ -212,6 +212,13 @@ class RedriveJob:
         return self
 
     async def _steer(self, verb: Steering, by: str | None) -> Self:
-        for n, part in self._stored():
-            self._parts[n] = await self._broker._run(redrives.steer(self._core, part, verb, by))
+        refused: list[InvalidInput] = []
+        parts = self._stored()
+        for n, part in parts:
+            try:
+                self._parts[n] = await self._broker._run(redrives.steer(self._core, part, verb, by))
+            except InvalidInput as error:  # this part is over, perhaps; the others may go on
+                refused.append(error)
+        if refused and len(refused) == len(parts):
+            raise refused[0]
         return self

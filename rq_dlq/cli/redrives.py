@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.cli import _show
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
 from rq_dlq.cli._edits import edit_of
@@ -13,6 +14,8 @@ from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, th
 from rq_dlq.cli._options import by_option, confirm, queue_argument
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli.queues import is_view
+from rq_dlq.client.choosing import dead_choice
+from rq_dlq.client.selection import target_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.readable import many
 from rq_dlq.values.redrive import NUMBERS
@@ -20,6 +23,7 @@ from rq_dlq.values.redrive import NUMBERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rq_dlq.client.dlq import DeadLetters
     from rq_dlq.client.redrive import RedriveJob
     from rq_dlq.values.redrive import RedrivePlan, Refusal
 
@@ -99,7 +103,7 @@ def redrive(
     alone = bool(options["to"] or options["edit"])  # only this process can drive it
     begun: dict[str, Any] = {**options, **changes}
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
-    job = letters.redrive(dry_run=False, **which, **begun)
+    job = _begun(letters, which, begun)
     if options["detach"]:
         context.output.say(
             f"redrive {job.id} goes on by itself: `rq-dlq dlq jobs {name}` shows how far it is"
@@ -107,6 +111,16 @@ def redrive(
     else:
         drive(context, name, job, alone=alone)
     all_found(chosen, job.counts.eligible)
+
+
+def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, Any]) -> RedriveJob:
+    """A redrive that nobody drives yet: who does shows how far it is, and may pause it."""
+    conditions: Any = {name: which.pop(name) for name in ("ids", "group")}
+    to = terms.pop("to")
+    target = None if to is None else target_of(to, letters._broker)
+    wanted = dead_choice(conditions, **which)
+    wanted.check_bulk("redrive")
+    return letters._begun(wanted, Terms(to=target, **terms))  # noqa: SLF001 - `redrive` would wait for it
 
 
 def _tell_plan(context: Context, plan: RedrivePlan, *, keep: bool) -> None:

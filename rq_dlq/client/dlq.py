@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from rq_dlq._work import redrive_start, redrives
@@ -11,6 +12,7 @@ from rq_dlq._work.redrive_terms import Terms
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection, target_of
+from rq_dlq.errors import RqDlqError
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rq_dlq import _work
-    from rq_dlq._work.choice import Order
+    from rq_dlq._work.choice import Choice, Order
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.choosing import Conditions
     from rq_dlq.client.queue import Queue
@@ -193,9 +195,21 @@ class DeadLetters(Answering, Generic[T]):
         )  # fmt: skip
         if dry_run:
             return self._broker._run(redrive_start.plan(self._core, wanted, terms))
+        job = self._begun(wanted, terms)
+        if terms.is_gradual:
+            return job
+        try:
+            return job.wait()
+        except BaseException as error:
+            if terms.offered and not isinstance(error, GeneratorExit):  # without the job nobody can go on
+                with suppress(RqDlqError):
+                    job.cancel()
+            raise
+
+    def _begun(self, wanted: Choice, terms: Terms) -> RedriveJob:
+        """A redrive that nobody drives yet."""
         begun = self._broker._run(redrive_start.begin(self._core, wanted, terms))
-        job = RedriveJob(self._core, self._broker, begun, terms)
-        return job if terms.is_gradual else job.wait()
+        return RedriveJob(self._core, self._broker, begun, terms)
 
     def jobs(self) -> list[RedriveJob]:
         """The redrives that go on, and those of the last week, at most a hundred; the newest first."""

@@ -24,9 +24,11 @@ _NO_NAME = re.compile(r"[^\w.-]+")
 _IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords have some
 # What may be a field: its name, a quote that ends it, and = or : behind. It begins only where a name does,
 # and gives nothing back, so that each character is read once, however long the name is.
-# Behind the name of a pair, ["password", "x"], is a comma, and behind an option, --password x, a blank.
+# Behind the name of a pair, ["password", "x"], is a comma, and behind an option, --password x, a blank. A
+# sentence about an option, "--token is required", has no value.
 _FIELD = re.compile(
-    r"""(?<![\w.-])(?:([\w.-]++)(\\*+["']\]?)?\s*+(?:[:=]{1,3}>?|(,))\s*+|(--[\w-]++)\s++(?=[^\s-]))"""
+    r"""(?<![\w.-])(?:([\w.-]++)(\\*+["']\]?)?\s*+(?:[:=]{1,3}>?|(,))\s*+"""
+    r"""|(--[\w-]++)\s++(?!(?:is|was|must|has|needs|cannot|and|or)\s)(?=[^\s-]))"""
 )
 _PAIR = re.compile(r"""[\[(]\s{0,9}\\*+["']\Z""")  # what a pair begins with
 _TAG = re.compile(r"<(?:[\w.-]{1,60}:)?([\w.-]{1,200})(?:\s[^<>]*+)?(?<!/)>")

@@ -262,7 +262,7 @@ async def test_a_connection_lost_half_way_doubles_nothing(to: str | None, broker
         await queue.dlq.redrive(all=True, edit=edit, to=to)
     lost.left = 0
     (job,) = await queue.dlq.jobs()
-    assert (job.state, int(job)) == ("running", 60)
+    assert (job.state, int(job)) == ("cancelled", 60)
     assert sum(audit(raw, name).total() for name in "ab") == 100
     again = await queue.dlq.redrive(all=True, edit=lambda body: body + 1_000, to=to)
     assert int(job) + int(again) == 100
@@ -303,6 +303,26 @@ async def test_only_the_caller_can_go_on_with_it(broker: Any, clock: Clock) -> N
     await begun.wait()
     await job.wait()
     assert (begun.state, await counts(queue)) == ("cancelled", {"ready": 2, "dead": 7})
+
+
+class Interrupted(BaseException):
+    """As Ctrl-C, which the loop of a test would not survive."""
+
+
+async def test_an_edit_that_is_interrupted_ends_the_redrive(broker: Any) -> None:
+    """Nobody else can go on with it, since the call returns no job."""
+
+    def edit(body: Any) -> Any:
+        if body == 5:
+            raise Interrupted
+        return -body
+
+    queue = broker.queue("a")
+    await bury(queue, range(9))
+    with pytest.raises(Interrupted):
+        await queue.dlq.redrive(all=True, edit=edit)
+    (job,) = await queue.dlq.jobs()
+    assert job.state == "cancelled"
 
 
 async def test_edits_may_take_long(broker: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

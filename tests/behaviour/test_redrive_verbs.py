@@ -16,7 +16,7 @@ from rq_dlq import (
 )
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Steering, Stepped, Undone
-from rq_dlq._work import Choice, redrive_start
+from rq_dlq._work import Choice, redrive_start, redrives
 from rq_dlq._work.redrive_terms import Terms
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bury, counts
@@ -214,6 +214,19 @@ async def test_a_queue_that_gets_the_shared_name_meanwhile_is_not_redriven(
     await drive(broker, redrive_start.begin(lost, Choice(where="body = 'x'"), Terms()), open_late)
     assert await counts(late) == {"dead": 1}
     assert all([len(await queue.dlq.jobs()) == (queue is not late) for queue in (*shared, late)])
+
+
+async def test_a_verb_for_a_shared_name_passes_over_what_is_done(shared: list[Any], broker: Any) -> None:
+    chosen = Choice(where="body = 'x'")
+    job = await broker.queue("LOST").dlq._begun(chosen, Terms())
+    await shared[0]._broker._run(redrives.drive(shared[0]._core.keys, job._parts[0].id))
+    await job.pause()
+    states = [[one.state for one in await queue.dlq.jobs()] for queue in shared]
+    assert states == [["done"], *[["paused"]] * 4]
+    await job.resume()
+    await job.wait()
+    with pytest.raises(InvalidInput, match=r"cannot pause redrive .*: it is done"):
+        await job.pause()
 
 
 async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_named(

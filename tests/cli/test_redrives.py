@@ -258,9 +258,14 @@ def test_a_canary_of_edited_ones_that_fails_ends_it(shell: Shell, broker: rq_dlq
     assert broker.queue("orders").stats().dead == 9
 
 
-def test_ctrl_c_ends_an_edited_one(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
-    dead(*({"n": n} for n in range(40)))
-    words = ("dlq", "redrive", "orders", "--all", "--yes", "--rate", "1", "--edit", '{"n": 1}', "-o", "jsonl")
+@pytest.mark.parametrize("pace", [("--rate", "1"), ()], ids=["rate", "at once"])
+def test_ctrl_c_ends_an_edited_one(
+    pace: tuple[str, ...], shell: Shell, broker: rq_dlq.Broker, dead: Die
+) -> None:
+    many = 40 if pace else 5_000
+    for start in range(0, many, 1_000):
+        dead(*({"n": n} for n in range(start, min(many, start + 1_000))))
+    words = ("dlq", "redrive", "orders", "--all", "--yes", *pace, "--edit", '{"n": 1}', "-o", "jsonl")
     with shell.process(*words) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -270,4 +275,4 @@ def test_ctrl_c_ends_an_edited_one(shell: Shell, broker: rq_dlq.Broker, dead: Di
         assert "the same command takes those that are still dead" in process.stderr.read()
     orders = broker.queue("orders")
     (job,) = orders.dlq.jobs()
-    assert (job.state, orders.stats().dead + int(job)) == ("cancelled", 40)
+    assert (job.state, orders.stats().dead + int(job)) == ("cancelled", many)

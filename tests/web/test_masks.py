@@ -88,6 +88,8 @@ def test_fields_by_their_names() -> None:
         ("mysql --password=LEAK --host a", "mysql --password=*** --host a"),
         ("run --api-key 'LEAK LEAK' -p 80", "run --api-key *** -p 80"),
         ("run --token --verbose yes", "run --token --verbose yes"),
+        ("--token is required", "--token is required"),
+        ("--token is-LEAK --host a", "--token *** --host a"),
         # URLs: to the last @ before the path
         ("postgres://user:p@LEAK@host/db", "postgres://***@host/db"),
         ("http://shop/a@b and http://shop.example", "http://shop/a@b and http://shop.example"),
