@@ -47,8 +47,14 @@ class Delivery(Leased[T]):
         queue: Queue[T],
         consuming: _work.Consuming[Delivery[T]] | None = None,
     ) -> None:
-        core = queue._core
-        super().__init__(row, core.codec, core.name, token, lease_until, family=core.keys.family)
+        core = queue._core  # no super().__init__(): a claim makes up to a thousand
+        self.id = row.id
+        self.queue = core.name
+        self._row, self._codec = row, core.codec
+        self.token = token
+        self._held = (row.id, token)
+        self._family = core.keys.family
+        self._lease_ends = lease_until
         self._queue = queue
         self._consuming = consuming
 

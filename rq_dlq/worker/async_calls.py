@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.worker.running import check_ran
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
@@ -14,64 +13,60 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.client.handlers import Handler
-    from rq_dlq.worker.claiming import Pace
     from rq_dlq.worker.stopping import Stop
+
+
+Call: TypeAlias = tuple[asyncio.Task[None], float, float]
+"""The task of a delivery, when that was claimed, and when the task began: monotonic seconds."""
 
 
 class AsyncCalls:
     """Runs calls of one handler, each in the task of its delivery.
 
     Args:
-        tasks: of the deliveries, and when these were claimed.
-        pace: gets to know how long each call took.
+        calls: of the deliveries whose tasks have not ended.
         stop: of the worker.
 
     Attributes:
         running: the deliveries whose handlers run.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        tasks: Mapping[Delivery[Any], tuple[asyncio.Task[None], float]],
-        pace: Pace,
-        stop: Stop,
-    ) -> None:
-        self._handler, self._tasks, self._pace, self._stop = handler, tasks, pace, stop
+    def __init__(self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop) -> None:
+        self._function, self._takes_delivery = handler.function, handler.takes_delivery
+        self._timeout = handler.timeout
+        self._calls, self._stop = calls, stop
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
     async def run(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with."""
-        handler = self._handler
-        limit = None if handler.timeout is None else asyncio.timeout(handler.timeout)
+        limit = None if self._timeout is None else asyncio.timeout(self._timeout)
         self.running.add(delivery)
-        began = time.monotonic()
         try:
-            arguments = (delivery.body, delivery) if handler.takes_delivery else (delivery.body,)
+            body = delivery.body
+            call = self._function(body, delivery) if self._takes_delivery else self._function(body)
             if limit is None:
-                check_ran(await handler.function(*arguments))
+                check_ran(await call)
             else:
                 async with limit:
-                    check_ran(await handler.function(*arguments))
+                    check_ran(await call)
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
             where = error.__cause__ or error  # the cancellation, raised where the handler was
             return HandlerTimeout().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
-            loop_broke = self._stop.broken and self._tasks[delivery][0].cancelling()  # not its fault
+            loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not its fault
             return Stopped() if delivery in self._cancelled or loop_broke else error
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
             return error
         finally:
             self.running.discard(delivery)  # from here on a cancellation would cut off the settling
             self._cancelled.discard(delivery)
-            self._pace.note(time.monotonic() - began)
         return None
 
     def cancel(self) -> None:
         """Cancel each call once."""
         for delivery in self.running - self._cancelled:
             self._cancelled.add(delivery)
-            self._tasks[delivery][0].cancel()
+            self._calls[delivery][0].cancel()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
+from collections import Counter
 from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.worker.async_acks import AsyncAcks
-from rq_dlq.worker.async_calls import AsyncCalls
+from rq_dlq.worker.async_calls import AsyncCalls, Call
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER, take
-from rq_dlq.worker.running import end_child
+from rq_dlq.worker.running import Process, end_child
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -51,12 +51,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._broker = broker
         self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
-        self._running: dict[Delivery[Any], tuple[asyncio.Task[None], float]] = {}  # and when claimed
-        self._calls = AsyncCalls(handler, self._running, self._pace, shared.stop)
+        self._running: dict[Delivery[Any], Call] = {}
+        self._calls = AsyncCalls(handler, self._running, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
-        self._process = os.getpid()
+        self._process = Process.number
         self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
-        self._resting = self._ending = False  # no call begins any more
+        self._resting = False  # until something is to be claimed
+        self._goes_on = False  # a claim is under way that does not wait: its end is followed by acks
+        self._ending = False  # no call begins any more
         self._ended = asyncio.Event()  # a call has
         self._claimed = self._last_end = 0.0  # monotonic seconds
         self._asked = self._extended = time.monotonic()  # when it last asked to extend all leases; and did
@@ -96,7 +98,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Wait for the running calls, and settle everything, as long as Redis may answer."""
         await self._release_unstarted()
         await self._acks.all()
-        while tasks := [task for task, _ in self._running.values() if not task.done()]:
+        while tasks := [task for task, *_ in self._running.values() if not task.done()]:
             await asyncio.wait(tasks)
         await self._acks.end()
         while self._unstarted and not self._stop.giving_up.is_set():
@@ -111,8 +113,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 await self._rest()
                 continue
             claim = self.claim(min(wanted, MOST), waits=not ahead)
+            self._goes_on = ahead
             deliveries = await self._broker._run(_work.riding(self._acks.steps(), claim))
+            self._goes_on = False
             if self.pause:
+                self._acks.later()
                 await asyncio.sleep(self.pause)
             if deliveries:
                 self._claimed = time.monotonic()
@@ -129,7 +134,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _rest(self) -> None:
         """Wait until there is something to claim for; that claim acks what ends meanwhile."""
-        self._acks.later()
         self._resting = True
         await self._one_ends(CHECK)
         self._resting = False
@@ -153,14 +157,17 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _begin(self) -> None:
         """Begin as many calls as can run."""
-        most = 0 if self._ending or self._stop.finishing.is_set() else self.concurrency
+        most = 0 if self._ending or self._overdue or self._stop.finishing.is_set() else self.concurrency
+        began = time.monotonic()
         with suppress(IndexError):  # none is left; the worker's thread may have released them
-            while len(self._running) < most and not self._overdue:
+            while len(self._running) < most and self._put_back < self._extended:
                 delivery = self._unstarted.popleft()
-                self._running[delivery] = self._loop.create_task(self._run(delivery)), self._claimed
+                task = self._loop.create_task(self._run(delivery), name=self._thread.name)
+                self._running[delivery] = task, self._claimed, began
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
+        self._acks.later()
         self._ended.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -168,23 +175,24 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _end(self) -> None:
         """Do what follows the end of calls, once for all that ended in the same turn of the event loop."""
-        for delivery in self._over:
-            del self._running[delivery]
+        self._last_end = time.monotonic()
+        ended = Counter([self._running.pop(delivery)[2] for delivery in self._over])
+        for began, calls in ended.items():  # nearly always one
+            self._pace.note(self._last_end - began, calls)
         self.permit.end_of(self._over)
         self._over.clear()
-        self._last_end = time.monotonic()
         self._begin()
         claims = self._resting and self._wanted > 0
         if claims or not self._resting:
             self._ended.set()
-        if not claims:
+        if not claims and not self._goes_on:
             self._acks.later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         try:
             handling = self._observers.handling(delivery) if self._observers else None
             error = await self._calls.run(delivery)
-            if os.getpid() != self._process:
+            if Process.number != self._process:
                 end_child(error)
             if handling is not None:
                 handling.end(error)
@@ -260,7 +268,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     @property
     def holds(self) -> tuple[int, float]:
         """How many messages it holds, and when the oldest call's was claimed."""
-        since = [claimed for _, claimed in [*self._running.values()]]
+        since = [claimed for _, claimed, _ in [*self._running.values()]]
         return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._claimed)
 
     def cut_short(self) -> None:

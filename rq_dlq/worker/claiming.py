@@ -30,10 +30,10 @@ class Pace:
     at_once: int = 1  # calls side by side
     _usual: float | None = None  # seconds, a moving average
 
-    def note(self, seconds: float) -> None:
-        """Note how long a call took."""
+    def note(self, seconds: float, calls: int = 1) -> None:
+        """Note how long so many calls took, each."""
         known = self._usual
-        self._usual = seconds if known is None else known + 0.2 * (seconds - known)
+        self._usual = seconds if known is None else seconds + 0.75**calls * (known - seconds)
 
     @property
     def claim(self) -> int:

@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Handler
 
 
+class Process:
+    """This process; a forked child is another one.
+
+    Attributes:
+        number: of it. To ask the system at the end of each call would cost as much as the rest of the call.
+    """
+
+    number = os.getpid()
+
+    @classmethod
+    def begin(cls) -> None:
+        """A fork has made this one."""
+        cls.number = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=Process.begin)
+
+
 class Running:
     """Runs one call after the other, in one thread.
 
@@ -46,7 +65,7 @@ class Running:
         error: BaseException | None = None
         ended = False
         if not self._thread:
-            self._thread, self._process = threading.get_ident(), os.getpid()
+            self._thread, self._process = threading.get_ident(), Process.number
         try:
             self.began = time.monotonic()
             self.delivery = delivery
@@ -63,7 +82,7 @@ class Running:
             if not ended and error is None:
                 error = late
             self._end()
-        if os.getpid() != self._process:
+        if Process.number != self._process:
             end_child(error)
         return error
 

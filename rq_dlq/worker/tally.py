@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
@@ -33,6 +34,9 @@ LEVELS: dict[Fate, int] = {
 }
 
 
+_outcome = attrgetter("outcome")
+
+
 class Tally:
     """How deliveries ended; safe with threads.
 
@@ -44,11 +48,18 @@ class Tally:
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def add(self, settlements: Iterable[Settlement], asked: Fate) -> None:
-        """Count settlements; "settled", by an earlier try of the same call, counts as `asked`."""
-        outcomes = [asked if one.outcome == "settled" else one.outcome for one in settlements]
+    def add(self, settlements: Iterable[Settlement], asked: Fate) -> Counter[str]:
+        """Count settlements; "settled", by an earlier try of the same call, counts as `asked`.
+
+        Returns:
+            The number of these by outcome.
+        """
+        counts: Counter[str] = Counter(map(_outcome, settlements))
+        if "settled" in counts:
+            counts[asked] += counts.pop("settled")
         with self._lock:
-            self.counts.update(outcomes)
+            self.counts.update(counts)
+        return counts
 
     def note(
         self,

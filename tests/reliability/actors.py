@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -170,12 +171,13 @@ class NotedTally(Tally):
         super().__init__()
         self._journal = journal
 
-    def add(self, settlements: Iterable[Settlement], asked: Fate) -> None:
+    def add(self, settlements: Iterable[Settlement], asked: Fate) -> Counter[str]:
         """Note it."""
         told = list(settlements)
-        super().add(told, asked)
+        counts = super().add(told, asked)
         if asked == "acked":
             note_acked(self._journal, told)
+        return counts
 
 
 def work(
