@@ -8,6 +8,7 @@ local MOST = 524288 -- bytes that it leases, or one message (I9)
 
 local records, read, spent = {}, 0, 0
 local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+local ends, leaves = #reply, 0 -- the lengths of reply and taken: to ask for one is a search
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
@@ -31,7 +32,7 @@ for place = 1, #ids do
     line = not_fresh(source, rows[place], id, record, text)
   end
   if line ~= 'later' then -- else it stays
-    taken[#taken + 1] = rows[place]
+    taken[leaves + 1], leaves = rows[place], leaves + 1
     if touched then
       mortal = mortal or {}
       mortal[#mortal + 1] = id
@@ -40,13 +41,14 @@ for place = 1, #ids do
       redis.call('HDEL', states, id)
       redis.call('HDEL', history, id)
     elseif line then
-      local size = #reply
-      chosen[#chosen + 1], seen[id] = id, true
-      leased[2 * #chosen - 1], leased[2 * #chosen] = id, line
+      local nth = #chosen + 1
+      chosen[nth], seen[id] = id, true
+      leased[2 * nth - 1], leased[2 * nth] = id, line
       local story = text and redis.call('HGET', history, id) or ''
       spent = spent + #record + #story
       if answer == 'rows' then
-        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = id, record, line, story
+        reply[ends + 1], reply[ends + 2], reply[ends + 3], reply[ends + 4] = id, record, line, story
+        ends = ends + 4
       end
     end
   end
