@@ -7,7 +7,10 @@ from typing import Any
 import hiredis
 import pytest
 
+from rq_dlq._calls import Call
+from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import packed
+from rq_dlq._scripts import Scripts
 
 SAME, MIXED = [b"%020d" % n for n in range(300)], [b"1", b"22", b""]
 
@@ -18,3 +21,11 @@ SAME, MIXED = [b"%020d" % n for n in range(300)], [b"1", b"22", b""]
 def test_ids_of_one_length_are_packed_as_others_are(fields: list[Any]) -> None:
     command: Any = (b"HMGET", "rq:{a}:messages", *fields)
     assert packed([command, command]) == 2 * hiredis.pack_command(command)
+
+
+@pytest.mark.parametrize("items", [(), ("id", b"token"), (1, 0.5, b"\r\n" * 9)])
+def test_the_keys_of_a_script_are_packed_once_as_they_are_each_time(items: tuple[Any, ...]) -> None:
+    keys, others, scripts = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Scripts()
+    for of in (keys, others, keys):
+        command = Call("ack", of, {}, items, list).command(scripts)
+        assert packed([command, command]) == 2 * packed([command]) == 2 * hiredis.pack_command(command)

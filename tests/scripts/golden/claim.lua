@@ -1018,7 +1018,8 @@ local only_suspects = marked and #rows == 0
 local MOST = 524288 -- bytes that it leases, or one message (I9)
 
 local records, read, spent = {}, 0, 0
-local chosen, seen, leased, taken, size, mortal, not_fresh = {}, {}, {}, {}, 0, nil, nil
+local chosen, seen, leased, taken, mortal, not_fresh = {}, {}, {}, {}, nil, nil
+local size, ends, leaves = 0, #reply, 0 -- the lengths of chosen, reply and taken: to ask for one is a search
 -- Of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
 local fresh = 'live +' .. token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
 for place = 1, #ids do
@@ -1515,7 +1516,7 @@ for place = 1, #ids do
     line = not_fresh(source, rows[place], id, record, text)
   end
   if line ~= 'later' then -- else it stays
-    taken[#taken + 1] = rows[place]
+    taken[leaves + 1], leaves = rows[place], leaves + 1
     if touched then
       mortal = mortal or {}
       mortal[#mortal + 1] = id
@@ -1529,8 +1530,8 @@ for place = 1, #ids do
       local story = text and redis.call('HGET', history, id) or ''
       spent = spent + #record + #story
       if answer == 'rows' then
-        local at = #reply
-        reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = id, record, line, story
+        reply[ends + 1], reply[ends + 2], reply[ends + 3], reply[ends + 4] = id, record, line, story
+        ends = ends + 4
       end
     end
   end
