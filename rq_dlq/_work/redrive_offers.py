@@ -7,14 +7,13 @@ whoever else redrives it meanwhile. What an edit refuses stays dead.
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import manage, scans
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Offer
-from rq_dlq._work.redrives import LEFT, end_of, unknown, until
-from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Batch, Steps
+from rq_dlq._work.redrives import LEFT, unknown
+from rq_dlq._work.steps import CHANGED, CHUNK_BYTES, Batch, Deadline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
 from rq_dlq.values.message import DeadLetter
@@ -104,7 +103,7 @@ def drive_offered(
     keys: QueueKeys,
     redrive: Redrive,
     editor: Editor,
-    timeout: int | None,
+    deadline: Deadline,
     told: Callable[[Redrive], None],
 ) -> Steps[Redrive]:
     """Drive a redrive until it does not run any more, as `redrives.drive` does.
@@ -114,7 +113,7 @@ def drive_offered(
     """
     target = editor.target.keys if redrive.asked.to else keys
     opening: str = (yield manage.opening(target)) if redrive.asked.to else ""
-    position, offers, end = START, list[Offer](), end_of(timeout)
+    position, offers = START, list[Offer]()
     while True:
         step = calls.offer_redrive(
             keys, target, redrive.id, position=position, grace=LEFT, opening=opening, offers=offers
@@ -132,17 +131,17 @@ def drive_offered(
             )
         for known in last.known:
             editor.refuse(known.decode(), f"{target.family} has a message of this id")
-        if found.state != "running" or (position != START and monotonic() >= end):
+        if found.state != "running" or (position != START and deadline.is_over):
             return found
         offers = [] if position == START else offers[last.position - position :]
         position = last.position
         if last.wait:
-            yield until(end, keys, last.wait)
+            yield deadline.wait(keys.silent, last.wait)
         if not offers:
             still_here = calls.offer_redrive(
                 keys, target, redrive.id, position=START, grace=LEFT, opening=opening, offers=()
             )
-            offers = yield from _next(keys, redrive, position, editor, still_here)
+            offers = yield from _next(keys, redrive, position, editor, still_here, clock=deadline.clock)
 
 
 def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
@@ -151,12 +150,19 @@ def _cancel(keys: QueueKeys, redrive: Redrive) -> Steps[None]:
 
 
 def _next(
-    keys: QueueKeys, redrive: Redrive, position: int, editor: Editor, still_here: Call[Offered]
+    keys: QueueKeys,
+    redrive: Redrive,
+    position: int,
+    editor: Editor,
+    still_here: Call[Offered],
+    *,
+    clock: Callable[[], float],
 ) -> Steps[list[Offer]]:
     """The next messages of the list, about half a megabyte; what is gone is offered as not there.
 
     Args:
         still_here: is called where their edits take long.
+        clock: seconds; it never goes back.
     """
     ids: list[str] = yield calls.listed(keys, redrive.id, position, CHANGED)
     if not ids:
@@ -164,14 +170,14 @@ def _next(
     place: Any = redrive.asked.part
     page: Page = yield scans.browse(keys, place=place, ids=ids, wanted=editor.wanted)
     rows = {row.id: row for row in page.rows()}
-    offers, size, told = list[Offer](), 0, monotonic()
+    offers, size, told = list[Offer](), 0, clock()
     for message_id in ids[: page.looked]:
         offer = editor.offer(rows[message_id]) if message_id in rows else Offer(message_id, "gone")
         if offers and size + len(offer.record) > CHUNK_BYTES:
             break
         offers.append(offer)
         size += len(offer.record)
-        if monotonic() - told >= TOLD:
+        if clock() - told >= TOLD:
             yield still_here
-            told = monotonic()
+            told = clock()
     return offers

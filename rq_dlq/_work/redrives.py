@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._calls import redrives as calls
 from rq_dlq._work.audit import who, whoami
-from rq_dlq._work.steps import CHANGED, MAX_BLOCK, Batch, Steps, Wait
+from rq_dlq._work.steps import CHANGED, Batch, Deadline, Steps
 from rq_dlq._work.views import members
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
@@ -55,17 +53,16 @@ def unknown(keys: QueueKeys, job: str) -> InvalidInput:
 
 
 def drive(
-    keys: QueueKeys, job: str, timeout: int | None = None, told: Callable[[Redrive], None] | None = None
+    keys: QueueKeys, job: str, deadline: Deadline, told: Callable[[Redrive], None] | None = None
 ) -> Steps[Redrive]:
     """Drive a redrive until it does not run any more.
 
     Args:
-        timeout: milliseconds to wait in all; None: no limit.
+        deadline: then it may still run.
         told: gets the redrive after each step.
     """
     # One a round trip, since Redis runs all scripts of one in one go.
     step = calls.step_redrive(keys, job, limit=CHANGED, grace=GRACE)
-    end = end_of(timeout)
     while True:
         last: Stepped
         found: Redrive | None
@@ -74,20 +71,10 @@ def drive(
             raise unknown(keys, job)
         if told is not None:
             told(found)
-        if found.state != "running" or monotonic() >= end:
+        if found.state != "running" or deadline.is_over:
             return found
         if last.wait:
-            yield until(end, keys, last.wait)
-
-
-def end_of(timeout: int | None) -> float:
-    """When a wait of so many milliseconds is over, by this machine's clock; None: never."""
-    return inf if timeout is None else monotonic() + timeout / 1000
-
-
-def until(end: float, keys: QueueKeys, wait: int) -> Wait:
-    """Sleep so many milliseconds, not beyond the end, and look again after a second."""
-    return Wait(keys.silent, int(max(1, min(wait, MAX_BLOCK, (end - monotonic()) * 1000))))
+            yield deadline.wait(keys.silent, last.wait)
 
 
 def go_on(keys: QueueKeys, limit: int) -> Steps[int]:

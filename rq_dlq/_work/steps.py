@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, TypeAlias, TypeVar
 
 from rq_dlq._calls import Call, Command
@@ -49,6 +50,29 @@ class Wait:
 
     key: str
     milliseconds: int
+
+
+class Deadline:
+    """The end of a wait, however much there is to do until then.
+
+    Args:
+        clock: seconds; it never goes back.
+        milliseconds: from now; None: there is no end.
+    """
+
+    def __init__(self, clock: Callable[[], float], milliseconds: int | None) -> None:
+        self.clock = clock
+        self._end = inf if milliseconds is None else clock() + milliseconds / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is reached."""
+        return self.clock() >= self._end
+
+    def wait(self, key: str, milliseconds: int) -> Wait:
+        """Sleep so long, but not beyond the end, and at most a second."""
+        left = (self._end - self.clock()) * 1000
+        return Wait(key, int(max(1, min(milliseconds, MAX_BLOCK, left))))
 
 
 Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._work import redrives
 from rq_dlq._work.redrive_offers import Editor, drive_offered
+from rq_dlq._work.steps import Deadline
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import moment
@@ -128,7 +130,7 @@ class RedriveJob:
         Raises:
             InvalidInput: another process began it, and edits its messages or moves them to another queue.
         """
-        ms = None if within is None else milliseconds(within, name="within")
+        deadline = Deadline(monotonic, None if within is None else milliseconds(within, name="within"))
         for n, part in self._stored():
             keys = replace(self._core.keys, family=part.family)
 
@@ -138,11 +140,11 @@ class RedriveJob:
                     progress(self)
 
             if not part.asked.offered:
-                steps = redrives.drive(keys, part.id, ms, told)
+                steps = redrives.drive(keys, part.id, deadline, told)
             elif self._editor is None and part.state != "running":
                 steps = redrives.look(keys, part.id)
             else:
-                steps = drive_offered(keys, part, self._own(part), ms, told)
+                steps = drive_offered(keys, part, self._own(part), deadline, told)
             self._parts[n] = await self._broker._run(steps)
         return self
 

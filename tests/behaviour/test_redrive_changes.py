@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from rq_dlq import (
 )
 from rq_dlq._calls import redrives as calls
 from rq_dlq._work import redrive_offers, redrives
+from rq_dlq._work.steps import Deadline
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
@@ -337,7 +339,9 @@ async def test_edits_may_take_long(broker: Any, clock: Clock, monkeypatch: pytes
         clock.advance("9m" if script == "offer_redrive" else 0)
         await queue.maintain()
 
-    steps = redrive_offers.drive_offered(queue._core.keys, part, job._editor, 0, lambda _: None)
+    steps = redrive_offers.drive_offered(
+        queue._core.keys, part, job._editor, Deadline(monotonic, 0), lambda _: None
+    )
     assert (await drive(broker, steps, maintain)).counts.moved == 9
 
 

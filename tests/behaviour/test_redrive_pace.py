@@ -10,7 +10,6 @@ import pytest
 from rq_dlq import RedriveCounts
 from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Stepped
-from rq_dlq._work import redrive_offers, redrives
 from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone
 from tests.behaviour.test_redrives import acked, failed
@@ -337,8 +336,8 @@ async def test_a_wait_ends_though_there_is_more_to_do(
     await bury(queue, range(100))
     job = await queue.dlq.redrive(all=True, canary=100, edit=edit)
     seconds = itertools.count()
-    for module in (redrives, redrive_offers):
-        monkeypatch.setattr(module, "monotonic", lambda: next(seconds))
+    for colour in ("asyncio", "client"):
+        monkeypatch.setattr(f"rq_dlq.{colour}.redrive.monotonic", lambda: next(seconds))
     await job.wait(within=2)
     assert job.state == "running"
     assert 20 <= job.counts.moved <= 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from rq_dlq._calls import redrives as calls
 from rq_dlq._calls.redrives import Steering, Stepped, Undone
 from rq_dlq._work import Choice, redrive_start, redrives
 from rq_dlq._work.redrive_terms import Terms
+from rq_dlq._work.steps import Deadline
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bury, counts
 from tests.behaviour.stepping import alone, drive
@@ -219,7 +221,9 @@ async def test_a_queue_that_gets_the_shared_name_meanwhile_is_not_redriven(
 async def test_a_verb_for_a_shared_name_passes_over_what_is_done(shared: list[Any], broker: Any) -> None:
     chosen = Choice(where="body = 'x'")
     job = await broker.queue("LOST").dlq._begun(chosen, Terms())
-    await shared[0]._broker._run(redrives.drive(shared[0]._core.keys, job._parts[0].id))
+    await shared[0]._broker._run(
+        redrives.drive(shared[0]._core.keys, job._parts[0].id, Deadline(monotonic, None))
+    )
     await job.pause()
     states = [[one.state for one in await queue.dlq.jobs()] for queue in shared]
     assert states == [["done"], *[["paused"]] * 4]
