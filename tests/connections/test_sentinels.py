@@ -13,6 +13,7 @@ from tests.servers import Server, free_port, wait_until
 from tests.servers.sentinels import MASTER, Watched
 
 PATIENT = Retries(attempts=None, seconds=20)
+"""A master that does not answer for half a second, as on a busy machine, counts as down for a moment."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def master_of(watched: Watched) -> Server:
 
 
 async def test_the_master_is_found(opened: Opening, watched: Watched) -> None:
-    async with opened(watched.url) as broker:
+    async with opened(watched.url, retries=PATIENT) as broker:
         await broker.queue("a").send("x")
     assert watched.client(master_of(watched)).exists("rq:{a}:messages")
 
@@ -67,7 +68,8 @@ async def test_no_sentinel_answers(opened: Opening) -> None:
 
 
 async def test_one_sentinel_of_several_is_enough(opened: Opening, watched: Watched) -> None:
-    async with opened(f"redis+sentinel://127.0.0.1:{free_port()},{watched.hosts}/{MASTER}") as broker:
+    url = f"redis+sentinel://127.0.0.1:{free_port()},{watched.hosts}/{MASTER}"
+    async with opened(url, retries=PATIENT) as broker:
         await broker.queue("a").send("x")
 
 
@@ -80,11 +82,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 async def test_users_of_the_sentinels_and_of_the_servers(opened: Opening, guarded: Watched) -> None:
     place = f"{guarded.hosts}/{MASTER}/0"
-    async with opened(f"redis+sentinel://:secret@{place}?sentinel_password=secret") as broker:
+    url = f"redis+sentinel://:secret@{place}?sentinel_password=secret"
+    async with opened(url, retries=PATIENT) as broker:
         await broker.queue("a").send("x")
     async with opened(f"redis+sentinel://:secret@{place}") as broker:
         with pytest.raises(BrokerUnavailable, match="put sentinel_username and sentinel_password"):
             await broker.queues()
-    async with opened(f"redis+sentinel://{place}?sentinel_password=secret") as broker:
+    async with opened(f"redis+sentinel://{place}?sentinel_password=secret", retries=PATIENT) as broker:
         with pytest.raises(BrokerRefused, match="the server requires a password"):
             await broker.queues()
