@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import fakeredis
@@ -27,6 +29,7 @@ from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
 
+ROOT = Path(__file__).parent.parent
 DIAGONAL = ["either"]
 """For large tables: the fake server with the one colour, the real one with the other."""
 VARIANTS = ["fake-sync", "fake-async", "real-sync", "real-async"]
@@ -45,10 +48,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is collected stays to the end: no use looking for garbage there, now or later."""
     gc.disable()
+    process = os.environ.get("PYTEST_XDIST_WORKER", "")  # as in gw0
     try:
+        if process and session.config.args == session.config.getini("testpaths"):
+            files = [path.relative_to(ROOT) for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+            shares.import_own(files, int(process[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
         return (yield)
     finally:
         gc.freeze()

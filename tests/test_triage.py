@@ -22,6 +22,7 @@ def test_the_walk_leads_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.redis
+@pytest.mark.slow  # tests/web/test_browser.py walks parts of it
 def test_the_walk_in_a_browser_of_a_phone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     scale = "--letters", "40", "--poisons", "10", "--longest", "300"  # seconds, on a machine that is busy
     ended = triage.main(["--browser", "--width", "360", "--pictures", str(tmp_path), *scale])

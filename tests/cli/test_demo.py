@@ -15,7 +15,7 @@ from tests.cli.conftest import Shell
 from tests.servers import wait_until
 
 
-@pytest.mark.parametrize("rows", [20, 600])
+@pytest.mark.parametrize("rows", [600, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_socket: str) -> None:
     """Also with few flights, so that each scene has few payments."""
     words = ["--url", shell.url, "-o", "json", "demo", "--rows", str(rows), "--seconds", "6"]

@@ -106,7 +106,7 @@ def test_a_second_run_adds_what_is_new_and_trims_its_queues(
     assert lived.queue("orders.eu").stats().ready == 2
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
 def test_nothing_is_archived_twice_also_where_no_manifest_tells(
     spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path, form: str
 ) -> None:

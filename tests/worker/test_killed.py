@@ -31,6 +31,7 @@ def test_only_the_killers_die(
     assert len(set(raw.lrange(CHARGED, 0, -1))) <= (0 if concurrency == 1 else killers)
 
 
+@pytest.mark.slow  # the short scale of T22 has this, with more kinds of killers
 def test_what_runs_beside_a_killer_does_not_die(broker: rq_dlq.Broker, raw: Any, server: str) -> None:
     """Two processes of eight threads, and slow handlers, so that a killer takes seven others along."""
     queue, killers, messages = queue_of(broker, most=2), 8, 400
