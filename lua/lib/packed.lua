@@ -2,7 +2,7 @@
 -- many that are. An id that the queue knows, in whatever state, or was acked within the dedup_window, is left as it is
 -- (I12): `known`, 1 is the first. `opened`: `opening` is that of the queue, or empty; else nothing is packed. Statements, as
 -- in lib/chosen, since every send runs them.
--- needs: now, EXPIRES, LONG, pack_number, score_of, member_of; keys: messages, counters, settings
+-- needs: now, EXPIRES, LONG, pack_number, score_of, order_of; keys: messages, counters, settings
 -- needs: locals: items, first, last, delay, ttl, opening
 -- gives: packed, known, opened, paused, records, places, stated, deadlines
 local count, ids = (last - first + 1) / 2, {}
@@ -46,7 +46,7 @@ for n = 1, opened and count or 0 do
       local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
       due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
       score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
-      lead, order = pack_number(birth, 7):sub(1, -2), member_of('', head, due):sub(1, -2)
+      lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
     end
     low = string.char(low)
     if deadlines then

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq._calls import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Call, Held
@@ -54,7 +54,7 @@ class Claims(deque[tuple[int, str]]):
 
     def note(self, token: str) -> None:
         """Keep a claim of this process, until its next claim resumes it."""
-        self.append((os.getpid(), token))
+        self.append((Process.number, token))
 
     def take(self) -> str:
         """The token of a claim of this process, which is no longer kept; empty: there is none."""
@@ -63,6 +63,6 @@ class Claims(deque[tuple[int, str]]):
                 process, token = self.popleft()
             except IndexError:  # another thread was faster
                 break
-            if process == os.getpid():  # a forked child leaves its parent's claims alone
+            if process == Process.number:  # a forked child leaves its parent's claims alone
                 return token
         return ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from rq_dlq._calls import Sender
 from rq_dlq._keys import MoreKeys
+from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,8 @@ class Senders:
 
     def lend(self, keys: QueueKeys) -> Sender:
         """A sender for one call to a queue."""
-        if self._process != os.getpid():  # after a fork the child must not use its parent's numbers
-            self._idle, self._process = {}, os.getpid()
+        if self._process != Process.number:  # after a fork the child must not use its parent's numbers
+            self._idle, self._process = {}, Process.number
         try:
             sender = self._idle[keys.family].pop()
         except (KeyError, IndexError):

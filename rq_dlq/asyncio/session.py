@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rq_dlq import _work
@@ -10,6 +9,7 @@ from rq_dlq._work import session as steps
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.settings import count_of
 from rq_dlq.values.codec import DEFAULT_PRIORITY
+from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,11 +135,11 @@ class Session(Generic[T]):
         return await self.rollback("the session was closed before it was committed")
 
     async def __aenter__(self) -> Self:
-        self._process = os.getpid()
+        self._process = Process.number
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._process != os.getpid():
+        if self._process != Process.number:
             return False
         ended = self._queue._broker._leave(self._queue._core, steps.end(self._core, error), error)
         return bool(await ended)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
+from rq_dlq.values.forks import Process
 from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.async_calls import AsyncCalls, Call
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER, take
-from rq_dlq.worker.running import Process, end_child
+from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:

@@ -11,31 +11,13 @@ from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.values.forks import Process
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
-
-
-class Process:
-    """This process; a forked child is another one.
-
-    Attributes:
-        number: of it. To ask the system at the end of each call would cost as much as the rest of the call.
-    """
-
-    number = os.getpid()
-
-    @classmethod
-    def begin(cls) -> None:
-        """A fork has made this one."""
-        cls.number = os.getpid()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=Process.begin)
 
 
 class Running:

@@ -7,7 +7,6 @@ lock and bookkeeping; those of a shared pool go back to it.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import BLOCKING, pool_at, pools_of
 from rq_dlq._redis.proof import Rights
+from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Link:
 
         Another thread of its parent may have held a lock of the pool at that moment; nobody releases it.
         """
-        process = os.getpid()
+        process = Process.number
         return self._pools.get(process) or self._pools.setdefault(process, self._make())
 
     def at(self, node: Node) -> Link:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis.connection import LATE, set_timeout
+from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     import threading
@@ -31,7 +31,7 @@ class Idle:
     def take(self) -> Any:
         """Take one; None: there is none."""
         try:
-            while (connection := self._all.pop()).pid != os.getpid():
+            while (connection := self._all.pop()).pid != Process.number:
                 pass  # a forked child shares no socket with its parent
         except IndexError:
             return None

@@ -68,13 +68,18 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
-local function member_of(id, head, due)
+-- The send order but its last byte, which is that of the birth.
+local function order_of(head, due)
   local number = head.birth % 4096
+  local last = number % 256
   if (head.birth - number) / 4096 == due then
-    local last = number % 256
-    return string.char(16 + (number - last) / 256, last) .. id
+    return string.char(16 + (number - last) / 256)
   end
-  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
+  return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+end
+
+local function member_of(id, head, due)
+  return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- Bytes. The state of a message whose record is longer has its head (lib/head_word).
 local LONG = 2048
@@ -181,7 +186,7 @@ local function queue(n)
           local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
           due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
           score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
-          lead, order = pack_number(birth, 7):sub(1, -2), member_of('', head, due):sub(1, -2)
+          lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
         end
         low = string.char(low)
         if deadlines then

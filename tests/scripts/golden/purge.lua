@@ -196,13 +196,18 @@ local function score_of(priority, due)
   return (9 - priority) * BAND + due
 end
 
-local function member_of(id, head, due)
+-- The send order but its last byte, which is that of the birth.
+local function order_of(head, due)
   local number = head.birth % 4096
+  local last = number % 256
   if (head.birth - number) / 4096 == due then
-    local last = number % 256
-    return string.char(16 + (number - last) / 256, last) .. id
+    return string.char(16 + (number - last) / 256)
   end
-  return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
+  return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+end
+
+local function member_of(id, head, due)
+  return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or it has another
 -- row, where its state says. The only row of a message always counts, whatever a damaged record or state says, so

@@ -57,13 +57,18 @@ if #ARGV > 7 then
     return (9 - priority) * BAND + due
   end
 
-  local function member_of(id, head, due)
+  -- The send order but its last byte, which is that of the birth.
+  local function order_of(head, due)
     local number = head.birth % 4096
+    local last = number % 256
     if (head.birth - number) / 4096 == due then
-      local last = number % 256
-      return string.char(16 + (number - last) / 256, last) .. id
+      return string.char(16 + (number - last) / 256)
     end
-    return string.char(9 - head.priority) .. pack_number(head.birth, 7) .. id
+    return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+  end
+
+  local function member_of(id, head, due)
+    return order_of(head, due) .. string.char(head.birth % 256) .. id
   end
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on where work is left.
   -- So no client polls, and a message wakes one of a thousand.
@@ -152,7 +157,7 @@ if #ARGV > 7 then
           local born = (birth - birth % 4096) / 4096 -- what is delayed is never due then, see lib/order
           due = delay == 0 and born or now + delay ~= born and now + delay or born + 1
           score = string.format('%.0f', delay > 0 and due or score_of(priority, due)) -- Redis would print it each time
-          lead, order = pack_number(birth, 7):sub(1, -2), member_of('', head, due):sub(1, -2)
+          lead, order = pack_number((birth - low) / 256, 6), order_of(head, due)
         end
         low = string.char(low)
         if deadlines then
