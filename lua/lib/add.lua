@@ -1,5 +1,5 @@
 -- Adds items to the queue, if its opening is the right one (empty: any). Returns which of them it knew (lib/packed).
--- needs: now, EXPIRES, LONG, pack_number, score_of, member_of, wake_one
+-- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, wake_one
 -- gives: add
 local function add(items, first, last, delay, ttl, opening)
   -- needs: sent, known
