@@ -3,13 +3,13 @@
 -- version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
--- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
+local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
+-- items from ARGV[7]: held (lib/settled)
 -- needs: settle_messages, can_judge, judge, wake_one
 if not can_judge() then
   return -2
 end
-return settle_messages(4, 5, function(id, state, head, i)
-  local failure =
-    { delay = tonumber(ARGV[i + 2]), charge = ARGV[i + 3] == '1', consumer = consumer, error = ARGV[i + 4] }
+return settle_messages(7, function(id, state, head)
+  local failure = { delay = delay, charge = charge, consumer = consumer, error = error }
   return judge(id, state, head, 'nacked', failure)
 end, wake_one)

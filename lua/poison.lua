@@ -2,14 +2,15 @@
 -- there, as after a nack. Returns for each what became of it, or a verdict.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
--- items from ARGV[4]: id, token, reason (poison or unprocessable), error
+local reason, error = ARGV[4], ARGV[5] -- reason: poison or unprocessable
+-- items from ARGV[6]: held (lib/settled)
 -- needs: settle_messages, remember, bury, put
 local judged
-return settle_messages(4, 4, function(id, state, head, i)
-  local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = ARGV[i + 3] }
+return settle_messages(6, function(id, state, head)
+  local failure = { charge = true, cause = 'poisoned', consumer = consumer, error = error }
   if state.part == 'live' then
-    remember(id, 'poisoned', state.deliveries, 0, consumer, failure.error)
-    return bury(id, state, head, 'dead', ARGV[i + 2], failure)
+    remember(id, 'poisoned', state.deliveries, 0, consumer, error)
+    return bury(id, state, head, 'dead', reason, failure)
   end
   judged = judged or (function()
     -- needs: can_judge, judge

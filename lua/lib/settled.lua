@@ -1,27 +1,34 @@
--- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
--- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
--- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
--- `let` is token → how many. Statements, as in lib/chosen.
--- needs: SETTLED, SETTLED_BEFORE, LOST, holds; keys: states; locals: first, width, act
+-- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
+-- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
+-- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
+-- token → how many. Statements, as in lib/chosen.
+-- needs: SETTLED, SETTLED_BEFORE, LOST, holds; keys: states; locals: first, act
 -- gives: settled, settled_texts, verdicts, let
-local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
-for i = first, #ARGV, width do
-  asked[#asked + 1] = ARGV[i]
-end
-local lines = redis.call('HMGET', states, unpack(asked))
-for n = 1, #asked do
-  local i = first + (n - 1) * width
-  local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
-  if done[id] then
-    verdicts[n] = SETTLED_BEFORE
-  elseif holds(token, text) then
-    verdicts[n] = act and act(id, text, i) or SETTLED
-    if verdicts[n] ~= LOST then
-      settled[#settled + 1], settled_texts[#settled + 1] = id, text
-      done[id], let[token] = true, (let[token] or 0) + 1
+local asked = tonumber(ARGV[first])
+local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
+local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
+for at = first + asked + 1, #ARGV, 2 do
+  local token, before, seen, is_held = ARGV[at], size, nil, nil
+  for _ = 1, tonumber(ARGV[at + 1]) do
+    place = place + 1
+    local id, text = ARGV[first + place], lines[place]
+    if text ~= seen then -- most have the same
+      seen, is_held = text, holds(token, text)
     end
-  else
-    -- needs: refusal
-    verdicts[n] = refusal(id, token, text)
+    if done[id] then
+      verdicts[place] = SETTLED_BEFORE
+    elseif is_held then
+      verdicts[place] = act and act(id, text) or SETTLED
+      if verdicts[place] ~= LOST then
+        size = size + 1
+        settled[size], settled_texts[size], done[id] = id, text, true
+      end
+    else
+      -- needs: refusal
+      verdicts[place] = refusal(id, token, text)
+    end
+  end
+  if size > before then
+    let[token] = (let[token] or 0) + size - before
   end
 end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from rq_dlq._calls.call import (
@@ -178,9 +178,15 @@ def nack(
     default_policy: bytes,
 ) -> Call[list[Settlement]]:
     """Nack: the messages failed; delay in milliseconds, None: the policy's."""
-    args: dict[str, Argument] = {"consumer": consumer, "seed": seed, "default_policy": default_policy}
-    after = (b"" if delay is None else delay, int(charge), cause.cells())
-    return _settle("nack", keys, args, held, *after, done="redelivered")
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "seed": seed,
+        "default_policy": default_policy,
+        "delay": b"" if delay is None else delay,
+        "charge": int(charge),
+        "error": cause.cells(),
+    }
+    return _settle("nack", keys, args, held, done="redelivered")
 
 
 def poison(
@@ -194,8 +200,14 @@ def poison(
     default_policy: bytes,
 ) -> Call[list[Settlement]]:
     """Poison: the messages are dead at once; the policy says how long a dead letter rests."""
-    args: dict[str, Argument] = {"consumer": consumer, "seed": seed, "default_policy": default_policy}
-    return _settle("poison", keys, args, held, reason, cause.cells(), done="dead")
+    args: dict[str, Argument] = {
+        "consumer": consumer,
+        "seed": seed,
+        "default_policy": default_policy,
+        "reason": reason,
+        "error": cause.cells(),
+    }
+    return _settle("poison", keys, args, held, done="dead")
 
 
 def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
@@ -205,41 +217,42 @@ def release(keys: QueueKeys, held: Iterable[Held]) -> Call[list[Settlement]]:
 
 def extend(keys: QueueKeys, held: Iterable[Held], *, lease: int) -> Call[tuple[int, list[bool]]]:
     """Extend leases. Reads as the new deadline (milliseconds) and whether each is still held."""
-    items = [*chain.from_iterable(held)]
+    ids, items = _items(held)
 
     def read(reply: Any) -> tuple[int, list[bool]]:
-        deadline, *verdicts = whole(reply, 1 + len(items) // 2)
+        deadline, *verdicts = whole(reply, 1 + len(ids))
         return deadline, [verdict == _SETTLED for verdict in verdicts]
 
     return Call("extend", keys, {"lease": lease}, items, read)
 
 
-def _settle(
-    script: str,
-    keys: QueueKeys,
-    args: Mapping[str, Argument],
-    held: Iterable[Held],
-    *after: Argument,
-    done: Fate,
-) -> Call[list[Settlement]]:
-    """A call that settles.
+def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
+    """The ids of held messages, and the items that name them (lua/lib/settled).
 
-    Args:
-        after: follows the id and the token of each message.
-        done: what became of a message if the verdict is just "settled".
+    The items are how many, their ids, then each token and how many of these, in a row, it holds.
     """
-    pairs = list(held)
-    items = [*chain.from_iterable(((*pair, *after) for pair in pairs) if after else pairs)]
+    ids, tokens = zip(*held, strict=True)
+    items: list[Argument] = [len(ids), *ids]
+    for token, run in groupby(tokens):
+        items += token, len([*run])
+    return ids, items
+
+
+def _settle(
+    script: str, keys: QueueKeys, args: Mapping[str, Argument], held: Iterable[Held], *, done: Fate
+) -> Call[list[Settlement]]:
+    """A call that settles; done: what became of a message if the verdict is just "settled"."""
+    ids, items = _items(held)
 
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
         if reply == _LATER:
             raise upgrade("the redelivery policy of this queue", "")
-        verdicts = whole(reply, len(pairs))
-        if verdicts.count(_SETTLED) == len(pairs):  # nearly always
-            return settled_alike([i for i, _ in pairs], done)
+        if reply == _SETTLED:
+            return settled_alike(ids, done)
+        verdicts = whole(reply, len(ids))
         return [
             Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
-            for (i, _), verdict in zip(pairs, verdicts, strict=True)
+            for i, verdict in zip(ids, verdicts, strict=True)
         ]
 
     return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))

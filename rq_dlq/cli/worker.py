@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -164,6 +165,7 @@ def worker(
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
+    gc.freeze()  # what the app imported stays: a collector that looks at all of it stops all calls meanwhile
     with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
         run.run()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq.worker.running import check_ran
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.async_tasks import Call
     from rq_dlq.worker.stopping import Stop
-
-
-Call: TypeAlias = tuple[asyncio.Task[None], float, float]
-"""The task of a delivery, when that was claimed, and when the task began: monotonic seconds."""
 
 
 class AsyncCalls:

@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.values.forks import Process
 from rq_dlq.worker.async_acks import AsyncAcks
-from rq_dlq.worker.async_calls import AsyncCalls, Call
+from rq_dlq.worker.async_calls import AsyncCalls
+from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER, take
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from rq_dlq.worker.shared import Shared
 
 CHECK = 0.05  # seconds between two looks at the stop and at the leases
-MOST = 100  # messages in one claim
 LOOK = 1.0  # seconds between two looks whether the event loop still runs
 
 
@@ -52,8 +53,9 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._broker = broker
         self._loop, self._loop_name = shared.loop, f"event loop ({self.queue.name})"
         self._pace = Pace(at_once=concurrency)
-        self._running: dict[Delivery[Any], Call] = {}
-        self._calls = AsyncCalls(handler, self._running, shared.stop)
+        create = partial(self._loop.create_task, name=self._thread.name)
+        self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
+        self._calls = AsyncCalls(handler, self._tasks.running, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
         self._process = Process.number
         self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
@@ -61,7 +63,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._goes_on = False  # a claim is under way that does not wait: its end is followed by acks
         self._ending = False  # no call begins any more
         self._ended = asyncio.Event()  # a call has
-        self._claimed = self._last_end = 0.0  # monotonic seconds
+        self._last_end = 0.0  # monotonic seconds
         self._asked = self._extended = time.monotonic()  # when it last asked to extend all leases; and did
         self._put_back = -inf  # when messages were put back that may have been released
 
@@ -99,7 +101,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Wait for the running calls, and settle everything, as long as Redis may answer."""
         await self._release_unstarted()
         await self._acks.all()
-        while tasks := [task for task, *_ in self._running.values() if not task.done()]:
+        while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
             await asyncio.wait(tasks)
         await self._acks.end()
         while self._unstarted and not self._stop.giving_up.is_set():
@@ -109,11 +111,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     async def _claim_and_begin(self) -> None:
         while not self._stop.finishing.is_set():
-            wanted, ahead = self._wanted, len(self._running) >= self.concurrency
+            wanted, ahead = self._wanted, self._tasks.full
             if wanted == 0:
                 await self._rest()
                 continue
-            claim = self.claim(min(wanted, MOST), waits=not ahead)
+            claim = self.claim(min(wanted, self._pace.most), waits=not ahead)
             self._goes_on = ahead
             deliveries = await self._broker._run(_work.riding(self._acks.steps(), claim))
             self._goes_on = False
@@ -121,14 +123,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 self._acks.later()
                 await asyncio.sleep(self.pause)
             if deliveries:
-                self._claimed = time.monotonic()
+                self._tasks.claimed = time.monotonic()
                 self._unstarted.extend(deliveries)
-                self._begin()
+                self._tasks.begin()
             elif self.permit.passed:
                 await self._one_ends(self.permit.pause)
             elif ahead:
                 await self._one_ends(CHECK)
-            elif self._until == "empty" and self._running:
+            elif self._until == "empty" and self._tasks.running:
                 await self._one_ends(None)
             elif await self._broker._run(self.over()):
                 break
@@ -148,7 +150,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         ahead = 0 if time.monotonic() - self._last_end > self._pace.soon else self._pace.ahead
         if len(self._unstarted) > ahead // 2:
             return 0
-        return max(0, self.concurrency + ahead - len(self._running) - len(self._unstarted))
+        return max(0, self.concurrency + ahead - len(self._tasks.running) - len(self._unstarted))
 
     @property
     def _overdue(self) -> bool:
@@ -156,15 +158,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         unsure = self._put_back >= self._extended or time.monotonic() - self._extended > self._lease
         return unsure and bool(self._unstarted)
 
-    def _begin(self) -> None:
-        """Begin as many calls as can run."""
-        most = 0 if self._ending or self._overdue or self._stop.finishing.is_set() else self.concurrency
-        began = time.monotonic()
-        with suppress(IndexError):  # none is left; the worker's thread may have released them
-            while len(self._running) < most and self._put_back < self._extended:
-                delivery = self._unstarted.popleft()
-                task = self._loop.create_task(self._run(delivery), name=self._thread.name)
-                self._running[delivery] = task, self._claimed, began
+    def _may_begin(self) -> bool:
+        """Whether a call may begin now."""
+        ends = self._ending or self._stop.finishing.is_set()
+        return not (ends or self._put_back >= self._extended or self._overdue)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or the time is over (seconds; None: no limit)."""
@@ -177,12 +174,12 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def _end(self) -> None:
         """Do what follows the end of calls, once for all that ended in the same turn of the event loop."""
         self._last_end = time.monotonic()
-        ended = Counter([self._running.pop(delivery)[2] for delivery in self._over])
+        ended = Counter([self._tasks.running.pop(delivery)[2] for delivery in self._over])
         for began, calls in ended.items():  # nearly always one
             self._pace.note(self._last_end - began, calls)
         self.permit.end_of(self._over)
         self._over.clear()
-        self._begin()
+        self._tasks.begin()
         claims = self._resting and self._wanted > 0
         if claims or not self._resting:
             self._ended.set()
@@ -240,7 +237,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         if lost is not None:
             self.drop(lost)
             self._extended = began
-            self._begin()
+            self._tasks.begin()
 
     async def _release_unstarted(self) -> None:
         taken = take(self._unstarted)
@@ -260,7 +257,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls run, or are being settled."""
         over = {*self._over}
-        return [delivery for delivery in [*self._running] if delivery not in over]
+        return [delivery for delivery in [*self._tasks.running] if delivery not in over]
 
     def runs(self, delivery: Delivery[Any]) -> bool:
         """Whether its handler runs."""
@@ -269,8 +266,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     @property
     def holds(self) -> tuple[int, float]:
         """How many messages it holds, and when the oldest call's was claimed."""
-        since = [claimed for _, claimed, _ in [*self._running.values()]]
-        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._claimed)
+        since = [claimed for _, claimed, _ in [*self._tasks.running.values()]]
+        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._tasks.claimed)
 
     def cut_short(self) -> None:
         """Have the event loop cancel all calls after a second signal; each has its own time limit there."""
@@ -281,7 +278,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def tend(self) -> None:
         """Release what waits behind stuck calls, and ack what ended before one that blocks the event loop."""
         now = time.monotonic()
-        if self._unstarted and now - self._claimed > STUCK_AFTER and self._may_retry:
+        if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self._may_retry:
             self.release_unstarted(self._tending)
         if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
             self._tending.run(self.ack_done())

@@ -26,7 +26,7 @@ class Pace:
     """
 
     soon: float = 0.1  # seconds within which the last of a claim is to start
-    most: int = 100
+    most: int = 250  # messages in one claim
     at_once: int = 1  # calls side by side
     _usual: float | None = None  # seconds, a moving average
 

@@ -102,6 +102,15 @@ def test_burst_works_a_file_off_and_ends(shell: Shell, broker: rq_dlq.Broker, tm
     assert broker.queue("orders").stats().totals["acked"] == 50
 
 
+def test_the_garbage_collector_passes_over_what_the_app_imported(shell: Shell, broker: rq_dlq.Broker) -> None:
+    program = "import gc\n" + APP.replace("write_text(body)", "write_text(f'{gc.get_freeze_count()}')", 1)
+    (shell.directory / "app.py").write_text(program)
+    broker.queue("mails").send("x")
+    with shell.process("worker", "app:broker", "--burst") as worker:
+        assert worker.wait(60) == 0
+    assert int((shell.directory / "mail").read_text()) > 10_000
+
+
 def test_the_default_attribute_is_broker_and_q_chooses_queues(shell: Shell, broker: rq_dlq.Broker) -> None:
     broker.queue("orders").send("a")
     broker.queue("mails").send("b")

@@ -47,6 +47,7 @@ BOUNDED = {
     "back",  # what a step of a redrive moves: _work.CHANGED
     "unset", "cells",  # the fields of a queue's settings
     "KEYS",  # of a queue
+    "ARGV, first + 1, first + asked",  # the ids of a call: _work.CHUNK
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
--- Acks messages: they are done and go. Returns a verdict for each.
+-- Acks messages: they are done and go. Returns a verdict for each, or only SETTLED where all have that.
 -- drains
--- items from ARGV[1]: id, token
-local first, width, act = 1, 2, nil
+-- items from ARGV[1]: held (lib/settled)
+local first, act = 1, nil
 local messages, states, history, leases, claims = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, outcomes, acked_ids, redrives = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 -- The verdicts on a message that was to be settled.
@@ -14,36 +14,43 @@ local function holds(token, text)
   end
   return text and text:find(needle, 1, true) ~= nil
 end
--- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
--- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
--- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
--- `let` is token → how many. Statements, as in lib/chosen.
-local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
-for i = first, #ARGV, width do
-  asked[#asked + 1] = ARGV[i]
-end
-local lines = redis.call('HMGET', states, unpack(asked))
-for n = 1, #asked do
-  local i = first + (n - 1) * width
-  local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
-  if done[id] then
-    verdicts[n] = SETTLED_BEFORE
-  elseif holds(token, text) then
-    verdicts[n] = act and act(id, text, i) or SETTLED
-    if verdicts[n] ~= LOST then
-      settled[#settled + 1], settled_texts[#settled + 1] = id, text
-      done[id], let[token] = true, (let[token] or 0) + 1
+-- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
+-- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
+-- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
+-- token → how many. Statements, as in lib/chosen.
+local asked = tonumber(ARGV[first])
+local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
+local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
+for at = first + asked + 1, #ARGV, 2 do
+  local token, before, seen, is_held = ARGV[at], size, nil, nil
+  for _ = 1, tonumber(ARGV[at + 1]) do
+    place = place + 1
+    local id, text = ARGV[first + place], lines[place]
+    if text ~= seen then -- most have the same
+      seen, is_held = text, holds(token, text)
     end
-  else
-    -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
-    -- call whose reply was lost can be repeated (I12).
-    local function refusal(id, token, text)
-      if text and text:find(' -' .. token .. ' ', 1, true) then
-        return SETTLED_BEFORE
+    if done[id] then
+      verdicts[place] = SETTLED_BEFORE
+    elseif is_held then
+      verdicts[place] = act and act(id, text) or SETTLED
+      if verdicts[place] ~= LOST then
+        size = size + 1
+        settled[size], settled_texts[size], done[id] = id, text, true
       end
-      return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+    else
+      -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+      -- call whose reply was lost can be repeated (I12).
+      local function refusal(id, token, text)
+        if text and text:find(' -' .. token .. ' ', 1, true) then
+          return SETTLED_BEFORE
+        end
+        return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+      end
+      verdicts[place] = refusal(id, token, text)
     end
-    verdicts[n] = refusal(id, token, text)
+  end
+  if size > before then
+    let[token] = (let[token] or 0) + size - before
   end
 end
 if #settled > 0 then
@@ -297,4 +304,4 @@ if #settled > 0 then
   end
   let_go(let)
 end
-return verdicts
+return #settled == #verdicts and SETTLED or verdicts

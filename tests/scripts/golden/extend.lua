@@ -2,7 +2,7 @@
 -- deadline, then a verdict for each item.
 -- drains
 local lease = ARGV[1] -- milliseconds
--- items from ARGV[2]: id, token
+-- items from ARGV[2]: held (lib/settled)
 local messages, states, leases = KEYS[1], KEYS[2], KEYS[3]
 -- The server's clock in whole milliseconds, read once a script (I11).
 local clock = redis.call('TIME')
@@ -25,17 +25,19 @@ local function refusal(id, token, text)
   end
   return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
 end
-local ids, reply = {}, { now + lease }
-for i = 2, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[i]
-end
-local texts = redis.call('HMGET', states, unpack(ids))
-for n, id in ipairs(ids) do
-  local token = ARGV[2 * n + 1]
-  local held = holds(token, texts[n])
-  if held then
-    redis.call('ZADD', leases, now + lease, token)
+local first, reply = 2, { now + lease }
+local asked, n = tonumber(ARGV[first]), 0
+local texts = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
+for at = first + asked + 1, #ARGV, 2 do
+  local token, extended = ARGV[at], false
+  for _ = 1, tonumber(ARGV[at + 1]) do
+    n = n + 1
+    local held = holds(token, texts[n])
+    reply[n + 1] = held and SETTLED or refusal(ARGV[first + n], token, texts[n])
+    if held and not extended then
+      redis.call('ZADD', leases, now + lease, token)
+      extended = true
+    end
   end
-  reply[n + 1] = held and SETTLED or refusal(id, token, texts[n])
 end
 return reply

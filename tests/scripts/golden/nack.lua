@@ -3,7 +3,8 @@
 -- version knows: then nothing is done.
 -- drains
 local consumer, seed, default_policy = ARGV[1], ARGV[2], ARGV[3]
--- items from ARGV[4]: id, token, delay (milliseconds; empty: the policy's), charge (1 or 0), error
+local delay, charge, error = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] -- delay: milliseconds; empty: the policy's
+-- items from ARGV[7]: held (lib/settled)
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -28,39 +29,46 @@ local function let_go(counts)
     end
   end
 end
--- Settles the items that begin at ARGV[first] as lib/settled does; then finish(ids, texts) of what was
--- settled, if there is one and something was; then lets their leases go. Returns the verdicts.
-local function settle(first, width, act, finish)
-  -- Settles the items (id, token, …) that begin at ARGV[first], `width` values each: act(id, text, i), if there is one, for
-  -- each item whose token holds, i being the position of the item in ARGV. `verdicts` has for each item a verdict, or what
-  -- act returned; LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and
-  -- `let` is token → how many. Statements, as in lib/chosen.
-  local asked, verdicts, settled, settled_texts, let, done = {}, {}, {}, {}, {}, {}
-  for i = first, #ARGV, width do
-    asked[#asked + 1] = ARGV[i]
-  end
-  local lines = redis.call('HMGET', states, unpack(asked))
-  for n = 1, #asked do
-    local i = first + (n - 1) * width
-    local id, token, text = ARGV[i], ARGV[i + 1], lines[n]
-    if done[id] then
-      verdicts[n] = SETTLED_BEFORE
-    elseif holds(token, text) then
-      verdicts[n] = act and act(id, text, i) or SETTLED
-      if verdicts[n] ~= LOST then
-        settled[#settled + 1], settled_texts[#settled + 1] = id, text
-        done[id], let[token] = true, (let[token] or 0) + 1
+-- Settles what is held from ARGV[first] as lib/settled does; then finish(ids, texts) of what was settled, if there is one
+-- and something was; then lets their leases go. Returns the verdicts.
+local function settle(first, act, finish)
+  -- Settles what is held. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
+  -- act(id, text), if there is one, runs for each whose token holds. `verdicts` has for each a verdict, or what act returned;
+  -- LOST: it was left alone. `settled` are the ids of the others, `settled_texts` the states that they had, and `let` is
+  -- token → how many. Statements, as in lib/chosen.
+  local asked = tonumber(ARGV[first])
+  local lines = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
+  local verdicts, settled, settled_texts, let, done, place, size = {}, {}, {}, {}, {}, 0, 0
+  for at = first + asked + 1, #ARGV, 2 do
+    local token, before, seen, is_held = ARGV[at], size, nil, nil
+    for _ = 1, tonumber(ARGV[at + 1]) do
+      place = place + 1
+      local id, text = ARGV[first + place], lines[place]
+      if text ~= seen then -- most have the same
+        seen, is_held = text, holds(token, text)
       end
-    else
-      -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
-      -- call whose reply was lost can be repeated (I12).
-      local function refusal(id, token, text)
-        if text and text:find(' -' .. token .. ' ', 1, true) then
-          return SETTLED_BEFORE
+      if done[id] then
+        verdicts[place] = SETTLED_BEFORE
+      elseif is_held then
+        verdicts[place] = act and act(id, text) or SETTLED
+        if verdicts[place] ~= LOST then
+          size = size + 1
+          settled[size], settled_texts[size], done[id] = id, text, true
         end
-        return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+      else
+        -- The verdict on a message that the caller's token does not hold. A token that settled it before is known, so that a
+        -- call whose reply was lost can be repeated (I12).
+        local function refusal(id, token, text)
+          if text and text:find(' -' .. token .. ' ', 1, true) then
+            return SETTLED_BEFORE
+          end
+          return redis.call('HEXISTS', messages, id) == 1 and LOST or GONE
+        end
+        verdicts[place] = refusal(id, token, text)
       end
-      verdicts[n] = refusal(id, token, text)
+    end
+    if size > before then
+      let[token] = (let[token] or 0) + size - before
     end
   end
   if #settled > 0 and finish then
@@ -202,15 +210,15 @@ local function expiry_of(head, state)
   end
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
--- Settles items as lib/settle does, with act(id, state, head, i). Left alone are a message whose ack was cut off, and
+-- Settles what is held as lib/settle does, with act(id, state, head). Left alone are a message whose ack was cut off, and
 -- one that a later version has taken over, in a form of its own.
-local function settle_messages(first, width, act, finish)
-  return settle(first, width, function(id, text, i)
+local function settle_messages(first, act, finish)
+  return settle(first, function(id, text)
     local head, later = held_head(id, text)
     if not head then
       return later and LOST or GONE
     end
-    return act(id, parse_state(text, head.birth), head, i)
+    return act(id, parse_state(text, head.birth), head)
   end, finish)
 end
 -- A setting that is JSON, as a table; an empty one where it cannot be read, since that must not stop the queue.
@@ -674,8 +682,7 @@ end
 if not can_judge() then
   return -2
 end
-return settle_messages(4, 5, function(id, state, head, i)
-  local failure =
-    { delay = tonumber(ARGV[i + 2]), charge = ARGV[i + 3] == '1', consumer = consumer, error = ARGV[i + 4] }
+return settle_messages(7, function(id, state, head)
+  local failure = { delay = delay, charge = charge, consumer = consumer, error = error }
   return judge(id, state, head, 'nacked', failure)
 end, wake_one)

@@ -1,0 +1,107 @@
+"""The tasks in which calls run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import copy_context
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
+
+    from rq_dlq.asyncio.delivery import Delivery
+
+    Run: TypeAlias = Callable[[Delivery[Any]], Coroutine[Any, Any, None]]
+
+Call: TypeAlias = tuple[asyncio.Task[None], float, float]
+"""The task of a delivery, when that was claimed, and when the call began: monotonic seconds."""
+
+
+class AsyncTasks:
+    """Begins calls, at most `most` at once.
+
+    A call that waits for something has a task for itself. Those that wait for nothing run one after the other
+    in one task, since a task costs as much as all the rest of such a call.
+
+    Args:
+        unstarted: the deliveries whose calls are to begin; another thread may take some.
+        run: runs the call of a delivery to its end.
+        may_begin: whether a call may begin now.
+        create: makes a task.
+
+    Attributes:
+        running: the deliveries whose calls have begun, until their consumer takes them out.
+        claimed: when the unstarted ones were claimed, monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        unstarted: deque[Delivery[Any]],
+        run: Run,
+        may_begin: Callable[[], bool],
+        most: int,
+        create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._unstarted, self._run, self._may_begin = unstarted, run, may_begin
+        self._most, self._create = most, create
+        self._turn: object = None  # of the event loop, in which calls share a task; None: it is over
+        self.running: dict[Delivery[Any], Call] = {}
+        self.claimed = 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether no more calls can run at once."""
+        return len(self.running) >= self._most
+
+    def begin(self) -> None:
+        """Begin as many calls as can run. If the first waits for nothing, its task runs others, too."""
+        if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
+            self._turn = object()
+            self._begin_one(self._run_on, time.monotonic())
+            asyncio.get_running_loop().call_soon(self._begin_each)
+        else:
+            self._begin_each()
+
+    def _begin_each(self) -> None:
+        """Begin as many calls as can run, each in a task of its own."""
+        self._turn, began = None, time.monotonic()
+        while self._begin_one(self._run, began):
+            pass
+
+    def _begin_one(self, run: Run, began: float) -> bool:
+        if (delivery := self._next()) is None:
+            return False
+        self.running[delivery] = self._create(run(delivery)), self.claimed, began
+        return True
+
+    def _next(self) -> Delivery[Any] | None:
+        """The next delivery, if its call can begin now."""
+        if self.full or not self._may_begin():
+            return None
+        try:
+            return self._unstarted.popleft()
+        except IndexError:  # none is left; the other thread may have taken it
+            return None
+
+    async def _run_on(self, delivery: Delivery[Any]) -> None:
+        """Run a call, and others in the same turn of the event loop, until one leaves a trace in the task."""
+        turn, context = self._turn, copy_context()
+        task, claimed, began = self.running[delivery]
+        await self._run(delivery)
+        while self._turn is turn and not task.cancelling() and _is_current(context):
+            following = self._next()
+            if following is None:
+                break
+            self.running[following] = task, claimed, began
+            await self._run(following)
+
+
+def _is_current(context: Context) -> bool:
+    """Whether the context variables are those of this copy. Their values need not be comparable."""
+    now = copy_context()
+    alike = len(now) == len(context) and all(map(is_, now, context))
+    return alike and all(map(is_, now.values(), context.values()))
