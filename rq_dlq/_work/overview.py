@@ -49,13 +49,13 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
             known = before.by_name.get(keys.family) if before else None
             queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
             if isinstance(queue, NodeUnavailable):
-                found.append(_lost(keys.family, queue))
+                found.append(lost_queue(keys.family, queue))
             else:
                 at = cells[0][0]
                 found.append(queue)
         return found
 
-    queues = yield from _each(names, read)
+    queues = yield from each_queue(names, read)
     lost = [queue for queue in queues if isinstance(queue, UnreachableQueue)]
     return Overview(
         moment(at), [queue for queue in queues if isinstance(queue, QueueOverview)], lost, unlisted
@@ -68,18 +68,19 @@ def counts(namespace: str) -> Steps[list[QueueStats | UnreachableQueue]]:
     def read(part: Sequence[str]) -> Steps[list[QueueStats | UnreachableQueue]]:
         replies = yield Batch([upkeep.stats(QueueKeys(namespace, name), name) for name in part], apart=True)
         return [
-            _lost(name, reply) if isinstance(reply, NodeUnavailable) else reply[1]
+            lost_queue(name, reply) if isinstance(reply, NodeUnavailable) else reply[1]
             for name, reply in zip(part, replies, strict=True)
         ]
 
-    return (yield from _each((yield upkeep.registered(namespace)), read))
+    return (yield from each_queue((yield upkeep.registered(namespace)), read))
 
 
-def _lost(name: str, error: NodeUnavailable) -> UnreachableQueue:
+def lost_queue(name: str, error: NodeUnavailable) -> UnreachableQueue:
+    """A queue whose node does not answer."""
     return UnreachableQueue(name, error.node, str(error))
 
 
-def _each(
+def each_queue(
     names: Sequence[str], read: Callable[[Sequence[str]], Steps[list[Q | UnreachableQueue]]]
 ) -> Steps[list[Q | UnreachableQueue]]:
     """Read queues, many in one round trip; one that the server refuses to read is unreachable.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,11 +17,13 @@ import msgspec
 from rq_dlq._calls import schedules, upkeep
 from rq_dlq._keys import QueueKeys
 from rq_dlq._work.opening import open_again, open_live
-from rq_dlq._work.steps import CHANGED, Batch, Steps, chunks
+from rq_dlq._work.overview import each_queue, lost_queue
+from rq_dlq._work.steps import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import human, shown
 from rq_dlq.values.names import check_id
+from rq_dlq.values.overview import UnreachableQueue
 from rq_dlq.values.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ NAME, TICK = "schedule", "tick"  # headers of a message
 VERB = "schedule sends to"
 PUT_OFF = MINUTE  # until a record that cannot be read is looked at again
 STEPPED = MINUTE  # by which the server's clock may step back before ticks are sent once more
-TOGETHER = 25  # queues that one round trip reads
 AT_ONCE = 50  # ticks of a queue that a worker sends before it looks after its leases again
 CODEC = Codec[Any](Any, sys.maxsize)
 
@@ -162,12 +163,21 @@ def set_paused(queue: Queue[Any], name: str, *, paused: bool) -> Steps[bool]:
 
 
 def read(namespace: str) -> Steps[list[Schedule]]:
-    """The schedules of all queues."""
+    """The schedules of all queues. A queue that cannot be read is logged, and hides no other."""
+
+    def read_part(part: Sequence[str]) -> Steps[list[tuple[str, Mapping[str, bytes]] | UnreachableQueue]]:
+        replies = yield Batch([schedules.records(QueueKeys(namespace, name)) for name in part], apart=True)
+        return [
+            lost_queue(name, reply) if isinstance(reply, NodeUnavailable) else (name, reply)
+            for name, reply in zip(part, replies, strict=True)
+        ]
+
     found: list[Schedule] = []
-    for part in chunks((yield upkeep.registered(namespace)), TOGETHER):
-        records = yield Batch([schedules.records(QueueKeys(namespace, family)) for family in part])
-        for family, by_name in zip(part, records, strict=True):
-            found += _readable(family, by_name)
+    for queue in (yield from each_queue((yield upkeep.registered(namespace)), read_part)):
+        if isinstance(queue, UnreachableQueue):
+            logger.warning("%s: its schedules cannot be read: %s", queue.name, queue.error)
+        else:
+            found += _readable(*queue)
     return found
 
 

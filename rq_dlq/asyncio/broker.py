@@ -206,7 +206,10 @@ class Broker(OwnBroker):
         return await self._run(self._step(upkeep.registered(self.settings.namespace)))
 
     async def schedules(self) -> list[Schedule]:
-        """The schedules of all queues: when each sends next, and what it sent last."""
+        """The schedules of all queues: when each sends next, and what it sent last.
+
+        A queue that is damaged, or in a cluster one whose node does not answer, is logged and left out.
+        """
         return await self._run(_work.schedules.read(self.settings.namespace))
 
     async def overview(self, before: Overview | None = None) -> Overview:

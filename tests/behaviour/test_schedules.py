@@ -316,6 +316,17 @@ async def test_a_damaged_record_keeps_no_other_from_being_fired(
     assert await orders.unschedule("bad")
 
 
+async def test_a_queue_that_cannot_be_read_hides_no_other(
+    broker: Any, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "bad", "c"):
+        await broker.queue(name).schedule("t", 0, every="1h")
+    raw.set("rq:{bad}:schedules", "text")
+    assert [one.queue for one in await broker.schedules()] == ["a", "c"]
+    assert "bad: its schedules cannot be read" in caplog.text
+    raw.delete("rq:{bad}:schedules", "rq:{bad}:ticks")
+
+
 async def test_a_damaged_record_is_replaced(broker: Any, raw: Any) -> None:
     orders = broker.queue("orders")
     await orders.schedule("t", 0, every="1h")
