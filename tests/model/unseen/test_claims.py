@@ -29,6 +29,19 @@ def test_who_acks_a_part_of_a_claim_holds_the_rest(bench: Bench, verb: str) -> N
     bench.queue.run(ACKS[verb](bench, [("b", "t"), ("c", "t")]))
 
 
+def test_leases_of_several_claims_are_extended_together(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4), ("d", 4))
+    for token in "tuv":
+        bench.claim(token, lease=1_000)
+    bench.claim("w", lease=1_000)
+    held = [("a", "t"), ("b", "stale"), ("c", "v"), ("d", "w")]
+    bench.step(999)
+    deadline, still = bench.queue.run(_calls.delivery.extend(bench.keys, held, lease=1_000))
+    assert still == [True, False, True, True]
+    ends = bench.raw.zmscore(bench.keys["leases"], ["t", "v", "w", "u"])
+    assert ends == [deadline] * 3 + [deadline - 999]
+
+
 def test_the_largest_claim_is_acked_and_divided_whole(bench: Bench) -> None:
     bench.send(*[(f"m{n}", 4) for n in range(MOST)])
     assert len(bench.claim("t", MOST)) == MOST

@@ -29,14 +29,13 @@ local first, reply = 2, { now + lease }
 local asked, n = tonumber(ARGV[first]), 0
 local texts = redis.call('HMGET', states, unpack(ARGV, first + 1, first + asked))
 for at = first + asked + 1, #ARGV, 2 do
-  local token, extended = ARGV[at], false
+  local token = ARGV[at]
   for _ = 1, tonumber(ARGV[at + 1]) do
     n = n + 1
     local held = holds(token, texts[n])
     reply[n + 1] = held and SETTLED or refusal(ARGV[first + n], token, texts[n])
-    if held and not extended then
+    if held then
       redis.call('ZADD', leases, now + lease, token)
-      extended = true
     end
   end
 end
