@@ -62,6 +62,14 @@ while True:
         case "close\\n": os.closerange(3, 256)
 """
 
+# Runs the watcher's script; the server gets its SIGTERM before it has written to server.lock.
+ENDED_EARLY: Final = """
+import os, runpy, signal, sys
+os.ftruncate = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
     """Wait for the condition; fail once the time is up."""
@@ -369,6 +377,20 @@ def test_a_client_killed_while_it_starts_leaves_nothing(home: Path, client: Call
         until(lambda: living(home), "a watcher has been started")
         one.kill()
         until(lambda: not living(home), "it is gone")
+
+
+def test_a_server_that_ends_before_it_wrote_its_endpoint_leaves_nothing(home: Path) -> None:
+    home.mkdir()
+    (home / "clients.lock").touch()
+    watcher = str(Path(embedded.__file__).with_name("_watcher.py"))
+    note = json.dumps({"url": f"unix://{home}/redis.sock", "backend": "none", "durable": False})
+    with (home / "watcher.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        service = [str(home), str(lock.fileno()), note, "/bin/true"]
+        program = [sys.executable, "-c", ENDED_EARLY, watcher, *service]
+        subprocess.run(program, check=True, pass_fds=[lock.fileno()])
+    until(lambda: is_free(home / "watcher.lock"), "the watcher is gone")
+    assert not (home / "server.lock").exists()
 
 
 @needs_a_server

@@ -8,7 +8,8 @@ import logging
 import os
 import sys
 import traceback
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -36,12 +37,16 @@ class Context:
     """The global options, for the running command. The broker itself reads the environment.
 
     What `--help` does not need is imported when it is used.
+
+    Attributes:
+        opened: what is closed when the command ends.
     """
 
     url: str | None = None
     namespace: str | None = None
     verbose: int = 0
     log_format: str = "text"
+    opened: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
     def output(self) -> Output:
@@ -56,7 +61,7 @@ class Context:
         from rq_dlq.client.broker import Broker  # noqa: PLC0415
 
         options: dict[str, Any] = {"namespace": self.namespace} if self.namespace else {}
-        return Broker(self.url, **options)
+        return self.opened.enter_context(Broker(self.url, **options))
 
 
 pass_context = click.make_pass_decorator(Context)
@@ -175,7 +180,8 @@ class Commands(Group):
         context = ctx.ensure_object(Context)
         _log(context.verbose)
         try:
-            return super().invoke(ctx)
+            with context.opened:
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
         except RqDlqError as error:

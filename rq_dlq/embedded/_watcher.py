@@ -21,8 +21,8 @@ def main(home: str, watch: str, *service: str) -> None:
         os._exit(0)
     os.chdir(home)
     os.set_inheritable(int(watch), False)  # noqa: FBT003 - the server must not hold it
-    pid = start(*service) if service else written()[0]
-    guard(pid)
+    pid, endpoint = (start(*service), service[0]) if service else written()
+    guard(pid, endpoint)
 
 
 def start(endpoint: str, *command: str) -> int:
@@ -46,8 +46,11 @@ def written() -> tuple[int, str]:
     return int(pid), endpoint
 
 
-def guard(pid: int) -> None:
-    """Wait until the server is gone, for whatever reason, and clean up."""
+def guard(pid: int, endpoint: str) -> None:
+    """Wait until the server is gone, for whatever reason, and clean up.
+
+    The server may have ended before it wrote to server.lock, so the endpoint is not read from there.
+    """
     import contextlib
     import threading
 
@@ -56,7 +59,7 @@ def guard(pid: int) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
     with contextlib.suppress(ChildProcessError):  # an earlier watcher started it
         os.waitpid(pid, 0)
-    tidy()
+    tidy(endpoint)
 
 
 def end_when_alone(pid: int) -> None:
@@ -71,13 +74,13 @@ def end_when_alone(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def tidy() -> None:
+def tidy(endpoint: str) -> None:
     """Remove what a killed server leaves behind: its socket and server.lock."""
     import contextlib
     import json
     from urllib.parse import unquote
 
-    url = json.loads(written()[1])["url"]
+    url = json.loads(endpoint)["url"]
     path = unquote(url.removeprefix("unix://"), errors="surrogateescape")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

@@ -116,3 +116,13 @@ def test_what_an_encoding_lacks_is_printed_as_an_escape(shell: Shell, broker: rq
     ended = printed(shell, "peek", "größe", stdout=subprocess.PIPE, env={"PYTHONIOENCODING": "ascii"})
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "\\u2192" in ended.stdout
+
+
+@pytest.mark.parametrize(("words", "code"), [(("queue", "ls"), 0), (("peek", "nope"), 1)])
+def test_a_command_closes_its_connections(
+    shell: Shell, words: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, close = list[rq_dlq.Broker](), rq_dlq.Broker.close
+    monkeypatch.setattr(rq_dlq.Broker, "close", lambda broker: (closed.append(broker), close(broker)))
+    shell(*words, code=code)
+    assert len(closed) == 1
