@@ -25,8 +25,7 @@ WORDS = [
     (r"\bawait ", ""),
     (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\b__a(enter|exit)__", r"__\1__"),
-    (r"\basyncio\.shield\((.*)\)  #.*", r"\1"),  # nobody cancels a thread
-    (r"\basyncio\.shield\((.*)\)", r"\1"),
+    (r"\buninterrupted\((.*)\)", r"\1"),  # nobody cancels a thread
     (r"\brq_dlq\.asyncio\b", "rq_dlq.client"),
     (r"\bin one event loop at a time\b", "safe with threads and after a fork"),
     (r"\bawaiting\b", "blocking"),

@@ -21,6 +21,7 @@ from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.contents import contents
 from tests.servers import running, wait_until
+from tests.servers.clusters import one_node
 from tests.verbs import VERBS, Verb, run_on
 from tests.verbs.scene import set_up
 
@@ -33,7 +34,7 @@ OF_SEVERAL = {"transfer", "offer_redrive"}  # `commit` may be, too; in a scene i
 @pytest.fixture(scope="module")
 def node() -> Iterator[str]:
     """A cluster of one node, as the path of its socket."""
-    with running("--cluster-enabled", "yes") as path:
+    with running(*one_node()) as path:
         client = redis.Redis(unix_socket_path=path)
         client.execute_command("CLUSTER", "ADDSLOTS", *range(SLOTS))
         wait_until(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))

@@ -22,6 +22,7 @@ from tests import servers
 from tests.colours import Awaited
 from tests.contents import contents
 from tests.servers import Server
+from tests.servers.clusters import one_node
 
 SCRIPTS = Scripts()
 ALL = frozenset().union(*(SCRIPTS[name].commands for name in SCRIPTS.names()))
@@ -254,7 +255,7 @@ def test_the_fake_server_is_asked_too() -> None:
 
 
 async def test_a_node_of_a_cluster(tmp_path: Path, colour: str) -> None:
-    with Server(tmp_path, "--cluster-enabled", "yes") as server, server.client() as admin:
+    with Server(tmp_path, *one_node()) as server, server.client() as admin:
         admin.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         servers.wait_until(lambda: b"cluster_state:ok" in admin.execute_command("CLUSTER", "INFO"))
         rules = acl_line(ROLES["producer"], "joe", "rq").split()[2:]

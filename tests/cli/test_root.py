@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 import pytest
@@ -119,10 +120,7 @@ def test_what_an_encoding_lacks_is_printed_as_an_escape(shell: Shell, broker: rq
 
 
 @pytest.mark.parametrize(("words", "code"), [(("queue", "ls"), 0), (("peek", "nope"), 1)])
-def test_a_command_closes_its_connections(
-    shell: Shell, words: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed, close = list[rq_dlq.Broker](), rq_dlq.Broker.close
-    monkeypatch.setattr(rq_dlq.Broker, "close", lambda broker: (closed.append(broker), close(broker)))
-    shell(*words, code=code)
-    assert len(closed) == 1
+def test_a_command_closes_its_connections(shell: Shell, words: tuple[str, ...], code: int) -> None:
+    with patch.object(rq_dlq.Broker, "close", autospec=True, side_effect=rq_dlq.Broker.close) as close:
+        shell(*words, code=code)
+    close.assert_called_once()

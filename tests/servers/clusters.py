@@ -229,6 +229,12 @@ def well(node: Server) -> bool:
     return False
 
 
+def one_node() -> tuple[str, ...]:
+    """Options of a server that is a node. Without a port all would have the same bus port."""
+    (port,) = cluster_ports(1)
+    return "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", str(port)
+
+
 def cluster_ports(count: int) -> Sequence[int]:
     """Ports of which those of the cluster's bus are free, too."""
     found: list[int] = []

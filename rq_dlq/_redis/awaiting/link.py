@@ -6,13 +6,12 @@ lock and bookkeeping; those of a shared pool go back to it.
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
-from rq_dlq._redis.awaiting.own import Idle, connected, disconnect, reply_within, write
+from rq_dlq._redis.awaiting.own import Idle, connected, disconnect, reply_within, uninterrupted, write
 from rq_dlq._redis.connection import LATE, arguments, as_reply, bounded, set_timeout
 from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
@@ -81,7 +80,7 @@ class AsyncLink:
                 await converse(connection, self._guard.look(connection))
             replies = await replies_to(connection, commands)
         except BaseException as error:
-            await asyncio.shield(self._drop(connection, error))  # completes even if cancelled again
+            await uninterrupted(self._drop(connection, error))
             raise
         await self._keep(connection)
         return replies
@@ -92,7 +91,7 @@ class AsyncLink:
         try:
             result = await converse(connection, talk)
         except BaseException as error:
-            await asyncio.shield(self._drop(connection, error))
+            await uninterrupted(self._drop(connection, error))
             raise
         await self._keep(connection)
         return result
@@ -118,7 +117,7 @@ class AsyncLink:
         if self.ours:
             self._idle.add(connection)
         else:
-            await asyncio.shield(self._return(connection))  # completes, likewise
+            await uninterrupted(self._return(connection))
 
     async def _return(self, connection: Any) -> None:
         if self._endless:

@@ -17,7 +17,7 @@ from rq_dlq.values.forks import Process
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 LAST_SECOND = 1.0
@@ -93,8 +93,21 @@ async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:
         connecting.cancel()
-        await asyncio.shield(_give_back(connecting, pool))
+        await uninterrupted(_give_back(connecting, pool))
         raise
+
+
+async def uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Await to its end what no connection may be left in the middle of; a cancellation waits until then."""
+    working, cancellation = asyncio.create_task(work), None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is not None:
+        raise cancellation
+    working.result()
 
 
 async def _give_back(connecting: asyncio.Task[Any], pool: Any) -> None:
