@@ -184,7 +184,7 @@ def drained_over_the_limit(load: Load, queue: Queue[Any]) -> dict[str, int]:
 
 
 def missing() -> str:
-    """What it takes."""
+    """Why no server here can go on while its memory is full."""
     if version_of(server_version().removeprefix("Redis ")) < (7,):
         return "before Redis 7 no script may add anything when memory is full, not even a lease"
     return ""

@@ -18,6 +18,7 @@ from tests.reliability.crowd import Crowd
 from tests.reliability.findings import audited, counters, unexplained, wrong
 from tests.reliability.journal import sums
 from tests.reliability.row import Figures, Row, Run
+from tests.reliability.rows import full_memory
 from tests.servers import Server, wait_until
 
 LEASE = 1_000  # milliseconds
@@ -212,5 +213,6 @@ ROWS = (
         "all of it at random for a while: kills, standstills, a full memory, lost scripts and connections",
         "0 lost, 0 unexpected, 0 settled twice, 0 early; 10 minutes by `make soak`",
         soak,
+        missing=full_memory.missing,
     ),
 )
