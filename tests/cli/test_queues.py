@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 import rq_dlq
+from rq_dlq.cli import _show
 from rq_dlq.values.counts import QueueStats
 from rq_dlq.values.readable import why_still
 from tests.cli.conftest import Shell
@@ -184,3 +187,29 @@ def test_what_is_overdue_waits_for_a_consumer() -> None:
     assert (
         why_still(replace(late, next_due=5.0)) == "nothing is ready: 3 messages scheduled, the next due in 5s"
     )
+
+
+@pytest.mark.parametrize("words", [("queue", "ls"), ("dlq", "ls")])
+def test_a_long_name_takes_no_room_from_the_counts(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    name = "customer-notifications.email.europe"
+    queue = broker.queue(name)
+    queue.send_many(range(1_234))
+    queue.select(all=True).dead_letter()
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    heading, *lines = shell(*words).stdout.splitlines()
+    assert heading.split() == [
+        "name",
+        "paused",
+        "ready",
+        "scheduled",
+        "leased",
+        "dead",
+        "expired",
+        "oldest",
+        "next",
+        "due",
+    ]
+    assert lines[0].split()[1:] == ["no", "0", "0", "0", "1,234", "0", "-", "-"]
+    assert "".join(line.split()[0] for line in lines) == name
