@@ -52,7 +52,8 @@ def ls(context: Context, *, maintainers: bool) -> None:
     or whose node of a cluster does not answer, is listed as unreachable, and the exit code is 3.
     """
     if maintainers:
-        rows = [_reports.maintainer_row(one) for one in _maintainers(context)]
+        table = context.output.format == "table"
+        rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
     broker = context.broker
