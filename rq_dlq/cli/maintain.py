@@ -29,11 +29,14 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
 @click.option(
     "--roles",
     default=",".join(ROLES),
-    show_default=True,
+    metavar="ROLE,ROLE,…",
     callback=_roles,
-    help="What it does. Without `expiry` this process expires nothing; claims still do.",
+    help=f"What it does; by default all of: {', '.join(ROLES)}. Without `expiry` this process expires "
+    "nothing; claims still do.",
 )
-@click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
+@click.option(
+    "--period", default="1s", metavar="SPAN", show_default=True, help="Time between two rounds; 10ms or more."
+)
 @health_options
 @log_format_option
 @pass_context
@@ -46,8 +49,8 @@ def maintain(
 ) -> None:
     """Maintain the queues of the namespace.
 
-    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what
-    schedules have due, and ends what a sender or a redrive left unfinished. Any number of these may run at
+    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what is due
+    by schedules, and finishes what a sender or a redrive left unfinished. Any number of these may run at
     once. SIGTERM and Ctrl-C stop it after the current step.
     """
     log_times(context)
