@@ -10,6 +10,7 @@ import click
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options
 from rq_dlq.cli._options import log_format_option
+from rq_dlq.cli._unread import ending_unread
 from rq_dlq.errors import InvalidInput
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
@@ -57,5 +58,8 @@ def maintain(
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+    with (
+        ending_unread(run.stop, run.vitals),
+        announced(run.vitals, address=health, heartbeat_file=heartbeat_file),
+    ):
         run.run()

@@ -22,6 +22,7 @@ from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
+from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
@@ -177,7 +178,7 @@ def worker(
         command = worker_command(app, *options)
         with watching(watch) as changes:
             supervisor = Supervisor(command, processes, burst=burst, changes=changes)
-            with announced(supervisor.vitals):
+            with ending_unread(supervisor.end, supervisor.vitals), announced(supervisor.vitals):
                 code = supervisor.run()
         sys.exit(code)
     threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
@@ -185,7 +186,10 @@ def worker(
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
     gc.freeze()  # what the app imported stays: a collector that looks at all of it stops all calls meanwhile
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
+    with (
+        ending_unread(run.stop.finishing.set, run.vitals),
+        announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages),
+    ):
         run.run()
 
 
