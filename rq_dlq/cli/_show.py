@@ -219,12 +219,9 @@ class Output:
     def _table(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
         """Write a table; where it is too wide, its columns are closer, or one comes below the rows."""
         table, closer = table_of(rows, columns), table_of(rows, columns, space=1)
-        least, most = self._widths(table)
         below = next((column for column in columns if column.below), None)
-        if most <= self.stdout.width or (least <= self.stdout.width and below is None):
-            self.stdout.print(table)
-        elif below is None or self._widths(closer)[1] <= self.stdout.width:
-            self.stdout.print(closer)
+        if below is None or self._fits(table) or self._fits(closer):
+            self.stdout.print(table if self._fits(table) else closer)
         else:
             self._table_with(below, rows, [column for column in columns if column is not below])
 
@@ -237,10 +234,10 @@ class Output:
             cell = Text(" " * INDENT).append_text(below.cell(row))
             self.stdout.print(shown, cell, sep="\n", no_wrap=True, overflow="ellipsis")
 
-    def _widths(self, table: Table) -> tuple[int, int]:
-        """The columns that a table takes: at least, where cells are broken between words, and at most."""
-        least, most = self.stdout.measure(table, options=self.stdout.options.update(max_width=ANY_WIDTH))
-        return least, most
+    def _fits(self, table: Table) -> bool:
+        """Whether no cell is broken or cut off."""
+        wide = self.stdout.options.update(max_width=ANY_WIDTH)
+        return self.stdout.measure(table, options=wide).maximum <= self.stdout.width
 
     def record(self, row: Row) -> None:
         """Write one thing with all its fields."""
