@@ -122,7 +122,9 @@ def outcomes(context: Context, name: str, last: int) -> None:
     """
     core = used(context, name)._core
     found = context.broker._run(_work.last_outcomes(core, last))
-    none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
+    none = f"{name} has no outcomes yet"
+    if not found and context.broker.policies.explain(core.name).outcomes is None:
+        none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
     context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
 
 

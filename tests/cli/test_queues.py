@@ -46,6 +46,7 @@ def test_outcomes_tells_the_last_events(shell: Shell, broker: rq_dlq.Broker) -> 
     orders.send_many(["a", "b", "c"])
     assert "orders keeps no outcomes" in shell("queue", "outcomes", "orders").stderr
     shell("policy", "set", "orders", "--outcomes", "100")
+    assert shell("queue", "outcomes", "orders").stderr == "orders has no outcomes yet\n"
     first, second, third = orders.claim(3)
     first.ack()
     second.poison("bad")
