@@ -157,7 +157,7 @@ def resume(context: Context, name: str, by: str | None) -> None:
 def reset(context: Context, name: str) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
     count = used(context, name).reset()
-    context.output.say(f"the totals of {name} are reset, with {many(count, 'message')} in it")
+    context.output.say(f"the totals of {name} are reset; it has {many(count, 'message')}")
 
 
 @queue.command("purge")

@@ -115,7 +115,7 @@ def test_reset_begins_the_totals_anew(shell: Shell, broker: rq_dlq.Broker) -> No
     orders = broker.queue("orders")
     orders.send_many(["a", "b", "c"])
     orders.ack(orders.claim(2))
-    assert "with 1 message in it" in shell("queue", "reset", "orders").stderr
+    assert "; it has 1 message" in shell("queue", "reset", "orders").stderr
     totals = orders.stats().totals
     assert (totals["sent"], totals.get("acked", 0)) == (1, 0)
 
