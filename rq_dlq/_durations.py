@@ -32,9 +32,12 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
     """
     exact = _exact(value)
     if exact is None:
+        seconds = (
+            "seconds" if isinstance(value, str) else "seconds, a timedelta,"
+        )  # on a command line all is text
         raise ValueError(
             f"{name}: {shown(value)} is not a duration. "
-            'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
+            f'Pass {seconds} or text such as "1m30s", "500ms", "2h", "1d"'
         )
     if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
         message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"

@@ -39,6 +39,8 @@ def load(app: str, seconds: float) -> Broker | asyncio.Broker:
             does not end.
     """
     name, _, attribute = app.partition(":")
+    if not name:
+        raise ConfigurationError(f"{app!r} names no module: pass MODULE:BROKER, such as shop:broker")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     found: object = _module(name, seconds)

@@ -22,7 +22,7 @@ from rq_dlq.values.cached import cached_property
 from rq_dlq.values.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rq_dlq.cli._show import Output
     from rq_dlq.client.broker import Broker
@@ -238,18 +238,30 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             ctx.color = False
 
 
-class _ToStderr(logging.Handler):
-    """Writes to the current stderr, which tests replace."""
+class ToStderr(logging.Handler):
+    """Writes to the current stderr, which tests replace.
+
+    Attributes:
+        broken: called when the reader of stderr has gone; with it, no line raises an error.
+    """
+
+    broken: Callable[[], None] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(visible(self.format(record)), err=True)
+        try:
+            click.echo(visible(self.format(record)), err=True)
+        except OSError as error:
+            if self.broken is None:
+                raise
+            if isinstance(error, BrokenPipeError):
+                self.broken()
 
 
 def _log(verbose: int) -> None:
     """Send the log to stderr: warnings; with -v also info, with -vv everything."""
     root = logging.getLogger()
-    if not any(isinstance(handler, _ToStderr) for handler in root.handlers):
-        root.addHandler(_ToStderr())
+    if not any(isinstance(handler, ToStderr) for handler in root.handlers):
+        root.addHandler(ToStderr())
     logging.getLogger("rq_dlq").setLevel([logging.WARNING, logging.INFO, logging.DEBUG][min(verbose, 2)])
 
 
@@ -261,6 +273,6 @@ def log_times(context: Context) -> None:
 
         formatter = JSONFormatter()
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, _ToStderr):
+        if isinstance(handler, ToStderr):
             handler.setFormatter(formatter)
     _log(context.verbose + 1)

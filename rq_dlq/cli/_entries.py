@@ -14,7 +14,7 @@ from rq_dlq.cli._context import PART_WAY, Context, Failure, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.errors import PolicyError, RqDlqError
-from rq_dlq.policy import Pattern
+from rq_dlq.policy import Entry, Pattern
 from rq_dlq.policy_files import Problem, Reading
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible
@@ -72,13 +72,14 @@ def set_all(
         what = many(len(reading.entries), "entry", "entries")
         context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
         return
-    done = 0
+    done, before = 0, context.broker.policies.read().entries
     try:
         for pattern, entry in reading.entries.items():
             with progress_bar(context.output.stderr, f"setting {visible(pattern)}") as progress:
                 matched = context.broker.policies.put(pattern, entry, progress=progress)
             done += 1
             context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
+            _say_gone(context, before.get(pattern), entry)
     except (KeyboardInterrupt, RqDlqError) as error:
         if not done and not hasattr(error, "__notes__"):
             raise
@@ -87,6 +88,20 @@ def set_all(
             f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
             PART_WAY,
         ) from None
+
+
+def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
+    """Say what the entry before had set, and this one does not: it may have been meant as an addition."""
+    fields = _fields.fields_of(before) if before is not None else {}
+    gone = [
+        f"{where} {_fields.as_read(where, value)}"
+        for where, value in fields.items()
+        if where not in _fields.fields_of(entry)
+    ]
+    if gone:
+        context.output.say(
+            f"the entry before also set {', '.join(gone)}: to keep that, set all in one command"
+        )
 
 
 def _taken(context: Context, reading: Reading) -> list[Problem]:

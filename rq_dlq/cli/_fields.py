@@ -54,7 +54,7 @@ def as_read(where: str, value: Any) -> str:
         return " ".join(as_read(where, item) for item in value)  # pyright: ignore[reportUnknownVariableType]
     if field is not None and field.in_ms:
         return f"-{human(-value)}" if value < 0 else human(value)
-    return f"{value:,g}" if isinstance(value, float) else str(value)
+    return f"{value:,g}" if isinstance(value, float) else str(value) or '""'
 
 
 def shown(context: Context, where: str, value: Any) -> Any:

@@ -85,5 +85,7 @@ OPTIONS: Mapping[str, str] = table(
     ("--yes answers the question", "--force --no-input --no-prompt -f -y"),
     ("-v prints more", "--debug --log-level --loglevel --verbosity -l"),
     ("--all takes all, --where those that meet a condition", "--everything --filter -a"),
+    ("--where \"reason = 'poison'\" chooses by the reason", "--reason"),
+    ("--where \"fingerprint = 'GROUP'\" chooses a group", "--group"),
     ("leave it out, since without --where this takes all", "--all"),
 )

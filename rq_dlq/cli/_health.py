@@ -25,13 +25,14 @@ def health_options(command: F) -> F:
     command = click.option(
         "--heartbeat-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Touch this file every second while the process lives.",
+        help="Touch this file every second while /livez is well.",
     )(command)
     return click.option(
         "--health",
         metavar="[HOST:]PORT",
         callback=address,
-        help="Answer GET /livez and /readyz there, a worker also /metrics; a port alone is one of 127.0.0.1.",
+        help="Answer GET /livez and /readyz on this address (a worker also answers /metrics). A port alone "
+        "is on 127.0.0.1.",
     )(command)
 
 

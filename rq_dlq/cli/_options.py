@@ -58,7 +58,7 @@ log_format_option = click.option(
     show_default=True,
     expose_value=False,
     callback=_keep_log_format,
-    help="The format of the log on stderr; json: an object a line.",
+    help="The format of the log on stderr; json: one object per line.",
 )
 
 

@@ -129,6 +129,10 @@ class Supervisor:
                     slot.process.kill()
         return self._worst
 
+    def end(self) -> None:
+        """Have all processes end, as after SIGTERM; from any thread."""
+        self._signals.append(signal.SIGTERM)
+
     def _tend(self, slot: Slot) -> None:
         now = time.monotonic()
         if slot.process is not None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.cli._show import Column, attributes, text_of
+from rq_dlq.values.readable import UPKEEP, upkeep
 
 if TYPE_CHECKING:
     from rq_dlq.values.process import ProcessReport
 
 MAINTAINERS = (
-    Column("process", "bold"), Column("roles"), Column("ago", title="seen"),
-    Column("started_at", title="since"), Column("swept"), Column("promoted"), Column("expired"),
-    Column("retired"), Column("written"), Column("fired"), Column("redriven"),
-    Column("longest", title="longest ms"),
+    Column("process", "bold"), Column("started_at", title="since"), Column("ago", title="seen"),
+    Column("longest", title="longest ms"), Column("upkeep", title="messages", wrap=True),
+    Column("roles", wrap=True),
 )  # fmt: skip
 WORKERS = (
     Column("process", "bold", wrap=True), Column("state"), Column("queues", wrap=True), Column("held"),
@@ -22,10 +22,12 @@ WORKERS = (
 NOBODY = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
 
-def maintainer_row(maintainer: ProcessReport) -> dict[str, Any]:
-    """A process that maintains the queues."""
-    row = attributes(maintainer, *(column.key for column in MAINTAINERS), "seen_at", "rq_dlq_version")
-    return row | {"roles": ",".join(maintainer.roles)}
+def maintainer_row(maintainer: ProcessReport, *, table: bool) -> dict[str, Any]:
+    """A process that maintains the queues; in a table with what it did as a text."""
+    counts = attributes(maintainer, *UPKEEP)
+    names = ("process", "started_at", "seen_at", "ago", "longest", "rq_dlq_version")
+    row = attributes(maintainer, *names) | counts | {"roles": ",".join(maintainer.roles)}
+    return row | {"roles": ", ".join(maintainer.roles), "upkeep": upkeep(counts)} if table else row
 
 
 def maintained_by(maintainers: list[ProcessReport]) -> str:

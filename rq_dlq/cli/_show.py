@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_WIDTH = 1_000  # columns where the output is not a terminal: nothing is cut off in a file
 MOST_OF_A_CELL = 300  # characters of a cell that a table shows
+ANY_WIDTH = 100_000  # columns, more than a table has
+INDENT = 4  # columns, of what is below a row
 WHOLE = ("id", "job", "group")  # what a person copies: never cut, however narrow the terminal
 SPANS = ("oldest", "next_due", "delay", "ago", "age", "up")  # seconds
 NESTED = ("totals", "headers", "sums", "versions", "consumers")  # shown line by line
@@ -38,6 +40,7 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, and cut off what does not fit into the terminal.
         wrap: a cell may have several lines.
+        below: a cell is a line of its own, below its row, where the table is too wide for the terminal.
     """
 
     key: str
@@ -45,6 +48,7 @@ class Column:
     title: str = ""
     cut: bool = False
     wrap: bool = False
+    below: bool = False
 
     def cell(self, row: Row) -> Text:
         """The cell of a row."""
@@ -82,7 +86,7 @@ def as_json(value: Any) -> str:
 
 
 QUEUES = (
-    Column("name", "bold"), Column("paused", "bold yellow"), Column("ready"), Column("scheduled"),
+    Column("name", "bold", wrap=True), Column("paused", "bold yellow"), Column("ready"), Column("scheduled"),
     Column("leased"), Column("dead", "red"), Column("expired", "yellow"), Column("oldest"),
     Column("next_due"),
 )  # fmt: skip
@@ -96,15 +100,16 @@ LETTERS = (
 )  # fmt: skip
 GROUPS = (
     Column("group", "bold cyan"), Column("count"), Column("last_hour"), Column("trend", "bold yellow"),
-    Column("reason", "red"), Column("last_seen"), Column("error", cut=True),
+    Column("reason", "red"), Column("last_seen"), Column("error", cut=True, below=True),
 )  # fmt: skip
 HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
     Column("consumer"), Column("error", wrap=True),
 )  # fmt: skip
 SCHEDULES = (
-    Column("queue"), Column("name", "bold"), Column("rule"), Column("missed"), Column("next_at"),
-    Column("last_at"), Column("paused", "bold yellow"), Column("declared"),
+    Column("queue", wrap=True), Column("name", "bold", wrap=True), Column("rule", wrap=True),
+    Column("missed"), Column("next_at"), Column("last_at"), Column("paused", "bold yellow"),
+    Column("declared"),
 )  # fmt: skip
 OUTCOMES = (
     Column("at"), Column("event", "bold"), Column("id"), Column("attempt", title="try"), Column("age"),
@@ -207,9 +212,32 @@ class Output:
         elif self.format == "json":
             self._write(msgspec.json.format(as_json(rows)))
         elif rows:
-            self.stdout.print(table_of(rows, columns))
+            self._table(rows, columns)
         else:
             self.say(none)
+
+    def _table(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+        """Write a table; where it is too wide, its columns are closer, or one comes below the rows."""
+        table, closer = table_of(rows, columns), table_of(rows, columns, space=1)
+        below = next((column for column in columns if column.below), None)
+        if below is None or self._fits(table) or self._fits(closer):
+            self.stdout.print(table if self._fits(table) else closer)
+        else:
+            self._table_with(below, rows, [column for column in columns if column is not below])
+
+    def _table_with(self, below: Column, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+        """Write a table, and below each of its rows the cell of one column more."""
+        heading, *lines = self.stdout.render_lines(table_of(rows, columns), pad=False)
+        self.stdout.print(Text.assemble(*((part.text, part.style or "") for part in heading)))
+        for line, row in zip(lines, rows, strict=True):
+            shown = Text.assemble(*((part.text, part.style or "") for part in line))
+            cell = Text(" " * INDENT).append_text(below.cell(row))
+            self.stdout.print(shown, cell, sep="\n", no_wrap=True, overflow="ellipsis")
+
+    def _fits(self, table: Table) -> bool:
+        """Whether no cell is broken or cut off."""
+        wide = self.stdout.options.update(max_width=ANY_WIDTH)
+        return self.stdout.measure(table, options=wide).maximum <= self.stdout.width
 
     def record(self, row: Row) -> None:
         """Write one thing with all its fields."""

@@ -10,6 +10,7 @@ import click
 from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options
 from rq_dlq.cli._options import log_format_option
+from rq_dlq.cli._unread import ending_unread
 from rq_dlq.errors import InvalidInput
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker.maintenance import ROLES, Maintenance, MaintenanceRole, roles_of
@@ -29,11 +30,14 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
 @click.option(
     "--roles",
     default=",".join(ROLES),
-    show_default=True,
+    metavar="ROLE,ROLE,…",
     callback=_roles,
-    help="What it does. Without `expiry` this process expires nothing; claims still do.",
+    help=f"What it does; by default all of: {', '.join(ROLES)}. Without `expiry` this process expires "
+    "nothing; claims still do.",
 )
-@click.option("--period", default="1s", show_default=True, help="Time between two rounds; 10ms or more.")
+@click.option(
+    "--period", default="1s", metavar="SPAN", show_default=True, help="Time between two rounds; 10ms or more."
+)
 @health_options
 @log_format_option
 @pass_context
@@ -46,13 +50,16 @@ def maintain(
 ) -> None:
     """Maintain the queues of the namespace.
 
-    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what
-    schedules have due, and ends what a sender or a redrive left unfinished. Any number of these may run at
+    It brings back the messages of dead workers, expires messages, drops old dead letters, sends what is due
+    by schedules, and finishes what a sender or a redrive left unfinished. Any number of these may run at
     once. SIGTERM and Ctrl-C stop it after the current step.
     """
     log_times(context)
     run = Maintenance(context.broker, roles, period)  # checks the period
     with context.broker as broker:
         broker.queues()  # fails now if there is no server; later it would wait for one
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file):
+    with (
+        ending_unread(run.stop, run.vitals),
+        announced(run.vitals, address=health, heartbeat_file=heartbeat_file),
+    ):
         run.run()

@@ -25,7 +25,7 @@ logger = logging.getLogger("rq_dlq.metrics")
     "--listen",
     metavar="[HOST:]PORT",
     callback=address,
-    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C; a port alone is one of 127.0.0.1.",
+    help="Serve them at http://HOST:PORT/metrics until SIGTERM or Ctrl-C. A port alone is on 127.0.0.1.",
 )
 @pass_context
 def metrics(context: Context, listen: tuple[str, int] | None) -> None:

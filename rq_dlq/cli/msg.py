@@ -145,7 +145,7 @@ def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-@msg.command("cancel")
+@msg.command("cancel", short_help="Remove waiting, dead or expired messages for good.")
 @bulk(WAITING)
 def cancel(context: Context, /, name: str, **chosen: Any) -> None:
     """Remove waiting messages for good, or those of a dead-letter or expiry queue."""

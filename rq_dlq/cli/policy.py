@@ -41,9 +41,9 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would b
 def policy() -> None:
     """Set the policies of queues: redelivery, dead letters, expiry.
 
-    A PATTERN is words between dots: `orders`, `orders.*` (one word more), `orders.#` (any number). All that
-    match a queue are merged field by field, the most specific first. A change applies at once, also to
-    messages that are queued.
+    A PATTERN is words between dots: `orders`, `orders.*` (one word more), `orders.#` (any number). All
+    entries that match a queue are merged field by field, the most specific first. A change applies at once,
+    also to messages that are queued.
     """
 
 

@@ -52,7 +52,8 @@ def ls(context: Context, *, maintainers: bool) -> None:
     or whose node of a cluster does not answer, is listed as unreachable, and the exit code is 3.
     """
     if maintainers:
-        rows = [_reports.maintainer_row(one) for one in _maintainers(context)]
+        table = context.output.format == "table"
+        rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NOBODY)
         return
     broker = context.broker
@@ -121,7 +122,9 @@ def outcomes(context: Context, name: str, last: int) -> None:
     """
     core = used(context, name)._core
     found = context.broker._run(_work.last_outcomes(core, last))
-    none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
+    none = f"{name} has no outcomes yet"
+    if not found and context.broker.policies.explain(core.name).outcomes is None:
+        none = f"{name} keeps no outcomes: `rq-dlq policy set {name} --outcomes 100000` keeps about that many"
     context.output.rows([asdict(outcome) for outcome in found], _show.OUTCOMES, none)
 
 
@@ -154,7 +157,7 @@ def resume(context: Context, name: str, by: str | None) -> None:
 def reset(context: Context, name: str) -> None:
     """Reset the totals of a queue; the messages in it count as sent."""
     count = used(context, name).reset()
-    context.output.say(f"the totals of {name} are reset, with {many(count, 'message')} in it")
+    context.output.say(f"the totals of {name} are reset; it has {many(count, 'message')}")
 
 
 @queue.command("purge")

@@ -209,7 +209,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
     return how_far + ("the same command takes those that are still dead" if alone else resume)
 
 
-@click.command("jobs", cls=Command)
+@click.command("jobs", cls=Command, short_help="List the redrives of a queue, show one, or manage it.")
 @queue_argument
 @click.argument("job_id", metavar="[ID]", required=False)
 @click.argument("verb", metavar=f"[{'|'.join(VERBS)}]", type=click.Choice(VERBS), required=False)

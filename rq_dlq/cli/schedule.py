@@ -50,7 +50,7 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
 @queue_argument
 @schedule_argument
 @click.argument("body", callback=_json, default="{}")
-@click.option("--cron", metavar="EXPR", help='Minute, hour, day, month, weekday: "0 7 * * mon-fri".')
+@click.option("--cron", metavar="EXPR", help='Such as "0 7 * * mon-fri": minute, hour, day, month, weekday.')
 @click.option("--every", metavar="SPAN", help='An interval: "30s", "1h30m".')
 @click.option("--timezone", default=USUAL_ZONE, show_default=True, help="Of --cron, such as Europe/Berlin.")
 @click.option(

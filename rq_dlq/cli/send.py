@@ -153,10 +153,12 @@ def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tupl
     if bad > NAMED:
         context.output.say(f"… and {bad - NAMED:,} more")
     if bad:
-        found = "1 line is not a message" if bad == 1 else f"{bad:,} lines are not messages"
+        found, them, are = "1 line is not a message", "it", "is"
+        if bad > 1:
+            found, them, are = f"{bad:,} lines are not messages", "them", "are"
         if not skip_bad:
-            raise Failure(f"{found}, so nothing was sent: correct them, or skip them with --skip-bad")
-        context.output.say(f"{found} and skipped")
+            raise Failure(f"{found}, so nothing was sent: correct {them}, or pass --skip-bad")
+        context.output.say(f"{found}, and {are} skipped")
     return good, bad
 
 

@@ -56,7 +56,7 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     callback=address,
     default="127.0.0.1:8080",
     show_default=True,
-    help="Where to serve it; a port alone is one of 127.0.0.1.",
+    help="Where to serve it. A port alone is on 127.0.0.1.",
 )
 @click.option(
     "--token",
@@ -81,10 +81,16 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     "names",
     multiple=True,
     metavar="NAME",
-    help="A name by which the page is asked for, behind a proxy on this machine; may be repeated.",
+    help="A host name that browsers use for the page, behind a proxy on this machine; may be repeated.",
 )
 @mask_option
-@click.option("--root-path", default="", metavar="/PATH", callback=_path, help="The path at a proxy.")
+@click.option(
+    "--root-path",
+    default="",
+    metavar="/PATH",
+    callback=_path,
+    help="The path under which a proxy serves the page.",
+)
 @pass_context
 def web(
     context: Context,

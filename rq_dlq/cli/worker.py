@@ -22,6 +22,7 @@ from rq_dlq.cli._context import Command, Context, log_times, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._options import log_format_option, seconds
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
+from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256
+APP = "the Python module and the name of the broker in it, such as shop:broker"
 WITHIN = 5.0  # seconds in which the process ends after a second signal; longer than a worker takes by itself
 SEVERAL = (
     "--health and --heartbeat-file are for one process: leave out --processes and --watch, and have several "
@@ -80,8 +82,23 @@ class _Worker(Command):
             return ls.make_context(f"{info_name} ls", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; says what to pass where click would only count them."""
+        try:
+            super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            if error.param is None or error.param.name != "app":
+                raise
+            ctx.fail(f"Missing argument 'MODULE:BROKER', {APP}.")
+        if ctx.args and not ctx.resilient_parsing:
+            ctx.fail(
+                f"{ctx.args[0]!r} is one word too many: pass only MODULE:BROKER, {APP}. To choose queues, "
+                f"add -q NAME for each, as in `rq-dlq worker shop:broker -q {ctx.args[0]}`."
+            )
+        return ctx.args
 
-@click.command(cls=_Worker)
+
+@click.command(cls=_Worker, context_settings={"allow_extra_args": True})
 @click.argument("app", metavar="MODULE:BROKER")
 @click.option(
     "-q",
@@ -112,6 +129,7 @@ class _Worker(Command):
     "--import-timeout",
     callback=seconds(),
     default="1m",
+    metavar="SPAN",
     show_default=True,
     help="The longest time that the import of the app may take.",
 )
@@ -132,7 +150,9 @@ def worker(
     heartbeat_file: Path | None,
     until_eof: bool,
 ) -> None:
-    """Run the handlers of an app: MODULE:BROKER, such as `examples.flights:broker`.
+    """Run the handlers of an app.
+
+    MODULE:BROKER is the Python module and the name of the broker in it, such as `examples.flights:broker`.
 
     `rq-dlq worker ls` lists the worker processes.
 
@@ -158,7 +178,7 @@ def worker(
         command = worker_command(app, *options)
         with watching(watch) as changes:
             supervisor = Supervisor(command, processes, burst=burst, changes=changes)
-            with announced(supervisor.vitals):
+            with ending_unread(supervisor.end, supervisor.vitals), announced(supervisor.vitals):
                 code = supervisor.run()
         sys.exit(code)
     threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
@@ -166,7 +186,10 @@ def worker(
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     pages = metrics_of(broker) if health else None
     gc.freeze()  # what the app imported stays: a collector that looks at all of it stops all calls meanwhile
-    with announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages):
+    with (
+        ending_unread(run.stop.finishing.set, run.vitals),
+        announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages),
+    ):
         run.run()
 
 

@@ -9,10 +9,21 @@ from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values.durations import human
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.message import Received
+
+UPKEEP = {
+    "swept": "taken from dead workers",
+    "promoted": "made ready",
+    "expired": "expired",
+    "retired": "dropped after their time",
+    "grouped": "grouped",
+    "written": "moved for senders that ended",
+    "fired": "sent by schedules",
+    "redriven": "redriven",
+}
 
 
 def span(seconds: float) -> str:
@@ -29,6 +40,12 @@ def some(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def upkeep(counts: Mapping[str, int]) -> str:
+    """What maintenance did, of what `ProcessReport` counts: 3 made ready, 2 expired."""
+    done = [f"{counts[name]:,} {words}" for name, words in UPKEEP.items() if counts.get(name)]
+    return ", ".join(done) or "nothing was due"
 
 
 def body_of(message: Received[Any]) -> Any:

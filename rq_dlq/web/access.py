@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import HTTPConnection
 
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.readable import many
 
 COOKIE = "rq_dlq_web"
 SESSION = 12 * 3600  # seconds
@@ -58,8 +59,8 @@ class Access:
             object.__setattr__(self, "token", self.token.strip())
         if self.token is not None and len(self.token) < SHORTEST:
             message = (
-                f"the token has {len(self.token)} characters, which can be guessed: use at least {SHORTEST}, "
-                'as from python -c "import secrets; print(secrets.token_urlsafe())"'
+                f"the token has {many(len(self.token), 'character')}, which can be guessed: use at least "
+                f'{SHORTEST}, as from python -c "import secrets; print(secrets.token_urlsafe())"'
             )
             raise ConfigurationError(message)
         key = secrets.token_bytes() if self.token is None else hashlib.sha256(self.token.encode()).digest()

@@ -16,6 +16,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq._work import ROLES, MaintenanceRole
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
+from rq_dlq.values.readable import many, upkeep
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.reporting import reporter_of
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
@@ -153,10 +154,8 @@ class Maintenance:
             logger.info("%s", self._figures())
 
     def _figures(self) -> str:
-        names = (name for role in self._watch.roles for name in _work.DONE[role])
-        figures = ", ".join(f"{self._watch.done[name]:,} {name}" for name in names)
-        queues, longest = len(self._watch.queues), self._longest
-        return f"{figures} in {queues:,} queue{'' if queues == 1 else 's'}; longest round {longest} ms"
+        queues = many(len(self._watch.queues), "queue")
+        return f"{upkeep(self._watch.done)}; {queues}, longest round {self._longest} ms"
 
 
 def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:

@@ -40,6 +40,7 @@ class Reporting:
         self._reporter = reporter_of(settings, PERIOD)
         self._due = 0.0
         self._stopping = self._refused = False
+        self._trouble = ""  # the error of Redis that was logged last
 
     def report(self, connections: Connections, *, stopping: bool) -> None:
         """Store the report if it is time, or if the process has begun to stop.
@@ -63,10 +64,17 @@ class Reporting:
             self._refused = True
         except _work.NodeUnavailable as error:  # other nodes may have the queues
             logger.debug("cannot report: %s", error)
-        except RqDlqError as error:  # the consumers notice it, too, and log it
-            logger.debug("cannot report: %s", error)
+        except RqDlqError as error:
             trouble = str(error)
-        self._vitals.redis = trouble
+        self._note_trouble(trouble)
+
+    def _note_trouble(self, trouble: str) -> None:
+        """Log once that trouble began, and once that it is over: the consumers wait without a word."""
+        if trouble and not self._trouble:
+            logger.warning("waiting for Redis: %s", trouble)
+        elif self._trouble and not trouble:
+            logger.info("Redis is back")
+        self._trouble = self._vitals.redis = trouble
 
     def leave(self, connections: Connections) -> None:
         """Remove the report."""

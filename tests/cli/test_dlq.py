@@ -37,11 +37,32 @@ def test_ls_without_a_queue_takes_no_conditions(shell: Shell, words: list[str]) 
     assert "need a QUEUE" in shell("dlq", "ls", *words, code=2).stderr
 
 
-def test_a_group_is_one_line(shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead("a", why="out of stock:\n" + "a long story " * 20)
-    for width in (80, 1_000):
-        monkeypatch.setattr(_show, "UNKNOWN_WIDTH", width)
-        assert len(shell("dlq", "groups", "orders").stdout.splitlines()) == 2
+def test_a_group_is_one_line_or_has_its_error_below(
+    shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead("a", why="no user")
+    dead("b", why="out of stock:\n" + "a long story " * 20)
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 1_000)
+    assert len(shell("dlq", "groups", "orders").stdout.splitlines()) == 3
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    heading, *lines = shell("dlq", "groups", "orders").stdout.splitlines()
+    assert heading.split() == ["group", "count", "last", "hour", "trend", "reason", "last", "seen"]
+    assert {line.split()[1] for line in lines[::2]} == {"1"}
+    assert sorted(line[:40] for line in lines[1::2]) == [
+        "    no user",
+        "    out of stock:\\na long story a long s",
+    ]
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_short_errors_stay_beside_their_groups(
+    shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead("a", why="no user")
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    heading, line = shell("dlq", "groups", "orders").stdout.splitlines()
+    assert heading.split()[-1] == "error"
+    assert "no user" in line
 
 
 @pytest.mark.parametrize("name", ["orders", "DLQ.orders"])

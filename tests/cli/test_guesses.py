@@ -42,6 +42,8 @@ GUESSES = [
     ("queue ls --redis-url redis://here", "name the server with --url or $RQ_DLQ_URL"),
     ("queue ls --json", "the format of data is -o json"),
     ("worker app:broker --procesess 3", "--processes"),
+    ("dlq redrive orders --reason poison", "--where \"reason = 'poison'\" chooses by the reason."),
+    ("dlq purge orders --group 6bed99", "--where \"fingerprint = 'GROUP'\" chooses a group."),
     ("help", "it is `rq-dlq --help`."),
     ("version", "it is `rq-dlq --version`."),
     (

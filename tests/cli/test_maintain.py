@@ -36,9 +36,9 @@ def test_it_maintains_until_a_signal(shell: Shell, broker: rq_dlq.Broker, number
         log = end(process)
     assert log[0].startswith(f"maintaining the queues of {shell.namespace} at unix://")
     assert log[0].endswith(": redelivery, expiry, retention, commits, schedules, redrives, every 50ms")
-    assert any(line.startswith("0 swept, 0 promoted, 1,234 expired, 0 retired, ") for line in log)
+    assert any(line.startswith("1,234 expired; 1 queue, longest round ") for line in log)
     assert f"{number.name}: finishing what has begun" in log[-3:]  # a line of figures may come between
-    assert log[-1].startswith("stopped: 0 swept, 0 promoted, 1,234 expired, 0 retired")
+    assert log[-1].startswith("stopped: 1,234 expired; 1 queue, ")
     assert maintainers(shell) == []
 
 
@@ -80,7 +80,9 @@ def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> Non
         assert "orders" in result.stdout
         (line,) = [line for line in result.stderr.splitlines() if line.startswith("maintained by")]
         assert f":{process.pid} (expiry), seen " in line
-        assert str(process.pid) in shell("queue", "ls", "--maintainers").stdout
+        shown = shell("queue", "ls", "--maintainers").stdout
+        assert str(process.pid) in shown
+        assert "1 expired" in shown
         lines = shell("queue", "ls", "-o", "jsonl").stdout.splitlines()
         assert [json.loads(line)["name"] for line in lines] == ["orders"]
         assert shell("queue", "ls", "-o", "json").stderr == ""

@@ -102,6 +102,14 @@ def test_set_says_this_and_nothing_else(
     assert entries(broker) == {"orders": entry}
 
 
+def test_set_says_what_the_entry_before_had_set(shell: Shell) -> None:
+    told = shell("policy", "set", "orders", "--max-redeliveries", "3", "--expiration", "30d", "--pin")
+    assert "before" not in told.stderr
+    told = shell("policy", "set", "orders", "--max-redeliveries", "5")
+    gone = "the entry before also set dead_letter.expiration 30d, pinned yes: to keep that"
+    assert gone in told.stderr
+
+
 def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
     told = shell("policy", "set", "orders.>", "--initial-delay", "5s", "--dry-run")
     assert [line.split() for line in told.stdout.splitlines()] == [

@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 import rq_dlq
+from rq_dlq.cli import _show
 from rq_dlq.values.counts import QueueStats
 from rq_dlq.values.readable import why_still
 from tests.cli.conftest import Shell
@@ -43,6 +46,7 @@ def test_outcomes_tells_the_last_events(shell: Shell, broker: rq_dlq.Broker) -> 
     orders.send_many(["a", "b", "c"])
     assert "orders keeps no outcomes" in shell("queue", "outcomes", "orders").stderr
     shell("policy", "set", "orders", "--outcomes", "100")
+    assert shell("queue", "outcomes", "orders").stderr == "orders has no outcomes yet\n"
     first, second, third = orders.claim(3)
     first.ack()
     second.poison("bad")
@@ -111,7 +115,7 @@ def test_reset_begins_the_totals_anew(shell: Shell, broker: rq_dlq.Broker) -> No
     orders = broker.queue("orders")
     orders.send_many(["a", "b", "c"])
     orders.ack(orders.claim(2))
-    assert "with 1 message in it" in shell("queue", "reset", "orders").stderr
+    assert "; it has 1 message" in shell("queue", "reset", "orders").stderr
     totals = orders.stats().totals
     assert (totals["sent"], totals.get("acked", 0)) == (1, 0)
 
@@ -184,3 +188,29 @@ def test_what_is_overdue_waits_for_a_consumer() -> None:
     assert (
         why_still(replace(late, next_due=5.0)) == "nothing is ready: 3 messages scheduled, the next due in 5s"
     )
+
+
+@pytest.mark.parametrize("words", [("queue", "ls"), ("dlq", "ls")])
+def test_a_long_name_takes_no_room_from_the_counts(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    name = "customer-notifications.email.europe"
+    queue = broker.queue(name)
+    queue.send_many(range(1_234))
+    queue.select(all=True).dead_letter()
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    heading, *lines = shell(*words).stdout.splitlines()
+    assert heading.split() == [
+        "name",
+        "paused",
+        "ready",
+        "scheduled",
+        "leased",
+        "dead",
+        "expired",
+        "oldest",
+        "next",
+        "due",
+    ]
+    assert lines[0].split()[1:] == ["no", "0", "0", "0", "1,234", "0", "-", "-"]
+    assert "".join(line.split()[0] for line in lines) == name

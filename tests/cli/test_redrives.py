@@ -130,7 +130,7 @@ def test_jobs_fit_into_a_terminal(
     shown = shell("dlq", "jobs", "orders").stdout
     columns = "job state moved acked died began why"
     assert shown.splitlines()[0].split() == columns.split()
-    assert f"{job.id}  paused  3 of 25" in shown
+    assert f"{job.id} paused 3 of 25" in shown
     words = [line[shown.index("why") :] for line in shown.splitlines()[1:]]
     assert " ".join(" ".join(words).split()) == job.why
     monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 20)

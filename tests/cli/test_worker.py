@@ -227,6 +227,14 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),
+        (["app", "orders"], "'orders' is one word too many: pass only MODULE:BROKER, the Python module and"),
+        (
+            ["app", "orders"],
+            "To choose queues, add -q NAME for each, as in `rq-dlq worker shop:broker -q orders`.",
+        ),
+        ([], "Missing argument 'MODULE:BROKER', the Python module and the name of the broker in it, such as"),
+        ([""], "'' names no module: pass MODULE:BROKER"),
+        ([":broker"], "':broker' names no module: pass MODULE:BROKER"),
         (["orders"], "pass the Python module that has the broker; -q NAME chooses a queue"),
         (["app:nosuch"], "app has no 'nosuch'"),
         (["app:nothing"], "app:nothing is of type int, not a Broker of rq_dlq"),

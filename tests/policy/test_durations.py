@@ -90,11 +90,15 @@ def test_the_error_says_what_is_accepted() -> None:
     with pytest.raises(InvalidDuration) as caught:
         milliseconds("soon", name="ttl")
     assert str(caught.value) == (
-        "ttl: 'soon' is not a duration. "
-        'Pass seconds, a timedelta, or text such as "1m30s", "500ms", "2h", "1d"'
+        'ttl: \'soon\' is not a duration. Pass seconds or text such as "1m30s", "500ms", "2h", "1d"'
     )
     assert isinstance(caught.value, InvalidInput)
     assert isinstance(caught.value, ValueError)
+
+
+def test_the_error_for_no_text_names_a_timedelta_too() -> None:
+    with pytest.raises(InvalidDuration, match="Pass seconds, a timedelta, or text such as"):
+        milliseconds(None, name="ttl")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [0, 0.0004, "0ms", 0.0009999])

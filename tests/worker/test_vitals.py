@@ -103,7 +103,8 @@ def test_an_event_loop_that_a_handler_blocks_is_told(
         wait_until(lambda: failed(worker.vitals.live()) == {})
 
 
-def test_without_redis_it_lives_and_is_not_ready(working: Working) -> None:
+def test_without_redis_it_lives_and_is_not_ready(working: Working, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rq_dlq.worker")
     with restartable() as (path, (kill, start)), rq_dlq.Broker(f"unix://{path}") as broker:
         broker.queue("orders").handler(print)
         maintenance = Maintenance(broker, period="20ms")
@@ -115,6 +116,9 @@ def test_without_redis_it_lives_and_is_not_ready(working: Working) -> None:
             assert [failed(one.live()) for one in both] == [{}, {}]
             start()
             wait_until(lambda: all(map(is_ready, both)))
+        said = [one.message for one in caplog.records if one.name == "rq_dlq.worker"]
+        (away,) = [number for number, line in enumerate(said) if line.startswith("waiting for Redis: cannot")]
+        assert away < said.index("Redis is back")
         assert failed(maintenance.vitals.ready()) == {"process": "stopping"}
         assert failed(maintenance.vitals.live()) == {}
 

@@ -16,7 +16,12 @@ from rq_dlq.cli._options import seconds
 
 @click.command(cls=Command)
 @click.option(
-    "--every", default="2s", show_default=True, callback=seconds(100), help="Time between two readings."
+    "--every",
+    default="2s",
+    metavar="SPAN",
+    show_default=True,
+    callback=seconds(100),
+    help="Time between two readings.",
 )
 @click.option(
     "--once", is_flag=True, help="Print one picture and end; the default if stdout is not a terminal."

@@ -1,0 +1,59 @@
+"""A log whose reader has gone, as after `rq-dlq worker app:broker 2>&1 | head -1`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rq_dlq.cli._context import FAILED, ToStderr
+
+if TYPE_CHECKING:
+    from rq_dlq.worker.vitals import Vitals
+
+
+@contextmanager
+def ending_unread(end: Callable[[], object], vitals: Vitals) -> Generator[None]:
+    """Have a command that runs long end in good order when nobody reads its log any more.
+
+    No line of a log raises an error meanwhile: it would fail the message whose handler wrote it. If the log
+    goes where stdout goes, what handlers print is lost, too, instead of failing them.
+
+    Args:
+        end: has the command finish what it has begun.
+        vitals: know whether it does so already, as after a Ctrl-C that also ended the reader.
+
+    Raises:
+        SystemExit: the command ended for this reason.
+    """
+    unread = False
+
+    def broken() -> None:
+        nonlocal unread
+        unread = unread or vitals.stage != "stopping"
+        _write_nowhere()
+        end()
+
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, ToStderr)]
+    for handler in handlers:
+        handler.broken = broken
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.broken = None
+    if unread:
+        sys.exit(FAILED)
+
+
+def _write_nowhere() -> None:
+    """Replace stderr, and stdout if it is the same file, so that Python does not fail at its end."""
+    log = sys.stderr.fileno()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if os.path.sameopenfile(log, sys.stdout.fileno()):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, log)
+    os.close(nowhere)
