@@ -32,9 +32,8 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
     """
     exact = _exact(value)
     if exact is None:
-        seconds = (
-            "seconds" if isinstance(value, str) else "seconds, a timedelta,"
-        )  # on a command line all is text
+        # A command line has only texts.
+        seconds = "seconds" if isinstance(value, str) else "seconds, a timedelta,"
         raise ValueError(
             f"{name}: {shown(value)} is not a duration. "
             f'Pass {seconds} or text such as "1m30s", "500ms", "2h", "1d"'
