@@ -104,8 +104,12 @@ class AsyncTasks:
 
 
 def _is_untouched(task: asyncio.Task[None]) -> bool:
-    """Whether nothing cancelled the task, or waits for its end, as a callback that gives back a lock."""
-    return not (task.cancelling() or getattr(task, "_callbacks", True))
+    """Whether nothing cancelled the task, or waits for its end, as a callback that gives back a lock.
+
+    Before Python 3.13 a cancellation that was taken back is raised all the same when the task waits.
+    """
+    cancelled = task.cancelling() or getattr(task, "_must_cancel", False)
+    return not (cancelled or getattr(task, "_callbacks", True))
 
 
 def _is_current(context: Context) -> bool:

@@ -203,6 +203,20 @@ def test_a_call_that_cancels_its_task_is_the_last_one_there(broker: rq_dlq.Broke
     assert sorted(seen) == list(range(MANY))
 
 
+def test_a_cancellation_that_is_taken_back_reaches_no_other_call(broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a")
+
+    @queue.handler(concurrency=MANY)
+    async def handle(body: int) -> None:
+        if body % 2:
+            await asyncio.sleep(0)
+        own_task().cancel()
+        own_task().uncancel()
+
+    queue.send_many(range(MANY))
+    assert work_off(broker) == {"acked": MANY}
+
+
 def test_a_call_that_waits_for_the_end_of_its_task_is_the_last_one_there(broker: rq_dlq.Broker) -> None:
     queue, lock = broker.queue("a"), asyncio.Lock()
 
