@@ -13,7 +13,7 @@ from rq_dlq._work.cut_off import give_back
 from rq_dlq._work.riding import riding
 from rq_dlq._work.settle import ack, held_or_raise, release
 from rq_dlq.errors import BrokerRefused, LeaseLost
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq._work.queue import Queue
@@ -69,7 +69,7 @@ class Consuming(Generic[D]):
         self._lost: list[Settlement] = []  # deferred acks that came too late
         self._asked = 0.0  # when the last round trip ended
         self.over = False
-        self._process = Process.number
+        self._process = this_process()
 
     def defer(self, delivery: D) -> bool:
         """Defer the ack of this step's delivery to the next step; False: it is another one, so ack it now.
@@ -190,8 +190,8 @@ class Consuming(Generic[D]):
 
     def _leave_to_parent(self) -> None:
         """In a forked child, forget what the parent holds."""
-        if self._process != Process.number:
-            self._process, self._current = Process.number, None
+        if self._process != this_process():
+            self._process, self._current = this_process(), None
             self._unseen.clear()
             self._acked.clear()
 

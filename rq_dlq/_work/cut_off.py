@@ -10,10 +10,12 @@ from rq_dlq._work.settle import release
 from rq_dlq._work.steps import seed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from rq_dlq._work.queue import Queue
     from rq_dlq._work.steps import Steps
+    from rq_dlq.values.message import Row
 
 logger = logging.getLogger("rq_dlq")
 
@@ -40,14 +42,23 @@ def give_back(queue: Queue[Any]) -> Steps[None]:
     for member in _all(queue):
         while token := member.indeterminate_claims.take():
             try:
-                claimed: delivery.Claimed = yield delivery.claim(
-                    member.keys, part=member.part, token=token, count=0, lease=member.lease, patience=0,
-                    consumer=member.consumer, seed=seed(), default_policy=member.policy,
-                )  # fmt: skip
-                yield from release(member, [(row.id, token) for row in claimed.rows])
+                rows = (yield from _taken(member, token)) or (yield from _taken(member, token))
+                yield from release(member, [(row.id, token) for row in rows])
             except BaseException:
                 member.indeterminate_claims.note(token)  # the next claim resumes it
                 raise
+
+
+def _taken(queue: Queue[Any], token: str) -> Steps[Sequence[Row]]:
+    """What a claim took. If that is nothing, the claim may lie unread in a connection that was closed since.
+
+    Redis reads connections in any order, but has read all that came before this when its reply is here.
+    """
+    claimed: delivery.Claimed = yield delivery.claim(
+        queue.keys, part=queue.part, token=token, count=0, lease=queue.lease, patience=0,
+        consumer=queue.consumer, seed=seed(), default_policy=queue.policy,
+    )  # fmt: skip
+    return claimed.rows
 
 
 def _all(queue: Queue[Any]) -> list[Queue[Any]]:

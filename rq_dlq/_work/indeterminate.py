@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rq_dlq._calls import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq._calls import Call, Held
@@ -54,7 +54,7 @@ class Claims(deque[tuple[int, str]]):
 
     def note(self, token: str) -> None:
         """Keep a claim of this process, until its next claim resumes it."""
-        self.append((Process.number, token))
+        self.append((this_process(), token))
 
     def take(self) -> str:
         """The token of a claim of this process, which is no longer kept; empty: there is none."""
@@ -63,6 +63,6 @@ class Claims(deque[tuple[int, str]]):
                 process, token = self.popleft()
             except IndexError:  # another thread was faster
                 break
-            if process == Process.number:  # a forked child leaves its parent's claims alone
+            if process == this_process():  # a forked child leaves its parent's claims alone
                 return token
         return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from rq_dlq._calls import Sender
 from rq_dlq._keys import MoreKeys
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,8 @@ class Senders:
 
     def lend(self, keys: QueueKeys) -> Sender:
         """A sender for one call to a queue."""
-        if self._process != Process.number:  # after a fork the child must not use its parent's numbers
-            self._idle, self._process = {}, Process.number
+        if self._process != this_process():  # after a fork the child must not use its parent's numbers
+            self._idle, self._process = {}, this_process()
         try:
             sender = self._idle[keys.family].pop()
         except (KeyError, IndexError):

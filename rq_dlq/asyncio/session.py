@@ -9,7 +9,7 @@ from rq_dlq._work import session as steps
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.settings import count_of
 from rq_dlq.values.codec import DEFAULT_PRIORITY
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,11 +135,11 @@ class Session(Generic[T]):
         return await self.rollback("the session was closed before it was committed")
 
     async def __aenter__(self) -> Self:
-        self._process = Process.number
+        self._process = this_process()
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._process != Process.number:
+        if self._process != this_process():
             return False
         ended = self._queue._broker._leave(self._queue._core, steps.end(self._core, error), error)
         return bool(await ended)

@@ -9,7 +9,7 @@ from rq_dlq import _work
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
 from rq_dlq.errors.guesses import answering
 from rq_dlq.values.durations import Duration, milliseconds
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 from rq_dlq.values.message import Leased, Row
 from rq_dlq.values.settlement import Settlement
 
@@ -149,11 +149,11 @@ class Delivery(Leased[T]):
         observers = self._queue._core.observers
         if observers:
             observers.handling(self)
-        self._process = Process.number
+        self._process = this_process()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._process != Process.number:
+        if self._process != this_process():
             return False
         if self._handling is not None:
             self._handling.end(error)

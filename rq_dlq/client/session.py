@@ -10,7 +10,7 @@ from rq_dlq._work import session as steps
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.settings import count_of
 from rq_dlq.values.codec import DEFAULT_PRIORITY
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,11 +136,11 @@ class Session(Generic[T]):
         return self.rollback("the session was closed before it was committed")
 
     def __enter__(self) -> Self:
-        self._process = Process.number
+        self._process = this_process()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._process != Process.number:
+        if self._process != this_process():
             return False
         ended = self._queue._broker._leave(self._queue._core, steps.end(self._core, error), error)
         return bool(ended)

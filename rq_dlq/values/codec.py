@@ -13,7 +13,7 @@ import msgspec
 
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, UnprocessableMessage
 from rq_dlq.values import models, record
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 T = TypeVar("T")
 
@@ -48,10 +48,10 @@ class Ids:
 
     def drawn(self) -> Iterator[str]:
         """Draws one id after the other, without a look at the process: for one call."""
-        if self._process != Process.number:  # after a fork the child must not repeat its parent
+        if self._process != this_process():  # after a fork the child must not repeat its parent
             prefix = "".join(secrets.choice(_DIGITS) for _ in range(9))
             tails = map("".join, chain.from_iterable([product(_DIGITS, repeat=n) for n in range(3, 10)]))
-            self._drawn, self._process = map(prefix.__add__, tails), Process.number
+            self._drawn, self._process = map(prefix.__add__, tails), this_process()
         return self._drawn
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _work
 from rq_dlq.asyncio.own import to_its_end
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 from rq_dlq.worker.async_acks import AsyncAcks
 from rq_dlq.worker.async_calls import AsyncCalls
 from rq_dlq.worker.async_tasks import AsyncTasks
@@ -57,7 +57,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
         self._calls = AsyncCalls(handler, self._tasks.running, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
-        self._process = Process.number
+        self._process = this_process()
         self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
         self._resting = False  # until something is to be claimed
         self._goes_on = False  # a claim is under way that does not wait: its end is followed by acks
@@ -190,7 +190,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         try:
             handling = self._observers.handling(delivery) if self._observers else None
             error = await self._calls.run(delivery)
-            if Process.number != self._process:
+            if this_process() != self._process:
                 end_child(error)
             if handling is not None:
                 handling.end(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextvars import copy_context
+from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -60,8 +61,8 @@ class AsyncTasks:
     def begin(self) -> None:
         """Begin as many calls as can run. If the first waits for nothing, its task runs others, too."""
         if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
-            self._turn = object()
-            self._begin_one(self._run_on, time.monotonic())
+            self._turn, began = object(), time.monotonic()
+            self._begin_one(partial(self._run_on, self._turn, began), began)
             asyncio.get_running_loop().call_soon(self._begin_each)
         else:
             self._begin_each()
@@ -87,17 +88,28 @@ class AsyncTasks:
         except IndexError:  # none is left; the other thread may have taken it
             return None
 
-    async def _run_on(self, delivery: Delivery[Any]) -> None:
-        """Run a call, and others in the same turn of the event loop, until one leaves a trace in the task."""
-        turn, context = self._turn, copy_context()
-        task, claimed, began = self.running[delivery]
+    async def _run_on(self, turn: object, began: float, delivery: Delivery[Any]) -> None:
+        """Run a call, and others in this turn of the event loop, until one leaves a trace in the task.
+
+        An eager task is here before it is known in `running`.
+        """
+        context, task = copy_context(), asyncio.current_task()
         await self._run(delivery)
-        while self._turn is turn and not task.cancelling() and _is_current(context):
+        while task is not None and self._turn is turn and _is_untouched(task) and _is_current(context):
             following = self._next()
             if following is None:
                 break
-            self.running[following] = task, claimed, began
+            self.running[following] = task, self.claimed, began
             await self._run(following)
+
+
+def _is_untouched(task: asyncio.Task[None]) -> bool:
+    """Whether nothing cancelled the task, or waits for its end, as a callback that gives back a lock.
+
+    Before Python 3.13 a cancellation that was taken back is raised all the same when the task waits.
+    """
+    cancelled = task.cancelling() or getattr(task, "_must_cancel", False)
+    return not (cancelled or getattr(task, "_callbacks", True))
 
 
 def _is_current(context: Context) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 from rq_dlq.worker.stopping import HandlerTimeout, Stopped
 from rq_dlq.worker.tally import logger
 
@@ -47,7 +47,7 @@ class Running:
         error: BaseException | None = None
         ended = False
         if not self._thread:
-            self._thread, self._process = threading.get_ident(), Process.number
+            self._thread, self._process = threading.get_ident(), this_process()
         try:
             self.began = time.monotonic()
             self.delivery = delivery
@@ -64,7 +64,7 @@ class Running:
             if not ended and error is None:
                 error = late
             self._end()
-        if Process.number != self._process:
+        if this_process() != self._process:
             end_child(error)
         return error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import pickle
 import signal
@@ -18,6 +19,7 @@ import pytest
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, RedeliveryPolicy, errors
+from rq_dlq.values import forks
 from tests.servers import wait_until
 
 
@@ -131,9 +133,9 @@ async def test_tasks_that_connect_at_once_leave_no_connection_open(server: str, 
     wait_until(lambda: raw.info("clients")["connected_clients"] == 1)
 
 
-def in_a_child(work: Callable[[], object]) -> None:
+def in_a_child(work: Callable[[], object], fork: Callable[[], int] = os.fork) -> None:
     """Fork, and run this in the child; one that hangs is killed."""
-    child = os.fork()
+    child = fork()
     if child == 0:  # pragma: no cover - in another process
         try:
             signal.alarm(60)
@@ -145,7 +147,12 @@ def in_a_child(work: Callable[[], object]) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_fork_shares_no_connection_and_no_id(server: str, raw: Any) -> None:
+FORKS: dict[str, Callable[[], int]] = {"of Python": os.fork, "of C": ctypes.PyDLL(None).fork}
+"""uWSGI forks in C, and Python's hooks run in none of its workers."""
+
+
+@pytest.mark.parametrize("fork", FORKS)
+def test_a_fork_shares_no_connection_and_no_id(fork: str, server: str, raw: Any) -> None:
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
         queue.send("before")
@@ -154,11 +161,19 @@ def test_a_fork_shares_no_connection_and_no_id(server: str, raw: Any) -> None:
             queue.send_many(["child"] * 100)
             queue.claim()[0].ack()
 
-        in_a_child(child)
+        in_a_child(child, FORKS[fork])
         queue.send_many(["parent"] * 100)
         claimed = queue.claim(1000)
     assert sorted(d.body for d in claimed) == ["child"] * 100 + ["parent"] * 100
     assert len(raw.hkeys("rq:{a}:messages")) == 200
+
+
+@pytest.mark.parametrize(("name", "value"), [("sys.platform", "darwin"), ("WIPE_ON_FORK", 1 << 16)])
+def test_where_the_kernel_cannot_tell_the_system_is_asked_for_the_process(
+    name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"rq_dlq.values.forks.{name}", value)
+    assert forks._noted() is os.getpid
 
 
 @contextmanager

@@ -145,6 +145,34 @@ async def test_a_claim_that_is_cut_off_gives_back_what_it_took(
     assert [(one.body, one.charged) for one in await other.claim(9)] == [(0, 0), (1, 0), (2, 0)]
 
 
+@pytest.mark.parametrize("take", [claims, consumes])
+@pytest.mark.parametrize("backend", ["real"])
+async def test_a_claim_that_is_read_late_gives_back_what_it_took(server: str, take: Any) -> None:
+    """Redis reads the connection of what came after it first."""
+    async with rq_dlq.asyncio.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        await queue.send_many(range(3))
+        await queue.release(await queue.claim(3))  # the server knows the scripts
+        connections = await connections_of(broker)
+        talk, claim, late = connections._talk, connections.scripts["claim"].sha, list[Any]()
+
+        async def talk_late(commands: list[Any]) -> Any:
+            if claim not in commands[0][:2] or len(late) > 1:
+                return await talk(commands)
+            late.append(commands)
+            if len(late) == 1:
+                raise asyncio.CancelledError
+            replies = await talk(commands)
+            await talk(late[0])
+            return replies
+
+        connections._talk = talk_late
+        with pytest.raises(asyncio.CancelledError):
+            await take(queue)
+        stats = await queue.stats()
+        assert (stats.ready, stats.leased) == (3, 0)
+
+
 async def test_a_claim_of_shared_letters_that_is_cut_off_gives_them_back(broker: Any) -> None:
     await broker.policies.set("#", dead_letter=rq_dlq.SharedDeadLetterStrategy("bad"))
     for name in ("a", "b"):

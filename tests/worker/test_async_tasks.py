@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -116,6 +118,41 @@ async def test_what_has_waited_runs_no_other_call() -> None:
     assert ran["waits"] not in {ran["b"], ran["c"]}
 
 
+async def test_calls_that_wait_share_no_task_where_others_began_in_the_same_turn() -> None:
+    """A claim may come back in the turn in which a call ends."""
+    ran: list[asyncio.Task[Any]] = []
+
+    async def run(delivery: Any) -> None:
+        ran.append(own_task())
+        await asyncio.sleep(0)
+        tasks.running.pop(delivery)
+
+    unstarted: deque[Any] = deque(range(MANY))
+    tasks = AsyncTasks(unstarted, run, lambda: True, 3, asyncio.get_running_loop().create_task)
+    tasks.begin()
+    tasks.begin()
+    await turns(MANY)
+    assert len(set(ran)) == len(ran) == 3
+
+
+async def test_a_task_may_run_before_it_is_known() -> None:
+    """As the eager ones of Python 3.12."""
+    ran: list[int] = []
+
+    async def run(delivery: Any) -> None:
+        ran.append(delivery)
+
+    def create(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        with suppress(StopIteration):
+            coroutine.send(None)
+        return asyncio.create_task(asyncio.sleep(0))
+
+    tasks = AsyncTasks(deque[Any](range(5)), run, lambda: True, 9, create)
+    tasks.begin()
+    await turns(2)
+    assert ran == list(range(5))
+
+
 def test_contexts_are_compared_without_their_values() -> None:
     HELD.set(Unequal())
     before = copy_context()
@@ -164,6 +201,33 @@ def test_a_call_that_cancels_its_task_is_the_last_one_there(broker: rq_dlq.Broke
     queue.send_many(range(MANY))
     assert work_off(broker) == {"acked": MANY}
     assert sorted(seen) == list(range(MANY))
+
+
+def test_a_cancellation_that_is_taken_back_reaches_no_other_call(broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("a")
+
+    @queue.handler(concurrency=MANY)
+    async def handle(body: int) -> None:
+        if body % 2:
+            await asyncio.sleep(0)
+        own_task().cancel()
+        own_task().uncancel()
+
+    queue.send_many(range(MANY))
+    assert work_off(broker) == {"acked": MANY}
+
+
+def test_a_call_that_waits_for_the_end_of_its_task_is_the_last_one_there(broker: rq_dlq.Broker) -> None:
+    queue, lock = broker.queue("a"), asyncio.Lock()
+
+    @queue.handler(concurrency=MANY, timeout="10s")
+    async def handle(body: int) -> None:
+        del body
+        await lock.acquire()
+        own_task().add_done_callback(lambda _: lock.release())
+
+    queue.send_many(range(MANY))
+    assert work_off(broker) == {"acked": MANY}
 
 
 def test_no_more_than_the_concurrency_run_at_once(broker: rq_dlq.Broker) -> None:

@@ -13,7 +13,7 @@ from redis import exceptions
 from rq_dlq._redis.connection import LATE
 from rq_dlq._redis.pools import pools_of
 from rq_dlq.errors import ConfigurationError
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     import threading
@@ -43,7 +43,7 @@ class Idle:
         self._of_process, self._pool = of_process, pool
         self._all: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # of the connections; a forked child has another
-        self._process = Process.number
+        self._process = this_process()
 
     def add(self, connection: Any) -> None:
         """Add one."""
@@ -69,7 +69,7 @@ class Idle:
             ConfigurationError: their event loop still runs, in another thread.
         """
         if self._loop is not None:
-            forked = self._process != Process.number
+            forked = self._process != this_process()
             if not forked and self._loop.is_running():
                 message = "another event loop that runs uses this broker: make a broker for each event loop"
                 raise ConfigurationError(message)
@@ -79,7 +79,7 @@ class Idle:
             self._all = []
             for pool in pools:
                 pool.reset()
-        self._loop, self._process, self._pool = loop, Process.number, self._of_process()
+        self._loop, self._process, self._pool = loop, this_process(), self._of_process()
 
 
 async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:

@@ -18,7 +18,7 @@ from rq_dlq._redis.errors import TRANSIENT, Passing, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq._redis.pools import BLOCKING, pool_at, pools_of
 from rq_dlq._redis.proof import Rights
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Link:
 
         Another thread of its parent may have held a lock of the pool at that moment; nobody releases it.
         """
-        process = Process.number
+        process = this_process()
         return self._pools.get(process) or self._pools.setdefault(process, self._make())
 
     def at(self, node: Node) -> Link:

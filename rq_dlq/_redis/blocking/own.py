@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis.connection import LATE, set_timeout
-from rq_dlq.values.forks import Process
+from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     import threading
@@ -31,7 +31,7 @@ class Idle:
     def take(self) -> Any:
         """Take one; None: there is none."""
         try:
-            while (connection := self._all.pop()).pid != Process.number:
+            while (connection := self._all.pop()).pid != this_process():
                 pass  # a forked child shares no socket with its parent
         except IndexError:
             return None
