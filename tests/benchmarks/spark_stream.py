@@ -44,7 +44,7 @@ POLLS = 4  # scripts a second, at most, of a query that has nothing to do
 LONGEST = 5.0  # milliseconds of one script
 FASTEST, CHEAPEST, SOONEST = 150_000, 5.0, 150  # rows a second, µs of Redis a row, added ms: of large batches
 SLOW = ("--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
-WARM_UP = 20  # batches before those that are measured: a stream runs for days, by code that the JVM has compiled
+WARM_UP = 20  # batches before those that are measured: a stream runs for days, and the JVM compiles slowly
 SENT, FIRST = 30, 2  # messages whose latency is measured, and those before them
 
 
