@@ -44,8 +44,8 @@ POLLS = 4  # scripts a second, at most, of a query that has nothing to do
 LONGEST = 5.0  # milliseconds of one script
 FASTEST, CHEAPEST, SOONEST = 150_000, 5.0, 150  # rows a second, µs of Redis a row, added ms: of large batches
 SLOW = ("--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
-WARM_UP = 20  # batches before those that are measured: a stream runs for days, and the JVM compiles slowly
-SENT, FIRST = 30, 2  # messages whose latency is measured, and those before them
+WARM_UP = 2  # batches, or messages
+SENT = 30  # messages whose latency is measured
 
 
 class Stream(NamedTuple):
@@ -125,14 +125,14 @@ def latencies(source: Any, column: str, feed: Callable[[], None]) -> list[float]
         query = source.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
         deadline = time.monotonic() + 120
         try:
-            while len(seen) < SENT + FIRST:
+            while len(seen) < SENT + WARM_UP:
                 feed()
                 if time.monotonic() > deadline or not query.isActive:
                     message = f"{len(seen)} rows: {query.exception()}"
                     raise RuntimeError(message)
         finally:
             query.stop()
-    return seen[FIRST:]
+    return seen[WARM_UP:]
 
 
 def compare_latency(spark: Any, url: str) -> Table:
