@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import collisions, groups, idle, shared, web
+from tests.benchmarks import collisions, depth, groups, idle, shared, web
 from tests.needs import need
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
@@ -29,6 +29,14 @@ def test_idle(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "hz 50" in said
     assert all(way in said for way in idle.WAYS)
+
+
+@pytest.mark.redis
+def test_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    depth.main(["--messages", "10000", "12000"])
+    said = capsys.readouterr().out
+    assert "10,000 pending ┃ 12,000 pending" in said
+    assert all(f"│ {name} " in said for name in ("HMGET, plain", "claim", "ack"))
 
 
 @pytest.mark.redis
