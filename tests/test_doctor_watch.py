@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import time_machine
@@ -20,6 +21,7 @@ from rq_dlq._work import Batch
 from rq_dlq.doctor import Watch
 from rq_dlq.doctor.versions import NEVER, Flaw
 from rq_dlq.worker import Worker
+from rq_dlq.worker.maintenance import Maintenance
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.test_doctor import ALWAYS, MASTER, replicated
 
@@ -138,6 +140,30 @@ def test_what_is_to_be_minded_is_a_warning(told: Told, caplog: pytest.LogCapture
     told.ahead = 0
     looked(watch, told, 60)
     assert said(caplog) == [("WARNING", "clock")]
+
+
+def test_flaws_that_only_others_could_use_are_not_told_of_the_embedded_server(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = Watch(BrokerSettings(), "30s", private=True)
+    for at, release in enumerate(("7.4.5", "6.0.20")):
+        told.nodes = {"one": {**MASTER, "redis_version": release}}
+        looked(watch, told, 30 * at)
+    assert said(caplog) == [("ERROR", "version")]  # the one that is too old
+
+
+@pytest.mark.parametrize("url", [None, "redis://127.0.0.1:6379"])
+def test_who_has_an_address_does_not_work_with_the_embedded_server(
+    url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RQ_DLQ_URL", raising=False)
+    seen = Mock(wraps=Watch)
+    monkeypatch.setattr("rq_dlq.doctor.Watch", seen)
+    broker = Broker(url)
+    broker.queue("a").handler(print)
+    Worker(broker)
+    Maintenance(broker)
+    assert [call.kwargs["private"] for call in seen.call_args_list] == [url is None] * 2
 
 
 def test_what_the_answer_took_is_not_held_against_the_clock(

@@ -28,22 +28,23 @@ class Watch:
     """Logs each failure or warning once, again when it changes, and once when it is over.
 
     It does not warn of what the settings have chosen: losses at a crash with durability "memory", eviction
-    with `require_noeviction` off.
+    with `require_noeviction` off. Nor of flaws of the release where nobody else can reach the server.
 
     Args:
         settings: what the server must keep.
         period: the time between two looks.
+        private: the server is the embedded one, which only this user can reach.
 
     Raises:
         InvalidDuration: the period makes no sense.
     """
 
-    def __init__(self, settings: BrokerSettings, period: Duration) -> None:
+    def __init__(self, settings: BrokerSettings, period: Duration, *, private: bool = False) -> None:
         self._settings = settings
         self._period = milliseconds(period, name="checkup", minimum=10) / 1000
         self._looked = float("-inf")
         self._with_config = settings.durability != "memory"
-        self._chosen = set(_chosen(settings))
+        self._passed_over = {*_chosen(settings), *(["version"] if private else [])}
         self._bad: dict[str, set[tuple[str, State, str]]] = {}
 
     def look(self, connections: Connections) -> None:
@@ -77,7 +78,7 @@ class Watch:
         self._bad = bad
 
     def _is_bad(self, check: Check) -> bool:
-        return check.state == "fail" or (check.state == "warn" and check.name not in self._chosen)
+        return check.state == "fail" or (check.state == "warn" and check.name not in self._passed_over)
 
 
 def _chosen(settings: BrokerSettings) -> Iterator[str]:

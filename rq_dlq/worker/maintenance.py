@@ -67,7 +67,7 @@ class Maintenance:
         self._watch = _work.MaintainedNamespace(broker.settings.namespace, roles_of(roles))
         self._reporter = reporter_of(broker.settings, self._period, self._watch.roles)
         self._longest = 0  # milliseconds of a round
-        self._doctor = doctor.Watch(broker.settings, checkup)
+        self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._stop = Stop()
         self.vitals = Vitals(self._stop.finishing.is_set)
         self._trouble = ""  # the error of Redis that was logged last

@@ -86,7 +86,7 @@ class Worker:
         self._twinned = self._broker is not broker
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
-        self._doctor = doctor.Watch(broker.settings, checkup)
+        self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._upkeep = Upkeep(handler for handler, _ in self._handlers)
 
     def run(self) -> None:
