@@ -40,8 +40,8 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, and cut off what does not fit into the terminal.
         wrap: a cell may have several lines.
-        below: a cell is a line of its own, below its row, where the table is too wide for the terminal. No other
-            column of that table may wrap.
+        below: a cell is a line of its own, below its row, where the table is too wide for the terminal. The
+            other columns of that table do not wrap.
     """
 
     key: str
