@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ def _noted() -> Callable[[], int]:
 
     Each send and each call of a handler looks at it, so it is not asked of the system each time. A hook of
     Python's forks would miss those that Python does not make, as uWSGI's. The kernel misses none: it empties
-    a page of memory in each child. Where it cannot, the system is asked.
+    a page of memory in each child. Where it cannot, the system is asked. An emulator may accept the order and
+    not carry it out, so there is a hook as well.
     """
     if sys.platform != "linux":
         return os.getpid
@@ -27,6 +29,7 @@ def _noted() -> Callable[[], int]:
         page.madvise(WIPE_ON_FORK)
     except OSError:
         return os.getpid
+    os.register_at_fork(after_in_child=partial(page.__setitem__, 0, 0))
     number = 0
 
     def noted() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import mmap
 import os
 import pickle
 import signal
@@ -174,6 +175,19 @@ def test_where_the_kernel_cannot_tell_the_system_is_asked_for_the_process(
 ) -> None:
     monkeypatch.setattr(f"rq_dlq.values.forks.{name}", value)
     assert forks._noted() is os.getpid
+
+
+def test_a_fork_of_python_is_noticed_where_the_kernel_does_not_do_as_it_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rq_dlq.values.forks.WIPE_ON_FORK", mmap.MADV_NORMAL)
+    noted = forks._noted()
+    assert noted() == os.getpid()
+
+    def child() -> None:
+        assert noted() == os.getpid()
+
+    in_a_child(child)
 
 
 @contextmanager
