@@ -52,4 +52,4 @@ from rq_dlq._work.steps import (
     Wait,
     unrepeated,
 )
-from rq_dlq._work.upkeep import DONE, ROLES, MaintenanceRole, is_drained, maintain, stats
+from rq_dlq._work.upkeep import ROLES, MaintenanceRole, is_drained, maintain, stats

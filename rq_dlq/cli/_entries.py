@@ -92,12 +92,8 @@ def set_all(
 
 def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
     """Say what the entry before had set, and this one does not: it may have been meant as an addition."""
-    fields = _fields.fields_of(before) if before is not None else {}
-    gone = [
-        f"{where} {_fields.as_read(where, value)}"
-        for where, value in fields.items()
-        if where not in _fields.fields_of(entry)
-    ]
+    fields, now = _fields.fields_of(before) if before is not None else {}, _fields.fields_of(entry)
+    gone = [f"{where} {_fields.as_read(where, value)}" for where, value in fields.items() if where not in now]
     if gone:
         context.output.say(
             f"the entry before also set {', '.join(gone)}: to keep that, set all in one command"

@@ -70,7 +70,6 @@ class Maintenance:
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._stop = Stop()
         self.vitals = Vitals(self._stop.finishing.is_set)
-        self._trouble = ""  # the error of Redis that was logged last
         self._reported, self._told = float("-inf"), 0  # the time of the last figures, and their total
 
     def stop(self) -> None:
@@ -91,10 +90,10 @@ class Maintenance:
                     self._doctor.look(connections)
                     pause = self._round(connections)
                 except RqDlqError as error:
-                    self._note_trouble(str(error))
+                    self.vitals.note_redis(str(error), logger)
                     pause = RETRY_AFTER
                 else:
-                    self._note_trouble("")
+                    self.vitals.note_redis("", logger)
                     self._report()
                 self._sleep(pause)
             self.vitals.end()
@@ -137,14 +136,6 @@ class Maintenance:
         except RqDlqError as error:
             logger.warning("cannot unregister this process: %s", error)
         connections.close()
-
-    def _note_trouble(self, trouble: str) -> None:
-        """Log once that trouble began, and once that it is over."""
-        if trouble and not self._trouble:
-            logger.warning("waiting for Redis: %s", trouble)
-        elif self._trouble and not trouble:
-            logger.info("Redis is back")
-        self._trouble = self.vitals.redis = trouble
 
     def _report(self) -> None:
         """Log the figures, more often if there was work."""

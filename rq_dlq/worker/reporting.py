@@ -40,7 +40,6 @@ class Reporting:
         self._reporter = reporter_of(settings, PERIOD)
         self._due = 0.0
         self._stopping = self._refused = False
-        self._trouble = ""  # the error of Redis that was logged last
 
     def report(self, connections: Connections, *, stopping: bool) -> None:
         """Store the report if it is time, or if the process has begun to stop.
@@ -66,15 +65,7 @@ class Reporting:
             logger.debug("cannot report: %s", error)
         except RqDlqError as error:
             trouble = str(error)
-        self._note_trouble(trouble)
-
-    def _note_trouble(self, trouble: str) -> None:
-        """Log once that trouble began, and once that it is over: the consumers wait without a word."""
-        if trouble and not self._trouble:
-            logger.warning("waiting for Redis: %s", trouble)
-        elif self._trouble and not trouble:
-            logger.info("Redis is back")
-        self._trouble = self._vitals.redis = trouble
+        self._vitals.note_redis(trouble, logger)  # the consumers wait without a word
 
     def leave(self, connections: Connections) -> None:
         """Remove the report."""

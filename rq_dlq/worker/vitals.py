@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rq_dlq.doctor.check import Check
+
+if TYPE_CHECKING:
+    import logging
 
 STUCK_AFTER = 120.0  # seconds; more than any call takes that does not reach Redis
 
@@ -23,6 +26,7 @@ class Vitals:
 
     def __init__(self, stopping: Callable[[], bool]) -> None:
         self.redis = "not reached yet"
+        self._away = False  # it was logged that Redis is
         self._stopping = stopping
         self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
         self._stage: Literal["starting", "working", "stopping"] = "starting"
@@ -35,6 +39,19 @@ class Vitals:
     def rest(self, name: str) -> None:
         """Note that it is not to turn any more."""
         self._turns.pop(name, None)
+
+    def note_redis(self, trouble: str, logger: logging.Logger) -> None:
+        """Note whether Redis answered. Log once that trouble began, and once that it is over.
+
+        Args:
+            trouble: why Redis cannot be used; empty: it answered.
+            logger: of the process.
+        """
+        if trouble and not self._away:
+            logger.warning("waiting for Redis: %s", trouble)
+        elif self._away and not trouble:
+            logger.info("Redis is back")
+        self.redis, self._away = trouble, bool(trouble)
 
     def begin(self, refusals: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
         """The process has begun its work.

@@ -10,8 +10,6 @@ each depth. What they cost more in a deep one is no work of a script, but memory
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +19,7 @@ from rich.table import Table
 
 from rq_dlq import Broker
 from tests import servers
+from tests.benchmarks.heading import heading
 
 BODY = b"x" * 100
 TOGETHER = 500
@@ -88,10 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"pass two depths or more, each of {2 * CALLS * TOGETHER:,} messages or more")
     console = Console()
     with servers.running() as path:
-        with redis.Redis(unix_socket_path=path) as raw:
-            version = raw.info("server")["redis_version"]
-        console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
-        console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        console.print(heading(__spec__.name, path))
         console.print(compare(path, chosen.messages))
 
 

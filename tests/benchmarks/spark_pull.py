@@ -19,13 +19,13 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import redis
 from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Broker
 from rq_dlq.spark import foreach_message
 from tests import servers
+from tests.benchmarks.heading import heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,8 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             processes.map(loop, [url] * TASKS, chunksize=1)
 
         sides = {"plain": plain, "pull": pull}
-        with redis.Redis(unix_socket_path=path) as raw:
-            version = raw.info("server")["redis_version"]
+        above = heading(__spec__.name, path)
         for drain in sides.values():
             rate(url, 1_000, drain)
         fixed = median(1 / rate(url, 1, pull) for _ in range(given.rounds))
@@ -126,8 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table.add_row(f"ratio (goal ≥ {GOAL})", spread(ratios))
     table.add_row("without what a pull of one message takes", spread(without))
     console = Console()
-    console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
-    console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+    console.print(above)
     console.print(table)
 
 

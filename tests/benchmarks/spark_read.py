@@ -24,6 +24,7 @@ from rich.table import Table
 
 from rq_dlq import Broker
 from tests import servers
+from tests.benchmarks.heading import heading
 from tests.benchmarks.layouts import PAYLOAD
 
 BODY = {"data": "x" * (PAYLOAD - len('{"data":""}'))}  # 100 bytes of JSON
@@ -133,10 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     console = Console()
     with servers.running() as path:
-        with redis.Redis(unix_socket_path=path) as raw:
-            version = raw.info("server")["redis_version"]
-        console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
-        console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        console.print(heading(__spec__.name, path))
         console.print(compare(path, chosen.messages, chosen.rounds))
 
 

@@ -15,9 +15,7 @@ when the function of `foreachBatch` has the row. For Spark's own source `rate` i
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -31,6 +29,7 @@ from rich.table import Table
 from rq_dlq import Broker
 from rq_dlq._scripts import Scripts
 from tests import servers
+from tests.benchmarks.heading import heading
 from tests.benchmarks.spark_read import session
 
 if TYPE_CHECKING:
@@ -236,10 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     console = Console()
     with servers.running(*SLOW) as path:
-        with redis.Redis(unix_socket_path=path) as raw:
-            version = raw.info("server")["redis_version"]
-        console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
-        console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        console.print(heading(__spec__.name, path))
         for table in compare(path, chosen.batches, chosen.idle):
             console.print(table)
 

@@ -27,6 +27,7 @@ from rich.table import Table
 from rq_dlq import Broker
 from rq_dlq.spark import register
 from tests import servers
+from tests.benchmarks.heading import heading
 
 BODY = b"x" * 100
 PIPELINE = 1_000
@@ -122,11 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     console = Console()
     with tempfile.TemporaryDirectory(), servers.running(program=chosen.server) as path:
-        with redis.Redis(unix_socket_path=path) as raw:
-            version = raw.info("server")["redis_version"]
         table = compare(path, chosen.messages, chosen.rounds)
-        console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
-        console.print(f"Redis {version}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        console.print(heading(__spec__.name, path))
         console.print(table)
 
 

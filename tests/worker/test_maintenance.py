@@ -32,9 +32,10 @@ from rq_dlq import (
 )
 from rq_dlq._calls import Call
 from rq_dlq._work.rounds import ENOUGH
-from rq_dlq._work.upkeep import STEP
+from rq_dlq._work.upkeep import DONE, STEP
 from rq_dlq.client.settings import version_of
 from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import UPKEEP
 from rq_dlq.worker.maintenance import ROLES, Maintenance
 from tests import servers
 from tests.behaviour.helpers import after
@@ -502,3 +503,7 @@ def test_a_worker_maintains_its_own_queues(
         queue.send("mortal", ttl="1ms")
         wait_until(lambda: places(queue) == {"leased": 1, "expired": 1})
         go_on.set()
+
+
+def test_all_that_maintenance_counts_has_words() -> None:
+    assert set(UPKEEP) == {name for counts in DONE.values() for name in counts}
