@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -82,20 +83,27 @@ def send_chunk(queue: rq_dlq.Queue[int], journal: Journal, sender: str, chunk: i
     journal.note("sent", ids)
 
 
-def note_repeated_acks(journal: Journal) -> None:
+def note_repeated_acks(journal: Journal, *kinds: Any) -> None:
     """Note the acks that the clients of this process repeat, not knowing whether they were done."""
-    for kind in (Connections, AsyncConnections):
-        kind._again = _noting(kind._again, journal)  # type: ignore[method-assign]
+    for kind in kinds or (Connections, AsyncConnections):
+        kind._again = _noting(kind._again, journal)
 
 
 def _noting(again: Any, journal: Journal) -> Any:
-    def noting(connections: Any, step: Any, tries: Any) -> Any:
+    def note(step: Any, tries: Any) -> None:
         for call in getattr(step, "calls", (step,)) if tries.indeterminate else ():
             if getattr(call, "script", "") == "ack":
-                journal.note("indeterminate", map(str, call.items[::2]))
+                journal.note("indeterminate", map(str, call.items[1 : 1 + call.items[0]]))  # lua/lib/settled
+
+    def noting(connections: Any, step: Any, tries: Any) -> Any:
+        note(step, tries)
         return again(connections, step, tries)
 
-    return noting
+    async def awaiting(connections: Any, step: Any, tries: Any) -> Any:  # tenacity looks which it is
+        note(step, tries)
+        return await again(connections, step, tries)
+
+    return awaiting if iscoroutinefunction(again) else noting
 
 
 def steadily(seconds: float) -> Iterator[int]:
