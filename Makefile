@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers triage-demo wheel format constraints clean tools
+.PHONY: help check lint types test slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -13,7 +13,7 @@ help: ## what there is
 	PIP_CONSTRAINT=constraints.txt .venv/bin/pip install -q -e '.[all]'
 	@touch .venv
 
-slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix bench live-brokers triage-demo: tools
+slow reliability mutants sabotage soak spark-chaos spark-matrix redis-matrix python-matrix bench live-brokers triage-demo: tools
 tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
@@ -53,6 +53,9 @@ spark-matrix: ## the tests of Spark on the oldest and the newest versions that a
 
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
 	python3 -m tests.reliability.versions
+
+python-matrix: ## the tests on each version of Python that is promised, where it is installed; ten minutes each
+	python3 -m tests.pythons
 
 live-brokers: ## ActiveMQ Classic and JetStream beside us: the same scenarios, a table; about ten minutes
 	python3 -m tests.live_brokers

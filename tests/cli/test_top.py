@@ -41,6 +41,11 @@ Reader.read = read
 ENTER, LEAVE, SHOW_CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
+def plain(output: str) -> str:
+    """Without what moves the cursor, and without colours, which the tracebacks of Python 3.13 have, too."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
+
+
 class Terminal:
     """A terminal with a process on it.
 
@@ -62,7 +67,7 @@ class Terminal:
     def frame(self) -> str:
         """What it shows now: it draws from the top left corner on, the last line says what keys do."""
         frames = [frame for frame in self.output.split("\x1b[H") if re.search("q quit|Enter keeps", frame)]
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", frames[-1]) if frames else ""
+        return plain(frames[-1]) if frames else ""
 
     def shows(self, text: str, *, gone: bool = False) -> None:
         """Wait until it shows a text, or does so no longer."""
@@ -198,7 +203,7 @@ def test_an_error_is_seen_and_the_terminal_restored(terminal: Start) -> None:
     with terminal(before=BREAK) as shown:
         assert shown.end() == 1
         restored(shown)
-        assert "RuntimeError: a fault in the program" in shown.output.rsplit(LEAVE, 1)[1]
+        assert "RuntimeError: a fault in the program" in plain(shown.output.rsplit(LEAVE, 1)[1])
 
 
 @pytest.mark.usefixtures("trouble")

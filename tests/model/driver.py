@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
 from typing import Any, Literal, TypeVar
 
 from redis.exceptions import ResponseError
@@ -51,7 +50,7 @@ class Driver:
     policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
     scripts: Scripts = MOVED_CLOCK
     keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
-    _senders: Iterator[int] = field(default_factory=count)
+    senders: int = 0  # that it had so far
 
     @cached_property
     def wire(self) -> bytes:
@@ -68,7 +67,8 @@ class Driver:
 
     def sender(self) -> Sender:
         """A new sender, for one call."""
-        return Sender(MoreKeys(self.keys, {"sender": self.keys.sender(f"s{next(self._senders)}")}), 1)
+        self.senders += 1
+        return Sender(MoreKeys(self.keys, {"sender": self.keys.sender(f"s{self.senders}")}), 1)
 
     def run(self, call: Call[R] | Command[R], *, repeated: bool = False) -> R:
         """Run a call; `repeated` says that it is the second try of one whose reply was lost."""

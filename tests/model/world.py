@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from copy import copy
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
@@ -151,19 +150,18 @@ class Beginning:
 
     Attributes:
         now: the time, milliseconds.
-        senders: the numbers of senders that come next, of both queues.
+        senders: how many senders both queues had.
         keys: what is stored, as DUMP gives it, and how long it is kept, milliseconds.
     """
 
     now: int
-    senders: tuple[Any, ...]
+    senders: tuple[int, int]
     keys: dict[bytes, tuple[int, bytes]]
 
     @classmethod
     def of(cls, world: World) -> Self:
         """Of a world to which nothing was done yet."""
-        senders = tuple(copy(queue._senders) for queue in (world.queue, world.other))
-        return cls(world.clock.now, senders, dumped(world.raw))
+        return cls(world.clock.now, (world.queue.senders, world.other.senders), dumped(world.raw))
 
     def put_back(self, world: World) -> None:
         """Make this world what that one was."""
@@ -173,8 +171,7 @@ class Beginning:
             pipeline.restore(key, ttl, value)
         pipeline.execute()
         world.clock.now = self.now
-        for queue, senders in zip((world.queue, world.other), self.senders, strict=True):
-            queue._senders = copy(senders)
+        world.queue.senders, world.other.senders = self.senders
 
 
 def dumped(raw: Any) -> dict[bytes, tuple[int, bytes]]:

@@ -15,6 +15,8 @@ from pathlib import Path
 import redis
 from rich.console import Console
 
+from tests import matrix
+
 ROOT = Path(__file__).parents[2]
 SERIES = ("5.0.0", "5.*", "6.*", "7.*", "8.*")
 """The oldest that is promised, and the newest of each major version."""
@@ -65,14 +67,5 @@ def run_with(version: str, console: Console) -> bool:
         return subprocess.run(tests, cwd=ROOT, env=found, check=False).returncode == 0
 
 
-def main(versions: list[str]) -> int:
-    """Run them on these versions, or on all; 0 where all passed."""
-    console = Console()
-    passed = {version: run_with(version, console) for version in versions or SERIES}
-    for version, well in passed.items():
-        console.print(f"redis-py {version}: {'passed' if well else '[red]FAILED'}")
-    return 0 if all(passed.values()) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(matrix.run("redis-py", sys.argv[1:] or SERIES, run_with))

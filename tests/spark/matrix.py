@@ -15,6 +15,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests import matrix
+
 ROOT = Path(__file__).parent.parent.parent
 SERIES = ("4.0", "4.1", "4.2")
 TOOLS = [
@@ -49,14 +51,5 @@ def run_with(version: str, console: Console) -> bool:
         return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode == 0
 
 
-def main(versions: list[str]) -> int:
-    """Run the matrix; 0 where all passed."""
-    console = Console()
-    passed = {version: run_with(version, console) for version in versions or SERIES}
-    for version, well in passed.items():
-        console.print(f"Spark {version}: {'passed' if well else '[red]FAILED'}")
-    return 0 if all(passed.values()) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(matrix.run("Spark", sys.argv[1:] or SERIES, run_with))
