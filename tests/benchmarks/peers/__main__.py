@@ -106,7 +106,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=REQUIREMENTS, help="this peer; may be repeated")
     parser.add_argument("--messages", type=int, default=50_000, help="at most, for one figure")
     parser.add_argument("--seconds", type=float, default=0.7, help="at most, for one figure")
-    parser.add_argument("--pick-ups", type=int, default=100, help="at most, of an idle worker, in a round")
+    parser.add_argument("--pick-ups", type=int, default=500, help="at most, of an idle worker, in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="into docs/performance.md and .json")
     return parser.parse_args(given)
