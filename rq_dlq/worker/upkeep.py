@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from logging import WARNING
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
@@ -14,15 +15,21 @@ from rq_dlq.worker.tally import logger
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.vitals import Vitals
 
 UPKEEP = 10.0  # seconds between two rounds of maintenance, and between two looks at the schedules, at most
 A_FEW = 20  # round trips per round: leases are not extended during it
 
 
 class Upkeep:
-    """Maintains the queues of these handlers, and fires their schedules, when it is time."""
+    """Maintains the queues of these handlers, and fires their schedules, when it is time.
 
-    def __init__(self, handlers: Iterable[Handler]) -> None:
+    Args:
+        vitals: get to know whether Redis answers.
+    """
+
+    def __init__(self, handlers: Iterable[Handler], vitals: Vitals) -> None:
+        self._vitals = vitals
         works = {handler.queue._core.keys: handler.queue._core for handler in handlers}
         roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
         self._queues = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
@@ -43,7 +50,7 @@ class Upkeep:
         try:
             connections.run(self._maintain())
         except RqDlqError as error:
-            logger.warning("cannot maintain the queues: %s", error)
+            self._vitals.note_failure("cannot maintain the queues", error, logger, WARNING)
 
     def _maintain(self) -> _work.Steps[None]:
         due = yield from _work.look(self._queues)
@@ -54,6 +61,6 @@ class Upkeep:
         try:
             soonest = connections.run(_work.fire_due(self._queues))
         except RqDlqError as error:
-            logger.warning("cannot fire schedules: %s", error)
+            self._vitals.note_failure("cannot fire schedules", error, logger, WARNING)
             return UPKEEP
         return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)

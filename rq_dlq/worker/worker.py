@@ -87,7 +87,7 @@ class Worker:
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
-        self._upkeep = Upkeep(handler for handler, _ in self._handlers)
+        self._upkeep = Upkeep((handler for handler, _ in self._handlers), self.vitals)
 
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
@@ -200,7 +200,7 @@ class Worker:
         except BrokerUnavailable as error:
             if self._until != "stopped":
                 raise
-            logger.warning("waiting for Redis: %s", error)
+            self.vitals.note_redis(str(error), logger)
             return self._broker._connect(patient)
 
     def _consume(
