@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rq_dlq.cli._arguments import with_options
 from rq_dlq.cli._guesses import COMMANDS, OPTIONS
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
@@ -100,6 +101,14 @@ class Command(Answering):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params += _global_options(hidden=True)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error names its options, not arguments of Python."""
+        try:
+            return super().invoke(ctx)
+        except InvalidInput as error:
+            error.args = (with_options(str(error), ctx), *error.args[1:])
+            raise
 
 
 class Group(Answering, click.Group):
