@@ -25,6 +25,8 @@ from tests.cli.conftest import Shell
         ("dlq redrive q --all --yes --rate 0", "Error: --rate 0.0: pass messages a second"),
         ("dlq purge q --older-than x --yes", "Error: --older-than: 'x' is not a duration"),
         ("maintain --period 1ms", "Error: --period: '1ms' is out of range"),
+        ("queue pause q --by ''", "Error: --by '': pass a name"),
+        ("queue pause q --by \udcff", "Error: --by '\\udcff': pass a name"),  # not UTF-8
     ],
 )
 def test_an_error_names_the_option(shell: Shell, broker: rq_dlq.Broker, line: str, said: str) -> None:
