@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from logging import WARNING
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
-from rq_dlq.errors import RqDlqError
+from rq_dlq.client.tasks import Tasks
+from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -28,13 +29,37 @@ class Upkeep:
         vitals: get to know whether Redis answers.
     """
 
-    def __init__(self, handlers: Iterable[Handler], vitals: Vitals) -> None:
+    def __init__(self, handlers: Sequence[Handler], vitals: Vitals) -> None:
         self._vitals = vitals
+        self._undeclared = [
+            (handler.queue._core, handler.function)
+            for handler in handlers
+            if isinstance(handler.function, Tasks)
+        ]
         works = {handler.queue._core.keys: handler.queue._core for handler in handlers}
         roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
         self._queues = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
         self._kept_up = time.monotonic()
         self._fire_at = 0.0
+
+    def declare(self, connections: Connections) -> None:
+        """Write the schedules of the tasks. What is refused, as where memory is full, is written later.
+
+        Raises:
+            MissingRights, BrokerUnavailable: they cannot be written.
+        """
+        try:
+            connections.run(self._declare())
+        except MissingRights:
+            raise
+        except BrokerRefused as error:
+            self._vitals.note_failure("cannot write the schedules of the tasks", error, logger, WARNING)
+
+    def _declare(self) -> _work.Steps[None]:
+        while self._undeclared:
+            queue, tasks = self._undeclared[0]
+            yield from _work.schedules.declare(queue, tasks.schedules())
+            del self._undeclared[0]
 
     def look(self, connections: Connections) -> None:
         """Do what is due."""
@@ -49,6 +74,7 @@ class Upkeep:
         """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
         try:
             connections.run(self._maintain())
+            self.declare(connections)
         except RqDlqError as error:
             self._vitals.note_failure("cannot maintain the queues", error, logger, WARNING)
 
