@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._arguments import with_options
-from rq_dlq.cli._guesses import COMMANDS, OPTIONS
+from rq_dlq.cli._guesses import BESIDE, COMMANDS, OPTIONS
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.visible import visible
@@ -90,7 +90,10 @@ class Answering(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if not (sentence := OPTIONS.get(error.option_name)):
+            answers = dict(OPTIONS)
+            for name in {name for param in self.params for name in param.opts} & BESIDE.keys():
+                answers.update(BESIDE[name])
+            if not (sentence := answers.get(error.option_name)):
                 raise
             ctx.fail(f"No such option {error.option_name!r}: {sentence}.")
 
