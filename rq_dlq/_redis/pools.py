@@ -25,7 +25,7 @@ from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundErr
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
 
-from rq_dlq._redis.urls import check_marks, check_options, check_path, readable
+from rq_dlq._redis.urls import check_host, check_marks, check_options, check_path, readable
 from rq_dlq._work import MAX_BLOCK
 
 SOCKET_TIMEOUT = 5.0  # seconds
@@ -145,6 +145,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
     """Settings for redis-py's pools: our defaults, overridden by the URL."""
     given = colour.connection.parse_url(url)
     check_path(url)
+    check_host(given.get("host", ""))
     check_options(given)
     return {
         "socket_connect_timeout": CONNECT_TIMEOUT,
@@ -183,7 +184,7 @@ def _behind_sentinels(scheme: str, rest: str, colour: Colour) -> Any:
 
 def _address(host: str) -> tuple[str, int]:
     parts = urlsplit(f"//{host}")
-    return parts.hostname or "localhost", parts.port or SENTINEL_PORT
+    return check_host(parts.hostname or "localhost"), parts.port or SENTINEL_PORT
 
 
 def _checked(pool: Any) -> Any:

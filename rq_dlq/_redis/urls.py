@@ -103,6 +103,19 @@ def check_path(url: str) -> None:
         raise UnusableError("after the host comes /, and the number of a database")
 
 
+def check_host(host: str) -> str:
+    """The host, if it can be looked up: a socket raises no error of the network for another one.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise UnusableError("in its host a part between dots is empty, too long, or no text") from None
+    return host
+
+
 def check_options(given: Mapping[str, Any]) -> None:
     """Check the parameters of a URL as redis-py has read them, since it does not check them.
 

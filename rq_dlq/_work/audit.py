@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,9 +30,10 @@ def who(queue: Queue[Any], by: str | None) -> str:
     """
     if by is None:
         return queue.consumer
-    if not isinstance(by, str) or not 0 < len(by) <= MOST_NAME:
-        raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
-    return msgspec.json.encode(by).decode()
+    with suppress(UnicodeEncodeError):  # a lone surrogate, as of a command line that is not UTF-8
+        if isinstance(by, str) and 0 < len(by) <= MOST_NAME:
+            return msgspec.json.encode(by).decode()
+    raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
 
 
 def whoami() -> Steps[str]:

@@ -50,10 +50,10 @@ def recurring(
     """
     if isinstance(body, bytes | bytearray | memoryview):
         raise InvalidMessage("a schedule sends JSON: its body cannot be bytes")
+    queue.codec.packer(options.priority, options.headers)(body)
     headers = dict(options.headers)
     if taken := {NAME, TICK} & headers.keys():
         raise InvalidMessage(f"header {min(taken)!r}: it says which schedule sent the message; use another")
-    queue.codec.packer(options.priority, headers)(body)
     record = Record(
         rule=rule,
         body=msgspec.Raw(queue.codec.encode(body)),

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli._guesses import COMMANDS, OPTIONS
+from rq_dlq.cli._arguments import with_options
+from rq_dlq.cli._guesses import BESIDE, COMMANDS, OPTIONS
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.visible import visible
@@ -89,7 +90,10 @@ class Answering(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if not (sentence := OPTIONS.get(error.option_name)):
+            answers = dict(OPTIONS)
+            for name in {name for param in self.params for name in param.opts} & BESIDE.keys():
+                answers.update(BESIDE[name])
+            if not (sentence := answers.get(error.option_name)):
                 raise
             ctx.fail(f"No such option {error.option_name!r}: {sentence}.")
 
@@ -100,6 +104,14 @@ class Command(Answering):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params += _global_options(hidden=True)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error names its options, not arguments of Python."""
+        try:
+            return super().invoke(ctx)
+        except InvalidInput as error:
+            error.args = (with_options(str(error), ctx), *error.args[1:])
+            raise
 
 
 class Group(Answering, click.Group):

@@ -63,6 +63,13 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     ),
 }
 
+BESIDE: Mapping[str, Mapping[str, str]] = {  # where a command has the first option
+    "--listen": table(
+        ("the address to listen on is --listen [HOST:]PORT", "--address --bind --host --port -b -p")
+    ),
+    "--limit": table(("--limit N takes so many", "--count --max --number -n")),
+}
+
 OPTIONS: Mapping[str, str] = table(
     (
         "how often a message is tried is a policy: rq-dlq policy set QUEUE --max-redeliveries N",

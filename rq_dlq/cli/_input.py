@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TextIO, TypeAlias
 
 import msgspec
 
@@ -23,14 +24,26 @@ Parsed: TypeAlias = tuple[int, Any]  # the line number, and the body or an Inval
 Reader: TypeAlias = Callable[[IO[bytes]], Iterator[Parsed]]
 
 
+def stdin() -> TextIO:
+    """The standard input.
+
+    Raises:
+        InvalidInput: it is closed.
+    """
+    if sys.stdin is None:
+        raise InvalidInput("there is no standard input, since it is closed: pass a FILE")
+    return sys.stdin
+
+
 @contextmanager
-def opened(path: Path | None, pipe: IO[bytes]) -> Generator[IO[bytes]]:
-    """A file that can be read twice: first to check every line, then to send."""
+def opened(path: Path | None) -> Generator[IO[bytes]]:
+    """A file, or the standard input, that can be read twice: first to check every line, then to send."""
     if path is not None:
         with path.open("rb") as file:
             yield file
         return
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as copy:
+        pipe = stdin().buffer
         for chunk in iter(lambda: pipe.read(1 << 16), b""):
             copy.write(chunk)
         copy.seek(0)

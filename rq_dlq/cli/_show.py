@@ -40,8 +40,8 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, and cut off what does not fit into the terminal.
         wrap: a cell may have several lines.
-        below: a cell is a line of its own, below its row, where the table is too wide for the terminal. The
-            other columns of that table do not wrap.
+        below: a cell stands below its row, where the table is too wide for the terminal. The columns that
+            are not below do not wrap.
     """
 
     key: str
@@ -218,22 +218,28 @@ class Output:
             self.say(none)
 
     def _table(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write a table; where it is too wide, its columns are closer, or one comes below the rows."""
+        """Write a table; where it is too wide, its columns are closer, or some come below the rows."""
         table, closer = table_of(rows, columns), table_of(rows, columns, space=1)
-        below = next((column for column in columns if column.below), None)
-        if below is None or self._fits(table) or self._fits(closer):
+        below = [column for column in columns if column.below]
+        if not below or self._fits(table) or self._fits(closer):
             self.stdout.print(table if self._fits(table) else closer)
         else:
-            self._table_with(below, rows, [column for column in columns if column is not below])
+            self._table_with(below, rows, [column for column in columns if not column.below])
 
-    def _table_with(self, below: Column, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """Write a table, and below each of its rows the cell of one column more."""
+    def _table_with(self, below: Sequence[Column], rows: Sequence[Row], columns: Sequence[Column]) -> None:
+        """Write a table, and below each of its rows the cells of more columns."""
         heading, *lines = self.stdout.render_lines(table_of(rows, columns), pad=False)
         self.stdout.print(Text.assemble(*((part.text, part.style or "") for part in heading)))
         for line, row in zip(lines, rows, strict=True):
             shown = Text.assemble(*((part.text, part.style or "") for part in line))
-            cell = Text(" " * INDENT).append_text(below.cell(row))
-            self.stdout.print(shown, cell, sep="\n", no_wrap=True, overflow="ellipsis")
+            cells = [cell for column in below for cell in self._indented(column, row)]
+            self.stdout.print(shown, *cells, sep="\n", no_wrap=True, overflow="ellipsis")
+
+    def _indented(self, column: Column, row: Row) -> list[Text]:
+        """The lines of a cell below its row; none if it is empty."""
+        cell = column.cell(row)
+        lines = cell.wrap(self.stdout, self.stdout.width - INDENT) if column.wrap else [cell]
+        return [Text(" " * INDENT).append_text(line) for line in lines if line]
 
     def _fits(self, table: Table) -> bool:
         """Whether no cell is broken or cut off."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -133,7 +132,7 @@ def import_(context: Context, name: str, file: str) -> None:
     imported.
     """
     queue = context.broker.queue(context.broker.settings.naming.resolve(name).family)._core
-    with opened(None if file == "-" else Path(file), sys.stdin.buffer) as source:
+    with opened(None if file == "-" else Path(file)) as source:
         total = _check(context, source, queue)
         source.seek(0)
         known = context.broker._run(restore(queue, _rows(source, queue)))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 POLICIES = (Column("pattern", "bold"), Column("says", wrap=True))
 SOURCES = (Column("field"), Column("value", "bold"), Column("source", "cyan"))
 FINDINGS = (
-    Column("at", "dim"), Column("in", wrap=True), Column("setting", "bold", wrap=True),
-    Column("becomes", "cyan", wrap=True), Column("note", wrap=True),
+    Column("at", "dim"), Column("in", cut=True), Column("setting", "bold", wrap=True, below=True),
+    Column("becomes", "cyan", wrap=True, below=True), Column("note", wrap=True, below=True),
 )  # fmt: skip
 
 

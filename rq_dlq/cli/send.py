@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -13,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
-from rq_dlq.cli._input import READERS, Parsed, opened
+from rq_dlq.cli._input import READERS, Parsed, opened, stdin
 from rq_dlq.cli._options import pairs
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -94,9 +93,9 @@ def send(
     form = "jsonl" if jsonl else "csv" if csv else "text"
     path = None if file in (None, "-") else Path(str(file))
     queue = context.broker.queue(name)
-    if path is None and sys.stdin.isatty():
+    if path is None and stdin().isatty():
         context.output.say("one message per line; Ctrl-D ends the input, Ctrl-C sends nothing")
-    with opened(path, sys.stdin.buffer) as source:
+    with opened(path) as source:
         read = partial(_messages, context, source, form, options)
         total, skipped = _check(context, read(), skip_bad=skip_bad)
         bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
@@ -188,9 +187,10 @@ def _send(
                 sent += len(batch)
                 progress(sent, total)
     except (KeyboardInterrupt, RqDlqError) as error:
-        if not sent:
+        if not sent and isinstance(error, RqDlqError):
             raise
         why = sentence(error) or "interrupted"
-        message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {BATCH:,} more): {why}"
+        more = min(BATCH, total - sent)
+        message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {more:,} more): {why}"
         raise Failure(message, PART_WAY) from None
     return sent

@@ -57,6 +57,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
         self._calls = AsyncCalls(handler, self._tasks.running, shared.stop)
         self._over: list[Delivery[Any]] = []  # those that ended in this turn of the event loop
+        self._not_begun: list[Delivery[Any]] = []  # their tasks have; their leases may be over
         self._process = this_process()
         self._acks = AsyncAcks(self._done, self.ack_done, broker._run, shared.stop)
         self._resting = False  # until something is to be claimed
@@ -187,6 +188,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._acks.later()
 
     async def _run(self, delivery: Delivery[Any]) -> None:
+        if time.monotonic() - self._extended > self._lease:  # another call has blocked the event loop
+            self._not_begun.append(delivery)
+            if len(self._not_begun) == 1:
+                self._loop.call_soon(self._take_back, context=self._context)
+            return
         try:
             handling = self._observers.handling(delivery) if self._observers else None
             error = await self._calls.run(delivery)
@@ -204,6 +210,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
             self._over.append(delivery)
             if len(self._over) == 1:
                 self._loop.call_soon(self._end, context=self._context)
+
+    def _take_back(self) -> None:
+        """Let the calls that had a task and have not begun do so later, if their messages are still held."""
+        for delivery in self._not_begun:
+            del self._tasks.running[delivery]
+        self.put_back(self._not_begun)
+        self._not_begun.clear()
+        self._ended.set()
 
     async def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()

@@ -48,7 +48,6 @@ class Consumer(Holding[D]):
         self._make = queue._delivery
         self._stop = shared.stop
         self._until = shared.until
-        self._vitals = shared.vitals
         self._tending = shared.tending
         self._settings = SettingsInForce(self.queue)
         self._observers = self.queue.observers
@@ -138,7 +137,7 @@ class Consumer(Holding[D]):
         except RqDlqError as error:
             self.trouble = str(error)
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
-                logger.error("%s: cannot claim: %s", self.queue.name, error)
+                self._log("cannot claim", error)
                 self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
         for failure in undecodable:
             yield from self._note(*failure)
@@ -153,7 +152,7 @@ class Consumer(Holding[D]):
         try:
             return (yield from _work.is_drained(self.queue))
         except RqDlqError as error:
-            logger.error("%s: cannot see whether it is drained: %s", self.queue.name, error)
+            self._log("cannot see whether it is drained", error)
             return False
 
     def can_wait(self, delivery: D, error: BaseException | None) -> bool:
@@ -174,7 +173,7 @@ class Consumer(Holding[D]):
         try:
             settlement, error = yield from self._settle_failed(delivery, error)
         except RqDlqError as failure:
-            logger.error("%s %s: cannot settle: %s", delivery.queue, delivery.id, failure)
+            self._log(f"cannot settle {delivery.id}", failure)
             return not self._may_pass(failure, began)
         yield from self._note(delivery, settlement, error)
         return True

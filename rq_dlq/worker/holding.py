@@ -6,11 +6,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
+from logging import ERROR, WARNING
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq import _work
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
+from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import Settlement
 from rq_dlq.worker.claiming import Permit
 from rq_dlq.worker.tally import logger, report
@@ -41,6 +43,7 @@ class Holding(ABC, Generic[D]):
         self.permit = Permit(shared.only)
         self._lease: float = queue.lease / 1000
         self._tally = shared.tally
+        self._vitals = shared.vitals
         self._unstarted: deque[D] = deque()  # claimed, and not begun
         self._done: deque[D] = deque()  # to be acked
         self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones did not
@@ -50,6 +53,10 @@ class Holding(ABC, Generic[D]):
     def runs(self, delivery: D) -> bool:
         """Whether the handler of this delivery runs."""
 
+    def _log(self, what: str, failure: RqDlqError, level: int = ERROR) -> None:
+        """Log what failed."""
+        self._vitals.note_failure(f"{self.queue.name}: {what}", failure, logger, level)
+
     def ack(self, done: list[D]) -> _work.Steps[list[D]]:
         """Ack finished messages; returns those to ack again."""
         if not done:
@@ -57,7 +64,7 @@ class Holding(ABC, Generic[D]):
         try:
             settlements = yield from _work.ack(self.queue, [delivery._held for delivery in done])
         except RqDlqError as failure:
-            logger.error("%s: cannot ack %d messages: %s", self.queue.name, len(done), failure)
+            self._log(f"cannot ack {many(len(done), 'message')}", failure)
             self._failed = time.monotonic()
             self._failing_since = self._failing_since or self._failed
             if self._may_pass(failure, self._failing_since):
@@ -101,7 +108,7 @@ class Holding(ABC, Generic[D]):
         try:
             settlements = yield from _work.release(self.queue, [delivery._held for delivery in deliveries])
         except RqDlqError as failure:
-            logger.error("%s: cannot release: %s", self.queue.name, failure)
+            self._log("cannot release", failure)
             self._failed = time.monotonic()
             return False
         self._tally.add(settlements, "released")
@@ -120,7 +127,7 @@ class Holding(ABC, Generic[D]):
             held = [delivery._held for delivery in deliveries]
             deadline, still = yield from _work.extend(self.queue, held, self.queue.lease)
         except RqDlqError as failure:
-            logger.warning("%s: cannot extend the leases: %s", self.queue.name, failure)
+            self._log("cannot extend the leases", failure, WARNING)
             return None
         lost: list[D] = []
         for delivery, held_still in zip(deliveries, still, strict=True):

@@ -4,30 +4,62 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from logging import WARNING
 from typing import TYPE_CHECKING
 
 from rq_dlq import _work
-from rq_dlq.errors import RqDlqError
+from rq_dlq.client.tasks import Tasks
+from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.vitals import Vitals
 
 UPKEEP = 10.0  # seconds between two rounds of maintenance, and between two looks at the schedules, at most
 A_FEW = 20  # round trips per round: leases are not extended during it
 
 
 class Upkeep:
-    """Maintains the queues of these handlers, and fires their schedules, when it is time."""
+    """Maintains the queues of these handlers, and fires their schedules, when it is time.
 
-    def __init__(self, handlers: Iterable[Handler]) -> None:
+    Args:
+        vitals: get to know whether Redis answers.
+    """
+
+    def __init__(self, handlers: Sequence[Handler], vitals: Vitals) -> None:
+        self._vitals = vitals
+        self._undeclared = [
+            (handler.queue._core, handler.function)
+            for handler in handlers
+            if isinstance(handler.function, Tasks)
+        ]
         works = {handler.queue._core.keys: handler.queue._core for handler in handlers}
         roles: list[_work.MaintenanceRole] = [role for role in _work.ROLES if role != "schedules"]
         self._queues = [_work.MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
         self._kept_up = time.monotonic()
         self._fire_at = 0.0
+
+    def declare(self, connections: Connections) -> None:
+        """Write the schedules of the tasks. What is refused, as where memory is full, is written later.
+
+        Raises:
+            MissingRights, BrokerUnavailable: they cannot be written.
+        """
+        try:
+            connections.run(self._declare())
+        except MissingRights:
+            raise
+        except BrokerRefused as error:
+            self._vitals.note_failure("cannot write the schedules of the tasks", error, logger, WARNING)
+
+    def _declare(self) -> _work.Steps[None]:
+        while self._undeclared:
+            queue, tasks = self._undeclared[0]
+            yield from _work.schedules.declare(queue, tasks.schedules())
+            del self._undeclared[0]
 
     def look(self, connections: Connections) -> None:
         """Do what is due."""
@@ -42,8 +74,9 @@ class Upkeep:
         """Do some maintenance: busy consumers do not claim, and claims do not check retention."""
         try:
             connections.run(self._maintain())
+            self.declare(connections)
         except RqDlqError as error:
-            logger.warning("cannot maintain the queues: %s", error)
+            self._vitals.note_failure("cannot maintain the queues", error, logger, WARNING)
 
     def _maintain(self) -> _work.Steps[None]:
         due = yield from _work.look(self._queues)
@@ -54,6 +87,6 @@ class Upkeep:
         try:
             soonest = connections.run(_work.fire_due(self._queues))
         except RqDlqError as error:
-            logger.warning("cannot fire schedules: %s", error)
+            self._vitals.note_failure("cannot fire schedules", error, logger, WARNING)
             return UPKEEP
         return UPKEEP if soonest is None else min(UPKEEP, soonest / 1000)

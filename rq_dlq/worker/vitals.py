@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from logging import DEBUG
 from typing import TYPE_CHECKING, Literal
 
+from rq_dlq._work import NodeUnavailable
 from rq_dlq.doctor.check import Check
+from rq_dlq.errors import BrokerUnavailable, RqDlqError
 
 if TYPE_CHECKING:
     import logging
@@ -27,6 +31,7 @@ class Vitals:
     def __init__(self, stopping: Callable[[], bool]) -> None:
         self.redis = "not reached yet"
         self._away = False  # it was logged that Redis is
+        self._noting = threading.Lock()
         self._stopping = stopping
         self._refusals: Callable[[], Mapping[str, str]] = dict[str, str]
         self._stage: Literal["starting", "working", "stopping"] = "starting"
@@ -47,11 +52,28 @@ class Vitals:
             trouble: why Redis cannot be used; empty: it answered.
             logger: of the process.
         """
-        if trouble and not self._away:
+        self.redis = trouble
+        self._say(trouble, logger)
+
+    def _say(self, trouble: str, logger: logging.Logger) -> None:
+        with self._noting:
+            was_away, self._away = self._away, bool(trouble)
+        if trouble and not was_away:
             logger.warning("waiting for Redis: %s", trouble)
-        elif self._away and not trouble:
+        elif was_away and not trouble:
             logger.info("Redis is back")
-        self.redis, self._away = trouble, bool(trouble)
+
+    def note_failure(self, what: str, error: RqDlqError, logger: logging.Logger, level: int) -> None:
+        """Log what failed, and why. Of an outage it is logged only that it began, whoever noticed it first.
+
+        Other nodes of a cluster may go on, so each failure there is logged. So is each at a stop: what could
+        not be done then is perhaps not tried again.
+        """
+        away = isinstance(error, BrokerUnavailable) and not isinstance(error, NodeUnavailable)
+        if away and not self._stopping():
+            self._say(str(error), logger)
+            level = DEBUG
+        logger.log(level, "%s: %s", what, error)
 
     def begin(self, refusals: Callable[[], Mapping[str, str]] = dict[str, str]) -> None:
         """The process has begun its work.

@@ -87,7 +87,7 @@ class Worker:
         self._until: Until = until
         self._given_up = inf  # when cancelled calls have had their time
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
-        self._upkeep = Upkeep(handler for handler, _ in self._handlers)
+        self._upkeep = Upkeep([handler for handler, _ in self._handlers], self.vitals)
 
     def run(self) -> None:
         """Consume until the end. A SIGTERM or SIGINT lets running calls finish, a second one cancels them.
@@ -145,7 +145,7 @@ class Worker:
             with entered(self._lifespan, loop, self._patience) as state:
                 consumers = list(self._consumers(shared, state))
                 self._doctor.look(tending)
-                self._declare(claiming)
+                self._upkeep.declare(claiming)
                 self._upkeep.look(tending)
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
                 with cutting_short([consumer.cut_short for consumer in consumers]):
@@ -174,13 +174,6 @@ class Worker:
                 own = replace(handler, queue=_again(handler, self._broker, state))
                 yield from [ThreadConsumer(own, shared) for _ in range(concurrency)]
 
-    def _declare(self, claiming: Connections) -> None:
-        """Write the schedules of the tasks."""
-        for handler, _ in self._handlers:
-            if isinstance(handler.function, Tasks):
-                steps = _work.schedules.declare(handler.queue._core, handler.function.schedules())
-                claiming.run(steps)
-
     def _time_left(self) -> float:
         """How long cancelled calls still have, seconds; infinite before a second signal."""
         now = time.monotonic()
@@ -200,7 +193,7 @@ class Worker:
         except BrokerUnavailable as error:
             if self._until != "stopped":
                 raise
-            logger.warning("waiting for Redis: %s", error)
+            self.vitals.note_redis(str(error), logger)
             return self._broker._connect(patient)
 
     def _consume(

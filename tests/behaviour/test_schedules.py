@@ -357,6 +357,8 @@ async def test_an_entry_without_a_record_is_dropped(broker: Any, raw: Any) -> No
         ({"cron": "0 7 * * *", "timezone": "Mars"}, "no time zone 'Mars' on this machine"),
         ({"every": "1h", "missed": "never"}, "missed 'never': choose from last, all, skip"),
         ({"every": "1h", "headers": {"tick": "x"}}, "header 'tick'"),
+        ({"every": "1h", "headers": "task=x"}, "headers must be a mapping of text to text, not of type str"),
+        ({"every": "1h", "headers": 7}, "headers must be a mapping"),
         ({"every": "1h", "name": ""}, "'' cannot name a schedule"),
         ({"every": "1h", "name": " "}, "' ' cannot name a schedule"),
         ({"every": "1h", "name": "a\x00b"}, r"'a\\x00b' cannot name a schedule"),

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import rq_dlq
-from rq_dlq.cli import main
+from rq_dlq.cli import _show, main
 from tests.cli.conftest import Shell
 
 DATA = Path(__file__).parents[2] / "examples"
@@ -53,6 +53,16 @@ def test_a_dry_run_tells_what_each_setting_becomes(
     assert all(line.startswith(f"{name}:") for line in lines)
     assert "4 entries would be set; nothing was changed (--dry-run)" in told.stderr
     assert broker.policies.read().entries == {}
+
+
+def test_a_narrow_terminal_breaks_no_words(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = shell("policy", "import", BROKER, "--dry-run").stdout
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 80)
+    heading, *lines = shell("policy", "import", BROKER, "--dry-run").stdout.splitlines()
+    assert heading.split() == ["at", "in"]
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert " ".join(lines).split() == wide.split()[5:]
+    assert all(line.startswith(("broker.xml:", "    ")) and line.strip() for line in lines)
 
 
 def test_it_sets_what_the_dry_run_told(shell: Shell, broker: rq_dlq.Broker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,3 +144,19 @@ def test_a_server_that_goes_away_is_code_4_and_tells_how_far_it_came(
     told = shell("send", "orders", typed=typed, code=4).stderr
     assert "after 1,000 of 2,500 messages" in told
     assert broker.queue("orders").stats().ready == 1_000
+
+
+def test_an_interruption_tells_how_many_may_be_sent(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(queue_module.Queue, "send_many", interrupted)
+    told = shell("send", "orders", "-", typed="a\nb\n", code=4).stderr
+    assert "stopped part-way, after 0 of 2 messages (or up to 2 more): interrupted" in told
+
+
+@pytest.mark.parametrize("words", [["send", "q"], ["dlq", "import", "q", "-"]])
+def test_a_closed_stdin_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """As `<&-` closes it, and a program that starts others."""
+    monkeypatch.setattr("rq_dlq.cli._input.sys", SimpleNamespace(stdin=None))
+    assert "there is no standard input" in shell(*words, code=2).stderr

@@ -82,6 +82,7 @@ def test_a_stop_that_also_ends_the_reader_is_a_stop(shell: Shell, broker: rq_dlq
         wait_until((shell.directory / "begun").exists)
         os.close(reader)
         worker.send_signal(signal.SIGINT)
+        wait_until(lambda: [one.state for one in broker.workers()] == ["stopping"])
         (shell.directory / "go").touch()
         assert worker.wait(60) == 0
     assert orders.stats().totals["acked"] == 1

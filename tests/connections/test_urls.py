@@ -125,6 +125,16 @@ def test_a_database_is_a_number(url: str, colour: Colour) -> None:
 
 
 @COLOURS
+@pytest.mark.parametrize("host", ["a..b", ".redis.svc", "a" * 64, "\udcff"])
+@pytest.mark.parametrize("url", ["redis://{}", "rediss://me:secret@{}:1/0", "redis+sentinel://h,{}:1/orders"])
+def test_a_host_that_cannot_be_looked_up(url: str, host: str, colour: Colour) -> None:
+    """As where a variable in its name was empty."""
+    with pytest.raises(ConfigurationError, match="in its host a part between dots is empty") as told:
+        pool_of(url.format(host), colour)
+    assert "secret" not in str(told.value)
+
+
+@COLOURS
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
 @pytest.mark.parametrize("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
 @pytest.mark.parametrize(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])

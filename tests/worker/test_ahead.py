@@ -84,19 +84,48 @@ def test_what_was_lost_before_its_call_began_is_dropped(
             go_on.wait(60)
 
     queue.send_many([*range(200), "block", *range(200, 250)])
-    other = rq_dlq.Broker(f"unix://{server}")
-    elsewhere = other.queue("a")
-    with working(broker):
+    after = set(range(200, 250))
+    with rq_dlq.Broker(f"unix://{server}") as other, working(broker):
         assert lost.wait(60)
-        taken, after = list[Any](), set(range(200, 250))
-
-        def take() -> bool:
-            taken.extend(elsewhere.claim(1_000))
-            return after <= {delivery.body for delivery in taken}
-
-        wait_until(take)
-        elsewhere.ack(taken)
+        done_elsewhere(other, after)
         go_on.set()
         wait_until(lambda: queue.stats().totals["acked"] == 251)
-    other.close()
     assert not after & set(seen)
+
+
+def done_elsewhere(other: rq_dlq.Broker, bodies: set[int]) -> None:
+    """Let another consumer take and ack these messages, as soon as their leases are over."""
+    taken, queue = list[rq_dlq.Delivery](), other.queue("a")
+
+    def take() -> bool:
+        taken.extend(queue.claim(1_000))
+        return bodies <= {delivery.body for delivery in taken}
+
+    wait_until(take)
+    queue.ack(taken)
+
+
+def test_a_call_that_has_a_task_already_does_not_begin_when_its_lease_is_over(
+    broker: rq_dlq.Broker, server: str, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of those that begin together, one blocks the event loop for longer than the lease."""
+    queue, blocks, go_on = broker.queue("a", lease=0.3), threading.Event(), threading.Event()
+    seen = list[Any]()
+
+    @queue.handler(concurrency=8)
+    async def handle(body: Any) -> None:
+        seen.append(body)
+        if body == "block":
+            blocks.set()
+            go_on.wait(60)
+        await asyncio.sleep(0)
+
+    queue.send_many(["first", "block", *range(6)])
+    with rq_dlq.Broker(f"unix://{server}") as other, working(broker):
+        assert blocks.wait(60)
+        done_elsewhere(other, set(range(6)))
+        go_on.set()
+        wait_until(lambda: "the lease was lost before 6 calls began" in caplog.text)
+        queue.send("last")
+        wait_until(lambda: "last" in seen)
+    assert seen == ["first", "block", "last"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,9 @@ import redis
 
 import rq_dlq
 import rq_dlq.asyncio
+from rq_dlq._work import NodeUnavailable
 from rq_dlq.doctor.check import Check
-from rq_dlq.worker import reporting, vitals
+from rq_dlq.worker import reporting, upkeep, vitals
 from rq_dlq.worker.maintenance import Maintenance
 from rq_dlq.worker.vitals import Vitals
 from tests.servers import wait_until
@@ -121,6 +123,55 @@ def test_without_redis_it_lives_and_is_not_ready(working: Working, caplog: pytes
         assert away < said.index("Redis is back")
         assert failed(maintenance.vitals.ready()) == {"process": "stopping"}
         assert failed(maintenance.vitals.live()) == {}
+
+
+def test_an_outage_is_said_once(
+    working: Working, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("DEBUG", "rq_dlq.worker")
+    monkeypatch.setattr(upkeep, "UPKEEP", 0.05)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def handle(_: int) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    def said(level: int) -> list[str]:
+        return [one.message.partition(": cannot reach")[0] for one in caplog.records if one.levelno >= level]
+
+    with restartable() as (path, (kill, start)), rq_dlq.Broker(f"unix://{path}") as broker:
+        queue = broker.queue("orders", lease="10s")
+        queue.handler(handle)
+        with working(broker) as worker:
+            queue.send(1)
+            assert begun.wait(60)
+            kill()
+            wait_until(lambda: said(logging.DEBUG).count("cannot maintain the queues") > 2)
+            wait_until(lambda: said(logging.DEBUG).count("cannot fire schedules") > 2)
+            wait_until(lambda: said(logging.DEBUG).count("orders: cannot extend the leases") > 1)
+            start()
+            wait_until(lambda: is_ready(worker.vitals))
+            may_end.set()
+    about = [text for text in said(logging.INFO) if "Redis" in text or "cannot" in text]
+    assert about == ["waiting for Redis", "Redis is back"]
+
+
+def test_what_is_no_outage_is_said_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    noted, logger = Vitals(lambda: False), logging.getLogger("rq_dlq.worker")
+    for error in (
+        rq_dlq.BrokerRefused("OOM"),
+        NodeUnavailable("a node"),
+        rq_dlq.BrokerUnavailable("all"),
+    ) * 2:
+        noted.note_failure("cannot ack", error, logger, logging.WARNING)
+    once = ["cannot ack: OOM", "cannot ack: a node"]
+    assert caplog.messages == [*once, "waiting for Redis: all", *once]
+
+
+def test_what_a_stop_could_not_do_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    noted, logger = Vitals(lambda: True), logging.getLogger("rq_dlq.worker")
+    noted.note_failure("cannot ack", rq_dlq.BrokerUnavailable("all"), logger, logging.ERROR)
+    assert caplog.messages == ["cannot ack: all"]
 
 
 @contextmanager
