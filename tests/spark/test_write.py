@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.types import StringType, StructField, StructType
 
 import rq_dlq
-from rq_dlq._work import jobs
+from rq_dlq._calls import delivery, manage
+from rq_dlq._work import CHANGED, jobs
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.rate_limit import RateLimit
+from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.send import Send, Staged
 from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
@@ -344,6 +347,30 @@ def test_a_nack_has_the_delay_of_its_row_and_a_discard_dies(
     settle(held(spark, queue, 1, error_message="bad row"), "discard", queue="a")
     (letter,) = queue.dlq.browse()
     assert (letter.reason, letter.cause.message) == ("poison", "bad row")
+
+
+@pytest.mark.parametrize("operation", ["nack", "discard", "redrive"])
+def test_a_script_that_judges_or_redrives_has_few_messages(
+    operation: str, broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = broker.queue("a")
+    queue.send_many(range(CHANGED + 1))
+    deliveries = queue.claim(CHANGED + 1)
+    if operation == "redrive":
+        queue.poison(deliveries, "bad")
+    schema = columns_of("id string, batch string")
+    job: Any = operation_of({"operation": operation, "url": redis_url, "queue": "a"}, schema, overwrite=False)
+    rows = [{"id": one.id, "batch": one.token} for one in deliveries]
+    sizes: list[int] = []
+
+    def noted(call: Any, *at: Any, **named: Any) -> Any:
+        sizes.append(len(named["ids"] if "ids" in named else at[1]))
+        return call(*at, **named)
+
+    for module, name in ((delivery, "nack"), (delivery, "poison"), (manage, "redrive")):
+        monkeypatch.setattr(module, name, partial(noted, getattr(module, name)))
+    job.commit([job.write(iter([pa.RecordBatch.from_pylist(rows)]))])
+    assert sizes[:2] == [CHANGED, 1]
 
 
 def test_redrive_by_rows_of_the_dead_letter_view(spark: SparkSession, broker: rq_dlq.Broker) -> None:
