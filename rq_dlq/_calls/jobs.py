@@ -143,6 +143,11 @@ def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
     return Command((b"LINDEX", keys.stage(job, attempt), 0))
 
 
+def last_call(keys: QueueKeys, job: str) -> Command[str]:
+    """The call that has committed a job last; empty: none has."""
+    return Command((b"GET", keys.job(job)), lambda reply: (reply or b"").decode().partition(" ")[2])
+
+
 def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:
     """The job and the attempt of the list that was committed first; None: all are moved."""
     return Command((b"ZRANGE", keys["committed"], 0, 0), _read_member)

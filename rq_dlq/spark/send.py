@@ -123,6 +123,7 @@ class Send:
         job, lists = _staged(messages)
         if not lists:
             return
+        self._tell_rest(job)  # of the batch before it
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
         queues = [broker.queue(family)._core for family in options.families()]
@@ -174,14 +175,22 @@ class Send:
             self._drop_rest(self._job)
             return
         job, lists = _staged(messages)  # another run of the job may stage, too
+        self._tell_rest(job)
         for family, attempts in lists.items():
             self._broker._run(jobs.drop(self._broker.queue(family)._core.keys, job, list(attempts)))
 
     def _drop_rest(self, job: str) -> None:
         """Remove what is staged for a job and not committed, also by tasks that were killed."""
+        self._tell_rest(job)
         broker = self._broker
         for family in self._options.families():
             broker._run(jobs.drop_rest(broker.queue(family)._core.keys, job))
+
+    def _tell_rest(self, job: str) -> None:
+        """Commit in all shards what the first has committed: its driver may have died in between."""
+        first, *others = self._options.families()
+        if others:
+            self._broker._run(jobs.tell_rest(self._broker.queue(first)._core.keys, job))
 
 
 def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:

@@ -27,6 +27,7 @@ from rq_dlq.spark.write import operation_of
 from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.fingerprint import fingerprint
+from tests.behaviour.stepping import alone
 from tests.spark.versions import since
 
 
@@ -162,6 +163,36 @@ def test_rows_that_are_not_sent_are_warned_of(
     assert "job second, batch 0, was written before: none of its 1 rows was sent" in caplog.text
     assert broker.queue("a").stats().ready == 3
     assert staged(raw) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"jobId": "j"}])
+@pytest.mark.parametrize("then", ["abort", "commit"])
+def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
+    broker: rq_dlq.Broker, redis_url: str, then: str, options: dict[str, str], raw: Any
+) -> None:
+    queues = [broker.queue(f"a:{number}") for number in range(2)]
+    send = Send(WriteOptions.of({"queue": "a", "url": redis_url, "shards": "2", **options}), BODY)
+
+    def rows(attempt: str) -> Staged:
+        lists: dict[str, dict[str, int]] = {}
+        for queue in queues:
+            stage = jobs.Stage(queue._core.keys, send._job, attempt)
+            broker._run(stage.add([f"{attempt} {queue.name}", queue._core.codec.packer(4, {})("x")]))
+            lists[queue.name] = stage.counts
+        return Staged(send._job, lists, 10)
+
+    first, value, script = rows("first"), None, ""
+    steps = jobs.commit([queue._core for queue in queues], send._job, first.lists)
+    while script != "commit_job":  # then the driver dies, or the node of the other shard
+        step: Any = steps.send(value)
+        value, script = broker._run(alone(step)), getattr(step, "script", "")
+    steps.close()
+    getattr(send, then)([first if then == "abort" else rows("again")])
+    for queue in queues * 2:
+        for member in raw.zrange(key := queue._core.keys["committed"], 0, -1):
+            raw.zadd(key, {member: 0})  # ten seconds later
+        queue.maintain()
+    assert [[message.id for message in queue.peek()] for queue in queues] == [["first a:0"], ["first a:1"]]
 
 
 def test_a_failing_task_leaves_nothing(spark: SparkSession, broker: rq_dlq.Broker, raw: Any) -> None:
