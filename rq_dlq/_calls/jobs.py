@@ -143,9 +143,14 @@ def first_of(keys: QueueKeys, job: str, attempt: str) -> Command[bytes | None]:
     return Command((b"LINDEX", keys.stage(job, attempt), 0))
 
 
-def last_call(keys: QueueKeys, job: str) -> Command[str]:
-    """The call that has committed a job last; empty: none has."""
-    return Command((b"GET", keys.job(job)), lambda reply: (reply or b"").decode().partition(" ")[2])
+def last_commit(keys: QueueKeys, job: str) -> Command[tuple[int, str]]:
+    """The last batch of a job that was committed, and the call that did it; -1 and empty: none was."""
+    return Command((b"GET", keys.job(job)), _read_commit)
+
+
+def _read_commit(reply: bytes | None) -> tuple[int, str]:
+    batch, _, call = (reply or b"-1 ").decode().partition(" ")
+    return int(batch), call
 
 
 def next_committed(keys: QueueKeys) -> Command[tuple[str, str] | None]:

@@ -232,7 +232,7 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
 
 def tell_rest(keys: QueueKeys, job: str) -> Steps[None]:
     """Make what is left of a job's commits for other queues, where its committer did not get to them."""
-    call = yield jobs.last_call(keys, job)
+    _, call = yield jobs.last_commit(keys, job)
     if call and (lost := (yield from _tell(keys, job, f"{NOTE}{call}.0.0"))):
         logger.error("%s: %s", keys.family, lost)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from datetime import timedelta
 from functools import partial
@@ -302,6 +303,26 @@ def test_a_stream_that_is_started_again_writes_each_batch_once(
     put(tmp_path, "b2")
     stream(spark, tmp_path)
     assert sorted(message.body for message in broker.queue("a").peek()) == ["b0", "b1", "b2"]
+    assert staged(raw) == []
+
+
+@since(4, 1)
+def test_a_stream_with_an_old_copy_of_its_checkpoint_is_refused(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any, tmp_path: Path
+) -> None:
+    put(tmp_path, "b0")
+    stream(spark, tmp_path)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    put(tmp_path, "b1", "b2")
+    stream(spark, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    (tmp_path / "copy").rename(tmp_path / "checkpoint")
+    put(tmp_path, "b3")
+    with pytest.raises(Exception, match=r"at batch 1, but it has written batch 2: the checkpoint is an old"):
+        stream(spark, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    stream(spark, tmp_path)  # what it says to do
+    assert {message.body for message in broker.queue("a").peek()} == {"b0", "b1", "b2", "b3"}
     assert staged(raw) == []
 
 
